@@ -12,9 +12,9 @@ HAND = "hand to the server"
 FRONT_END = "server's front end"
 JOIN = "join a row"
 STORE = "queue: store, fetch"
-RECORD = "records in the driver"
+SAMPLE = "records in the driver"
 FEATURES = "make features"
-PARTS = (RENDER, HAND, FRONT_END, JOIN, STORE, RECORD, FEATURES)
+PARTS = (RENDER, HAND, FRONT_END, JOIN, STORE, SAMPLE, FEATURES)
 
 
 @dataclass(slots=True)

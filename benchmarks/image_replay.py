@@ -1,7 +1,8 @@
-"""The images of sessions that were played, worked on as in a step: as this package does, and as an opponent.
+"""The images of trajectories that were played, worked on as in a step: as this package does, and as an
+opponent.
 
-The opponent keeps float features in each agent worker, hands all pixels of a session to the server at every
-turn, lets vLLM's front end preprocess and hash them, and joins float features for every row.
+The opponent keeps float features in each agent worker, hands all pixels of a trajectory to the server at
+every turn, lets vLLM's front end preprocess and hash them, and joins float features for every row.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import torch
 from PIL.Image import Image, new
 
 from benchmarks.bill import FEATURES, FRONT_END, HAND, JOIN, RENDER, Bill
-from benchmarks.full_sessions import Played
+from benchmarks.full_trajectories import Played
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef, Picture
 from docagent_rl.rollout.images import EncodedImage
@@ -31,7 +32,7 @@ from docagent_rl.training.serving.row_images import NAMES, join_named, name_imag
 
 Row = dict[str, Any]
 EachRow = Callable[[int, int, Row], None]
-"""Takes the fields of a session's row; only one row is held at a time."""
+"""Takes the fields of a trajectory's row; only one row is held at a time."""
 
 
 CAPACITY = 8 << 30
@@ -40,14 +41,14 @@ CAPACITY = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where sessions are played.
+    """Where trajectories are played.
 
     Args:
         processor: of the model.
         render: makes pixels.
         front_ends: vLLM's, one a server.
         workers: agent workers.
-        group: sessions of a question, which follow each other.
+        group: trajectories of a question, which follow each other.
         passes: of the trainer.
     """
 
@@ -79,19 +80,19 @@ def prompt_of(stage: Stage, images: int) -> list[int]:
     return [5, *[t for _ in range(images) for t in (start, stage.processor.image_token_id, end)], 7]
 
 
-def in_turn(sessions: Sequence[Played]) -> Iterator[tuple[int, list[int], list[Picture]]]:
-    """Session, token ids and images of each request, all sessions side by side."""
-    for turn in range(max(len(each.requests) for each in sessions)):
-        for number, each in enumerate(sessions):
+def in_turn(trajectories: Sequence[Played]) -> Iterator[tuple[int, list[int], list[Picture]]]:
+    """Trajectory, token ids and images of each request, all trajectories side by side."""
+    for turn in range(max(len(each.requests) for each in trajectories)):
+        for number, each in enumerate(trajectories):
             if turn < len(each.requests):
                 yield number, each.prompts[turn], each.requests[turn]
 
 
-def opponent(stage: Stage, sessions: Sequence[Played], each_row: EachRow, seed: int = 1) -> Replay:
+def opponent(stage: Stage, trajectories: Sequence[Played], each_row: EachRow, seed: int = 1) -> Replay:
     """Float features and pixels."""
     replay = Replay()
     drawn = torch.Generator().manual_seed(seed)
-    servers = torch.randint(len(stage.front_ends), (len(sessions),), generator=drawn).tolist()
+    servers = torch.randint(len(stage.front_ends), (len(trajectories),), generator=drawn).tolist()
     kept: list[dict[str, tuple[Image, Row]]] = [{} for _ in range(stage.workers)]
     seen: list[set[str]] = [set() for _ in stage.front_ends]
 
@@ -105,7 +106,7 @@ def opponent(stage: Stage, sessions: Sequence[Played], each_row: EachRow, seed: 
             replay.preprocessings += 1
         return worker[ref.key]
 
-    for number, ids, refs in in_turn(sessions):
+    for number, ids, refs in in_turn(trajectories):
         shown = [made(number, ref)[0] for ref in refs]
         with replay.bill.timed(HAND) as part:
             sent = pickle.dumps((ids, shown), protocol=5)
@@ -119,7 +120,7 @@ def opponent(stage: Stage, sessions: Sequence[Played], each_row: EachRow, seed: 
         hashes = set(answer["mm_hashes"]["image"])
         replay.preprocessings += len(hashes - seen[servers[number]])
         seen[servers[number]].update(hashes)
-    for number, each in enumerate(sessions):
+    for number, each in enumerate(trajectories):
         for place, refs in enumerate(each.rows):
             own = [made(number, ref)[1] for ref in refs]
             with replay.bill.timed(JOIN):
@@ -128,12 +129,12 @@ def opponent(stage: Stage, sessions: Sequence[Played], each_row: EachRow, seed: 
     return replay
 
 
-def ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> Replay:
+def ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow) -> Replay:
     """Patches of bytes, made once for all workers, and named to servers and in rows; Ray is there."""
-    return asyncio.run(_ours(stage, sessions, each_row))
+    return asyncio.run(_ours(stage, trajectories, each_row))
 
 
-async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> Replay:
+async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow) -> Replay:
     replay = Replay()
     layout = PatchFormat.of(stage.processor.image_processor)
     kept: dict[str, EncodedImage] = {}
@@ -152,7 +153,7 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
             replay.preprocessings += 1
         return kept[ref.key]
 
-    for number, ids, refs in in_turn(sessions):
+    for number, ids, refs in in_turn(trajectories):
         shown = [await made(ref) for ref in refs]
         with replay.bill.timed(HAND) as part:
             # Ray sends its reference to the patches, a few bytes, in the place of them
@@ -162,7 +163,7 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
             received = [replace(image, handle=kept[image.key].handle) for image in pickle.loads(sent)[1]]
         if not refs:
             continue
-        server = _server(stage, sessions, number, routes)
+        server = _server(stage, trajectories, number, routes)
         with replay.bill.timed(FRONT_END) as part:
             loaded, _ = await pages[server].load(received, every=False)
             part.nbytes += sum(kept[i.image.key].nbytes for i in loaded if i.pixel_values is not None)
@@ -171,7 +172,7 @@ async def _ours(stage: Stage, sessions: Sequence[Played], each_row: EachRow) -> 
                 "multi_modal_data": {"image": loaded},
             }
             PagePreprocessor(stage.front_ends[server], pages[server]).preprocess(request)
-    for number, each in enumerate(sessions):
+    for number, each in enumerate(trajectories):
         for place, refs in enumerate(each.rows):
             own = [await made(ref) for ref in refs]
             with replay.bill.timed(JOIN):
@@ -201,9 +202,9 @@ def read(row: Mapping[str, Any]) -> Row:
     return join_named([row], lambda rows: dict(rows[0]), "cpu") if NAMES in row else dict(row)
 
 
-def _server(stage: Stage, sessions: Sequence[Played], number: int, routes: dict[str, int]) -> int:
-    """The server of a session, by the name that the balancer goes by."""
-    prompts, servers = -(-len(sessions) // stage.group), len(stage.front_ends)
+def _server(stage: Stage, trajectories: Sequence[Played], number: int, routes: dict[str, int]) -> int:
+    """The server of a trajectory, by the name that the balancer goes by."""
+    prompts, servers = -(-len(trajectories) // stage.group), len(stage.front_ends)
     uid, own = str(number // stage.group), number % stage.group
-    name = route(uid, own, sessions=stage.group, prompts=prompts, servers=servers)
+    name = route(uid, own, trajectories=stage.group, prompts=prompts, servers=servers)
     return routes.setdefault(name, len(routes) % servers)

@@ -49,7 +49,12 @@ def main(
         if kept["kept"] != sheets["plain"]:
             raise typer.BadParameter("the pixels differ")
     rows = [
-        ["drawn in each session", f"{seconds['plain']:.2f}", f"{seconds['plain'] / pages * 1000:.2f}", "1"],
+        [
+            "drawn in each trajectory",
+            f"{seconds['plain']:.2f}",
+            f"{seconds['plain'] / pages * 1000:.2f}",
+            "1",
+        ],
         [
             "drawn and kept",
             f"{once['first'] / unique * pages:.2f}",

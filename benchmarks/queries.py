@@ -1,4 +1,4 @@
-"""Queries of many sessions: encoded one by one, in batches as they come, and with repetitions."""
+"""Queries of many trajectories: encoded one by one, in batches as they come, and with repetitions."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def questions(count: int) -> list[str]:
     ]
 
 
-def ask(encoder: Encoder, queries: list[str], sessions: int) -> int:
-    """Each query in a call of its own, `sessions` calls at a time; the number of answers."""
-    with ThreadPoolExecutor(sessions) as pool:
+def ask(encoder: Encoder, queries: list[str], trajectories: int) -> int:
+    """Each query in a call of its own, `trajectories` calls at a time; the number of answers."""
+    with ThreadPoolExecutor(trajectories) as pool:
         return sum(len(answer) for answer in pool.map(lambda query: encoder.encode_queries([query]), queries))
 
 
 def main(
     count: Annotated[int, typer.Option(help="Queries.")] = 512,
-    sessions: Annotated[int, typer.Option(help="That ask at the same time.")] = 128,
+    trajectories: Annotated[int, typer.Option(help="That ask at the same time.")] = 128,
     repeats: Annotated[int, typer.Option(help="Rounds.")] = 5,
     cpu_time: Annotated[bool, typer.Option(help=CPU_TIME)] = False,
 ) -> None:
@@ -47,17 +47,17 @@ def main(
     def behind(queries: list[str], cached: int) -> Callable[[], int]:
         # a new one each round, so that nothing is remembered from the last
         config = QueryEncoderConfig(batch_size=32, cached=cached)
-        return lambda: ask(QueryEncoder(model, config), queries, sessions)
+        return lambda: ask(QueryEncoder(model, config), queries, trajectories)
 
     calls = {
-        "the model, one query a call": lambda: ask(model, distinct, sessions),
+        "the model, one query a call": lambda: ask(model, distinct, trajectories),
         "QueryEncoder, batches of 32": behind(distinct, 0),
         "QueryEncoder, each query eight times": behind(again, 4096),
     }
     seconds, _ = best_times(calls, repeats, cpu_time)
     base = seconds["the model, one query a call"]
     rows = [(n, f"{1000 * s / count:.2f}", f"{base / s:.1f}") for n, s in seconds.items()]
-    show(f"{count} queries of {sessions} sessions", ("", "ms a query", "times as fast"), rows)
+    show(f"{count} queries of {trajectories} trajectories", ("", "ms a query", "times as fast"), rows)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Processor time and bytes of a step's sessions, by part and system: as this package works on them, and as an
-opponent who hands verl what its interfaces suggest.
+"""Processor time and bytes of a step's trajectories, by part and system: as this package works on them, and
+as an opponent who hands verl what its interfaces suggest.
 
 Real environments, the real processor of Qwen2.5-VL, a generate function that answers at once, vLLM's real
-front end with its cache, verl's real TransferQueue. Some sessions are played; a step of more grows with their
-number. `make features` is the trainer's, on a GPU where there is one: what the processors have to do is the
-first sum.
+front end with its cache, verl's real TransferQueue. Some trajectories are played; a step of more grows with
+their number. `make features` is the trainer's, on a GPU where there is one: what the processors have to do is
+the first sum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import typer
 
 from benchmarks.bill import PARTS, Bill
 from benchmarks.common import show
-from benchmarks.full_sessions import FULL, Theatre, configured, play, workspace
+from benchmarks.full_trajectories import FULL, Theatre, configured, play, workspace
 from benchmarks.image_replay import EachRow, Row, Stage, opponent, ours, read
 from benchmarks.row_traffic import Traffic, queue
 from docagent_rl.envs.delivery import render
@@ -34,7 +34,7 @@ class Comparison:
         system: its name.
         theirs: the opponent's bill.
         mine: this package's.
-        unique: different images of all sessions.
+        unique: different images of all trajectories.
         preprocessings: of images, theirs and mine.
     """
 
@@ -47,12 +47,12 @@ class Comparison:
 
 def main(
     system: Annotated[list[str] | None, typer.Option(help="A system; repeatable. All by default.")] = None,
-    sessions: Annotated[int, typer.Option(help="Sessions to play.")] = 8,
-    group: Annotated[int, typer.Option(help="Sessions of a question.")] = 4,
+    trajectories: Annotated[int, typer.Option(help="Trajectories to play.")] = 8,
+    group: Annotated[int, typer.Option(help="Trajectories of a question.")] = 4,
     workers: Annotated[int, typer.Option(help="Agent workers.")] = 2,
     servers: Annotated[int, typer.Option(help="Rollout servers.")] = 2,
     room: Annotated[int, typer.Option(help="MiB of rows to store; the others count as these.")] = 512,
-    whole: Annotated[int, typer.Option(help="Sessions of the step that is reckoned.")] = 512,
+    whole: Annotated[int, typer.Option(help="Trajectories of the step that is reckoned.")] = 512,
     seed: Annotated[int, typer.Option()] = 1,
 ) -> None:
     """Play, measure both ways, reckon the whole step.
@@ -62,18 +62,18 @@ def main(
     torch.set_num_threads(1)
     found = []
     with tempfile.TemporaryDirectory() as folder:
-        questions = workspace(Path(folder), max(4, -(-sessions // group)), seed)
+        questions = workspace(Path(folder), max(4, -(-trajectories // group)), seed)
         processor = qwen2_5_vl()
         for name in system or sorted(FULL):
             run = configured(name, Path(folder))
-            theatre = play(name, run, processor, questions, sessions, group)
+            theatre = play(name, run, processor, questions, trajectories, group)
             ends = [front_end(Path(folder) / "model", processor) for _ in range(servers)]
             draw = partial(render, store=theatre.store)
             stage = Stage(processor, draw, ends, workers, group, len(theatre.passes))
             with queue():
                 found.append(compare(theatre, stage, room << 20))
             report(found[-1], theatre)
-    totals(found, whole / sessions, f"{whole} sessions of each system")
+    totals(found, whole / trajectories, f"{whole} trajectories of each system")
 
 
 def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
@@ -93,9 +93,9 @@ def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
                 firsts.append(read(row))
             store(number, place, row)
 
-        made = replay(stage, theatre.sessions, each_row)
+        made = replay(stage, theatre.trajectories, each_row)
         traffic.passes()
-        traffic.records()
+        traffic.samples()
         bills.append(Bill({**made.bill.parts, **own.parts}))
         times.append(made.preprocessings)
         for each in stage.front_ends:
@@ -103,7 +103,7 @@ def compare(theatre: Theatre, stage: Stage, room: int) -> Comparison:
     for name, value in firsts[1].items():
         if not torch.equal(value, firsts[0][name]):
             raise RuntimeError(f"{theatre.system}: {name} differs")
-    unique = {ref.key for each in theatre.sessions for refs in each.requests for ref in refs}
+    unique = {ref.key for each in theatre.trajectories for refs in each.requests for ref in refs}
     return Comparison(theatre.system, bills[1], bills[0], len(unique), (times[1], times[0]))
 
 
@@ -117,10 +117,11 @@ def report(found: Comparison, theatre: Theatre) -> None:
         a, b = (bill.seconds(features=everything) for bill in (found.theirs, found.mine))
         rows.append([name, f"{a:.2f}", f"{b:.2f}", _mib(found.theirs.nbytes), _mib(found.mine.nbytes)])
         rows.append(["  times", "", f"{a / b:.1f}", "", f"{found.theirs.nbytes / found.mine.nbytes:.1f}"])
-    turns = [len(each.record.turns) for each in theatre.sessions]
-    images = [sum(map(len, each.rows)) for each in theatre.sessions]
+    turns = [len(each.trajectory.turns) for each in theatre.trajectories]
+    images = [sum(map(len, each.rows)) for each in theatre.trajectories]
     title = (
-        f"{found.system}: {len(turns)} sessions of {min(turns)} to {max(turns)} turns and {min(images)} to "
+        f"{found.system}: {len(turns)} trajectories of {min(turns)} to {max(turns)} turns and "
+        f"{min(images)} to "
         f"{max(images)} images, {found.unique} different ones; {len(theatre.passes)} passes"
     )
     show(title, ["part", "opponent, CPU s", "ours, CPU s", "opponent, MiB", "ours, MiB"], rows)

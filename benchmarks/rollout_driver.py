@@ -1,9 +1,9 @@
 """What a step costs the driver: processor time and memory of our work between verl's calls, by part.
 
-python -m benchmarks.rollout_driver --sessions 64 --sessions 128
+python -m benchmarks.rollout_driver --trajectories 64 --trajectories 128
 
-Sessions of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the real
-TransferQueue; then the trainer mode's methods do their part of a step: the sessions that are there, the
+Trajectories of several rows (MM-Doc-R1: 512 of 8) go through the agent loop's own output into the real
+TransferQueue; then the trainer mode's methods do their part of a step: the trajectories that are there, the
 advantages of `--estimator`, the archive, and verl's own numbers of the step, which verl computes before the
 checkpoint in our mode. The rest of verl's work is made ready before and not counted: the padded rewards and
 mask that it hands to an estimator, and its copies of what comes back.
@@ -41,7 +41,7 @@ from docagent_rl.training.agent_loop.output import training_rows
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.estimators import our_estimator
 from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
-from docagent_rl.training.trainer.session_reader import SessionReader
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 
 STEP = 1
 AT_STEP = {"min_global_steps": STEP, "max_global_steps": STEP}
@@ -52,14 +52,14 @@ class Shape:
     """A step.
 
     Args:
-        sessions: of the step, eight to a group.
-        rows: of a session.
+        trajectories: of the step, eight to a group.
+        rows: of a trajectory.
         tokens: of a row's response region.
         turns: of a row.
         sampled: tokens of a turn.
     """
 
-    sessions: int
+    trajectories: int
     rows: int
     tokens: int
     turns: int
@@ -68,11 +68,11 @@ class Shape:
     @property
     def all_rows(self) -> int:
         """Rows of the step."""
-        return self.sessions * self.rows
+        return self.trajectories * self.rows
 
 
 def played(shape: Shape, number: int) -> tuple[list[TurnLedger], Trajectory]:
-    """A session as the agent loop has it when it has been played."""
+    """A trajectory as the agent loop has it when it has been played."""
     random_ = random.Random(number)
     made = Trajectory(
         f"group{number // 8}", number % 8, STEP, "train", {"question_id": f"q{number // 8}"}, "mm_doc_r1",
@@ -102,9 +102,9 @@ def played(shape: Shape, number: int) -> tuple[list[TurnLedger], Trajectory]:
 
 
 def fill(shape: Shape, generator: torch.Generator) -> list[str]:
-    """Put the rows of all sessions into the queue as verl's worker does; their keys."""
+    """Put the rows of all trajectories into the queue as verl's worker does; their keys."""
     keys = []
-    for number in range(shape.sessions):
+    for number in range(shape.trajectories):
         ledgers, made = played(shape, number)
         outputs = training_rows(ledgers, made, log_probs=True, steps=(STEP, STEP))
         for output in outputs[:-1]:  # as verl does
@@ -117,7 +117,7 @@ def fill(shape: Shape, generator: torch.Generator) -> list[str]:
             for name in ("old_log_probs", "advantages", "returns", "values"):
                 values[name] = -torch.rand(len(values["turn_index"]), generator=generator)
             fields.append(values)
-        own = [f"{made.uid}_{made.session}_{n}" for n in range(len(outputs))]
+        own = [f"{made.uid}_{made.number}_{n}" for n in range(len(outputs))]
         tags = [{"status": "success", "global_steps": STEP, "is_padding": False} | AT_STEP for _ in own]
         data = list_of_dict_to_tensordict(fields)
         asyncio.run(tq.async_kv_batch_put(keys=own, fields=data, tags=tags, partition_id="train"))
@@ -166,7 +166,7 @@ class Driver(DocAgentTrainerMixin, VerlStub):
         self.use_critic = self.use_reference_policy = False
         self.global_steps = STEP
         self._estimator = our_estimator(estimator)
-        self._reader = SessionReader()
+        self._reader = TrajectoryReader()
         self._estimated = {}
         self._accounts = Accounts(folder, 8)
 
@@ -181,7 +181,7 @@ def step(driver: Driver, batch: KVBatchMeta) -> dict[str, Callable[[], Any]]:
     """Our parts of a step, in their order."""
     metrics: dict[str, Any] = {}
     parts: dict[str, Callable[[], Any]] = {
-        "sessions that are there": lambda: driver._reader.fetch(batch),
+        "trajectories that are there": lambda: driver._reader.fetch(batch),
         "advantages": lambda: driver._compute_advantage(batch, metrics),
         "archive": lambda: driver._archive(batch),
     }
@@ -243,8 +243,10 @@ def _status(name: str) -> float:
 
 
 def main(
-    sessions: Annotated[list[int] | None, typer.Option(help="Sessions of a step; repeatable.")] = None,
-    rows: Annotated[int, typer.Option(help="Rows of a session.")] = 8,
+    trajectories: Annotated[
+        list[int] | None, typer.Option(help="Trajectories of a step; repeatable.")
+    ] = None,
+    rows: Annotated[int, typer.Option(help="Rows of a trajectory.")] = 8,
     tokens: Annotated[int, typer.Option(help="Positions of a row's response region.")] = 19_000,
     turns: Annotated[int, typer.Option(help="Turns of a row.")] = 6,
     sampled: Annotated[int, typer.Option(help="Sampled tokens of a turn.")] = 180,
@@ -252,16 +254,16 @@ def main(
 ) -> None:
     """Measure the driver's work on steps of several sizes.
 
-    Example: python -m benchmarks.rollout_driver --sessions 64 --sessions 128
+    Example: python -m benchmarks.rollout_driver --trajectories 64 --trajectories 128
     """
     torch.set_num_threads(1)
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     tq.init(OmegaConf.create({"backend": {"SimpleStorage": {"num_data_storage_units": 1}}}))
     try:
         measure(Shape(8, 2, 64, 2, 8), estimator)  # imports what is imported when it is used
-        for number in sessions or [64]:
+        for number in trajectories or [64]:
             shape = Shape(number, rows, tokens, turns, sampled)
-            title = f"{number} sessions of {rows} rows of {tokens:,} tokens, {estimator}"
+            title = f"{number} trajectories of {rows} rows of {tokens:,} tokens, {estimator}"
             columns = ["", "processor, s", "wall, s", "peak above, MiB"]
             show(title, columns, measure(shape, estimator))
     finally:

@@ -1,4 +1,4 @@
-"""Rows of sessions through the real TransferQueue, and their records in the driver."""
+"""Rows of trajectories through the real TransferQueue, and their records in the driver."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from tensordict import NonTensorData, NonTensorStack, TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
-from benchmarks.bill import RECORD, STORE, Bill
-from benchmarks.full_sessions import Played, Theatre
+from benchmarks.bill import SAMPLE, STORE, Bill
+from benchmarks.full_trajectories import Played, Theatre
 from docagent_rl.training.agent_loop.output import (
-    SESSION_DIGEST,
-    SESSION_LINE,
     TRAJECTORY,
+    TRAJECTORY_DIGEST,
+    TRAJECTORY_LINE,
     DocAgentLoopOutput,
     training_rows,
 )
 from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
 from docagent_rl.training.trainer.pass_fields import Pass
-from docagent_rl.training.trainer.session_reader import SessionReader, fetch_lines
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, fetch_lines
 
 PARTITION = "train"
 WRITTEN: Mapping[str, Sequence[str]] = {
@@ -62,8 +62,8 @@ def queue() -> Iterator[None]:
 
 
 def rows_of(played: Played) -> list[DocAgentLoopOutput]:
-    """A session's rows, as the agent loop hands them to verl."""
-    return training_rows(played.ledgers, played.record, log_probs=True, steps=(1, 1))
+    """A trajectory's rows, as the agent loop hands them to verl."""
+    return training_rows(played.ledgers, played.trajectory, log_probs=True, steps=(1, 1))
 
 
 FETCHED_AT_ONCE = 256 << 20
@@ -78,8 +78,8 @@ class Traffic:
         theatre: whose rows.
         bill: takes time and bytes.
         compact: records and columns as this package has them; else as the opponent.
-        room: bytes of rows that go through the queue, at least those of a session; sessions for which there
-            is no room count as the others.
+        room: bytes of rows that go through the queue, at least those of a trajectory; trajectories for which
+            there is no room count as the others.
     """
 
     theatre: Theatre
@@ -104,12 +104,12 @@ class Traffic:
         if number not in self._stored and self._stored and sum(self._sizes.values()) > self.room:
             return
         self._stored.add(number)
-        played = self.theatre.sessions[number]
+        played = self.theatre.trajectories[number]
         output = rows_of(played)[place]
         fields, key = self._fields(played, output, dict(images)), f"row_{number}_{place}"
         self._lengths[key], self._sizes[key] = len(output.response_ids), size_of(fields)
         self._waiting[key] = fields
-        if place + 1 == len(played.ledgers):  # verl stores the rows of a session together
+        if place + 1 == len(played.ledgers):  # verl stores the rows of a trajectory together
             self._put(self._waiting, self._own)
             self._waiting.clear()
 
@@ -121,7 +121,7 @@ class Traffic:
                 if name in WRITTEN:
                     self._put({key: self._written(name, key) for key in keys}, self._own)
         tq.kv_clear(keys=list(self._lengths), partition_id=PARTITION)
-        weight, spent = len(self.theatre.sessions) / len(self._stored), self._own.part(STORE)
+        weight, spent = len(self.theatre.trajectories) / len(self._stored), self._own.part(STORE)
         self.bill.add(STORE, weight * spent.seconds, weight * spent.nbytes)
 
     def _written(self, name: str, key: str) -> dict[str, torch.Tensor]:
@@ -137,19 +137,19 @@ class Traffic:
         if portion:
             yield portion
 
-    def records(self) -> None:
-        """What the driver does with the records of all sessions in a step."""
+    def samples(self) -> None:
+        """What the driver does with the records of all trajectories in a step."""
         rows: dict[str, dict[str, Any]] = {}
-        for played in self.theatre.sessions:
+        for played in self.theatre.trajectories:
             for place, output in enumerate(rows_of(played)):
-                key = f"{played.record.uid}_{played.record.session}_{place}"
+                key = f"{played.trajectory.uid}_{played.trajectory.number}_{place}"
                 fields = self._fields(played, output, {})
-                names = ("extra_fields", SESSION_DIGEST, SESSION_LINE, "responses")
+                names = ("extra_fields", TRAJECTORY_DIGEST, TRAJECTORY_LINE, "responses")
                 rows[key] = {name: fields[name] for name in names}
         self._put(rows, Bill())
         keys = list(rows)
-        with tempfile.TemporaryDirectory() as folder, measured(self.bill, RECORD):
-            (_lean if self.compact else _parsed)(keys, self.theatre.sessions, Path(folder))
+        with tempfile.TemporaryDirectory() as folder, measured(self.bill, SAMPLE):
+            (_lean if self.compact else _parsed)(keys, self.theatre.trajectories, Path(folder))
         tq.kv_clear(keys=keys, partition_id=PARTITION)
 
     def _fields(self, played: Played, output: DocAgentLoopOutput, images: dict[str, Any]) -> dict[str, Any]:
@@ -157,8 +157,8 @@ class Traffic:
         fields = output.as_dict()
         fields.pop("multi_modal_data", None)
         if not self.compact:
-            fields[SESSION_DIGEST], fields[SESSION_LINE] = "", b""
-            fields["extra_fields"] = {**fields["extra_fields"], TRAJECTORY: played.record.to_json()}
+            fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = "", b""
+            fields["extra_fields"] = {**fields["extra_fields"], TRAJECTORY: played.trajectory.to_json()}
         ids = torch.cat([fields["prompts"], fields["responses"]])
         depth = () if self.theatre.resources.processor is None else (4,)  # of Qwen2.5-VL's positions
         return fields | {
@@ -166,9 +166,9 @@ class Traffic:
             "input_ids": ids,
             "position_ids": torch.zeros(*depth, len(ids), dtype=torch.int64),
             "multi_modal_inputs": images,
-            "record": json.dumps(played.record.record),
-            "raw_prompt": played.record.prompt,
-            "uid": played.record.uid,
+            "sample": json.dumps(played.trajectory.sample),
+            "raw_prompt": played.trajectory.prompt,
+            "uid": played.trajectory.uid,
         }
 
     def _put(self, rows: Mapping[str, dict[str, Any]], bill: Bill) -> None:
@@ -225,30 +225,30 @@ def size_of(value: Any) -> int:
     return 8
 
 
-def _lean(keys: Sequence[str], sessions: Sequence[Played], folder: Path) -> None:
-    """Digests and lines, each once a session."""
+def _lean(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> None:
+    """Digests and lines, each once a trajectory."""
     batch = KVBatchMeta(partition_id=PARTITION, keys=list(keys), tags=[{} for _ in keys])
-    found = SessionReader().fetch(batch)
-    digests = list({(each.uid, each.session): each for _, each in found}.values())
+    found = TrajectoryReader().fetch(batch)
+    digests = list({(each.uid, each.number): each for _, each in found}.values())
     lines = fetch_lines(digests, PARTITION)
     values = {
-        f"{each.record.uid}_{each.record.session}": {
+        f"{each.trajectory.uid}_{each.trajectory.number}": {
             row: np.zeros(own.sampled) for row, own in enumerate(each.ledgers)
         }
-        for each in sessions
+        for each in trajectories
     }
-    names = {id(each): f"{each.uid}_{each.session}" for each in digests}
+    names = {id(each): f"{each.uid}_{each.number}" for each in digests}
     pieces = [(d, line_with_log_probs(d, lines[names[id(d)]], values[names[id(d)]])) for d in digests]
     write_lines(folder, 1, pieces)
 
 
-def _parsed(keys: Sequence[str], sessions: Sequence[Played], folder: Path) -> None:
-    """The whole record of each row is parsed, and each session's written again."""
+def _parsed(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> None:
+    """The whole record of each row is parsed, and each trajectory's written again."""
     data = tq.kv_batch_get(keys=list(keys), partition_id=PARTITION, select_fields=["extra_fields"])
     extra = [getattr(value, "data", value) for value in list(data["extra_fields"])]
-    records = [json.loads(each[TRAJECTORY]) for each in extra]
+    samples = [json.loads(each[TRAJECTORY]) for each in extra]
     with (folder / "1.jsonl").open("w") as file:
-        for record in {(each["uid"], each["session"]): each for each in records}.values():
-            for turn in record["turns"]:
+        for sample in {(each["uid"], each["number"]): each for each in samples}.values():
+            for turn in sample["turns"]:
                 turn["trainer_log_probs"] = [0.0] * len(turn["token_ids"])
-            file.write(json.dumps(record) + "\n")
+            file.write(json.dumps(sample) + "\n")

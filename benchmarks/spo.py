@@ -13,7 +13,7 @@ from benchmarks.common import CPU_TIME, best_times, show, single_thread
 from docagent_rl.advantages.spo import similarity_advantages
 
 
-def sessions(count: int, size: int, width: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
+def trajectories(count: int, size: int, width: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
     """Rewards, group numbers and embeddings in random order; members of a group are alike, as texts are."""
     generator = torch.Generator().manual_seed(seed)
     group = (torch.arange(count) // size)[torch.randperm(count, generator=generator)]
@@ -25,8 +25,8 @@ def sessions(count: int, size: int, width: int, seed: int) -> tuple[Tensor, Tens
 def loop(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
     """The formula, one group after the other."""
     members: dict[int, list[int]] = {}
-    for session, number in enumerate(group.tolist()):
-        members.setdefault(number, []).append(session)
+    for trajectory, number in enumerate(group.tolist()):
+        members.setdefault(number, []).append(trajectory)
     advantages = torch.zeros_like(rewards)
     for each in members.values():
         at = torch.tensor(each)
@@ -52,8 +52,10 @@ def matmul(rewards: Tensor, group: Tensor, embeddings: Tensor) -> Tensor:
 
 
 def main(
-    count: Annotated[int, typer.Option("--trajectories", help="Sessions of the batch.")] = 4096,
-    sizes: Annotated[list[int] | None, typer.Option("--group", help="Sessions a group; repeatable.")] = None,
+    count: Annotated[int, typer.Option("--trajectories", help="Trajectories of the batch.")] = 4096,
+    sizes: Annotated[
+        list[int] | None, typer.Option("--group", help="Trajectories a group; repeatable.")
+    ] = None,
     widths: Annotated[
         list[int] | None, typer.Option("--dim", help="Entries of an embedding; repeatable.")
     ] = None,
@@ -69,7 +71,7 @@ def main(
     rows = []
     for width in widths or [384, 1024]:
         for size in sizes or [4, 8, 16]:
-            batch = sessions(count, size, width, seed)
+            batch = trajectories(count, size, width, seed)
             opponents = {"loop": loop} | ({} if count % size else {"product": matmul})
             calls = {
                 name: partial(way, *batch)

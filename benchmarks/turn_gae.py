@@ -50,10 +50,14 @@ def trajectories(count: int, tokens: int, turns: int, sampled: int, seed: int) -
 
 
 def checked(batch: dict[str, Tensor], discounts: Discounts) -> AdvantageInputs:
-    """A session a row, eight to a group; checks the batch."""
-    session = torch.arange(len(batch["mask"]))
+    """A trajectory a row, eight to a group; checks the batch."""
+    trajectory = torch.arange(len(batch["mask"]))
     return AdvantageInputs(
-        **batch, session=session, row=torch.zeros_like(session), group=session // 8, discounts=discounts
+        **batch,
+        trajectory=trajectory,
+        row=torch.zeros_like(trajectory),
+        group=trajectory // 8,
+        discounts=discounts,
     )
 
 

@@ -1,4 +1,4 @@
-"""The index of a large run, what the page asks of it and takes, a long session, and stored credit."""
+"""The index of a large run, what the page asks of it and takes, a long trajectory, and stored credit."""
 
 from __future__ import annotations
 
@@ -21,24 +21,30 @@ from docagent_rl.rollout.credit import TOKENS, CreditRow, write_credit
 
 _GROUP = 8
 _STEP = 256
-"""Sessions of a step."""
+"""Trajectories of a step."""
 
 
-def repeated(lines: list[dict[str, Any]], sessions: int, tokens: int) -> Iterator[dict[str, Any]]:
-    """Sessions of a run over and over, as sessions of other groups and steps, each turn of so many tokens."""
-    for number in range(sessions):
+def repeated(lines: list[dict[str, Any]], trajectories: int, tokens: int) -> Iterator[dict[str, Any]]:
+    """Trajectories of a run over and over, as trajectories of other groups and steps, each turn of so many
+    tokens.
+    """
+    for number in range(trajectories):
         line = lines[number % len(lines)]
         for turn in line["turns"]:
             for name in ("token_ids", "log_probs", "trainer_log_probs"):
                 if turn.get(name) is None:  # of a validation, which the trainer does not look at
                     continue
                 turn[name] = (turn[name] * (tokens // max(1, len(turn[name])) + 1))[:tokens]
-        place = {"uid": f"group{number // _GROUP}", "session": number % _GROUP, "step": 1 + number // _STEP}
+        place = {
+            "uid": f"group{number // _GROUP}",
+            "trajectory": number % _GROUP,
+            "step": 1 + number // _STEP,
+        }
         yield {**line, **place, "split": "train"}
 
 
 def write_run(folder: Path, made: Iterator[dict[str, Any]]) -> int:
-    """The bytes of a run of these sessions."""
+    """The bytes of a run of these trajectories."""
     size, file = 0, None
     (folder / "trajectories").mkdir(parents=True)
     for line in made:
@@ -53,10 +59,10 @@ def write_run(folder: Path, made: Iterator[dict[str, Any]]) -> int:
     return size
 
 
-def long_session(line: dict[str, Any], turns: int) -> dict[str, Any]:
-    """A session whose turns are repeated."""
+def long_trajectory(line: dict[str, Any], turns: int) -> dict[str, Any]:
+    """A trajectory whose turns are repeated."""
     many = (line["turns"] * (turns // len(line["turns"]) + 1))[:turns]
-    return {**line, "uid": "long", "session": 0, "step": 1_000_000, "split": "train", "turns": many}
+    return {**line, "uid": "long", "number": 0, "step": 1_000_000, "split": "train", "turns": many}
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
@@ -78,10 +84,10 @@ def credit_cost(folder: Path, rows: int, tokens: int) -> tuple[float, float]:
 
 
 def main(
-    run: Annotated[Path, typer.Argument(help="A run whose sessions are repeated.")],
-    sessions: Annotated[int, typer.Option(help="Of the made run.")] = 10_000,
+    run: Annotated[Path, typer.Argument(help="A run whose trajectories are repeated.")],
+    trajectories: Annotated[int, typer.Option(help="Of the made run.")] = 10_000,
     tokens: Annotated[int, typer.Option(help="Sampled in a turn.")] = 150,
-    turns: Annotated[int, typer.Option(help="Of the long session.")] = 200,
+    turns: Annotated[int, typer.Option(help="Of the long trajectory.")] = 200,
     rows: Annotated[
         int, typer.Option(help="Training rows, of 1,000 tokens each, whose credit is written.")
     ] = 1024,
@@ -90,22 +96,26 @@ def main(
     source = ViewedRun(run)
     lines = [
         json.loads(line)
-        for name in source.session_files()
+        for name in source.trajectory_files()
         for line in (source.path / name).read_text(encoding="utf-8").splitlines()
     ]
     found: list[tuple[str, str, str]] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "run"
-        size = write_run(folder, repeated(lines, sessions, tokens))
+        size = write_run(folder, repeated(lines, trajectories, tokens))
         with (folder / "trajectories" / "1000000.jsonl").open("w") as file:
             file.write(
-                json.dumps(long_session(max(lines, key=lambda line: len(line["turns"])), turns)) + "\n"
+                json.dumps(long_trajectory(max(lines, key=lambda line: len(line["turns"])), turns)) + "\n"
             )
         opened = OpenRun(0, "run", ViewedRun(folder), Places())
         seconds, _ = timed(opened.update)
         index = opened.folder.index_file.stat().st_size
         found.append(
-            (f"index of {sessions} sessions", f"{seconds:.2f}", f"{size / 1e6:.0f} MB, {index / 1e6:.0f}")
+            (
+                f"index of {trajectories} trajectories",
+                f"{seconds:.2f}",
+                f"{size / 1e6:.0f} MB, {index / 1e6:.0f}",
+            )
         )
         again = OpenRun(0, "run", ViewedRun(folder), Places())
         first = Api([again])
@@ -115,9 +125,9 @@ def main(
         for path, query in _ASKED:
             spent, reply = timed(lambda path=path, query=query: first.answer(f"/api/runs/0/{path}", query))
             found.append((f"{path}?{query}", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
-        (row,) = json.loads(first.answer("/api/runs/0/sessions", "uid=long").content)["rows"]
-        spent, reply = timed(lambda: first.answer(f"/api/runs/0/sessions/{row['id']}"))
-        found.append((f"a session of {turns} turns", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
+        (row,) = json.loads(first.answer("/api/runs/0/trajectories", "uid=long").content)["rows"]
+        spent, reply = timed(lambda: first.answer(f"/api/runs/0/trajectories/{row['id']}"))
+        found.append((f"a trajectory of {turns} turns", f"{spent:.3f}", f"{len(reply.content) / 1e3:.0f} kB"))
         if CHROMIUM is None:
             found.append(("the page in a browser", "-", "no Chromium on this machine"))
         else:
@@ -133,8 +143,8 @@ def main(
 
 
 _ASKED = (
-    ("sessions", "sort=reward&order=desc&limit=100"),
-    ("sessions", "q=section&split=train&reward=0.1:1&sort=term:outcome"),
+    ("trajectories", "sort=reward&order=desc&limit=100"),
+    ("trajectories", "q=section&split=train&reward=0.1:1&sort=term:outcome"),
     ("facets", ""),
     ("facets", "status=finished&turns=2-4"),
     ("funnel", "by=step"),
@@ -145,7 +155,7 @@ _ASKED = (
 def _open(run: OpenRun, api: Api) -> None:
     run.update()
     api.answer("/api/runs")
-    api.answer("/api/runs/0/sessions")
+    api.answer("/api/runs/0/trajectories")
     api.answer("/api/runs/0/facets")
 
 

@@ -38,24 +38,25 @@ class PageCost:
     nodes: int
 
 
-def page_costs(run: Path, session: str) -> list[PageCost]:
-    """The list of sessions, before and after it was scrolled, and a long session without and with its tokens.
+def page_costs(run: Path, trajectory: str) -> list[PageCost]:
+    """The list of trajectories, before and after it was scrolled, and a long trajectory without and with its
+    tokens.
 
     Args:
         run: a folder whose index is built.
-        session: its number in the index.
+        trajectory: its number in the index.
     """
     from playwright.sync_api import sync_playwright
 
     rows, turns = "table.rows tbody tr:not(.spacer)", "article.turn:not(.prompt)"
-    coloured = f"#/session/0/{session}?colour=drift"
+    coloured = f"#/trajectory/0/{trajectory}?colour=drift"
     with _served(run) as served, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
         try:
             return [
-                _opened(browser, served, "the list", "#/sessions", rows),
-                _opened(browser, served, "the list, scrolled", "#/sessions", rows, _scroll),
-                _opened(browser, served, "the long session", f"#/session/0/{session}", turns),
+                _opened(browser, served, "the list", "#/trajectories", rows),
+                _opened(browser, served, "the list, scrolled", "#/trajectories", rows, _scroll),
+                _opened(browser, served, "the long trajectory", f"#/trajectory/0/{trajectory}", turns),
                 _opened(browser, served, "with its tokens, scrolled", coloured, "span.tk", _scroll),
             ]
         finally:
@@ -73,7 +74,7 @@ def _opened(
         page.locator(first).first.wait_for(timeout=_WAIT_MS)
         seconds = time.perf_counter() - began
         then(page)
-        tools = context.new_cdp_session(page)
+        tools = context.new_cdp_trajectory(page)
         tools.send("Performance.enable")
         tools.send("HeapProfiler.collectGarbage")
         found = {each["name"]: each["value"] for each in tools.send("Performance.getMetrics")["metrics"]}

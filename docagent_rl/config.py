@@ -63,11 +63,11 @@ class Unplayable(Enum):
     REFUSE = "refuse"
     """The run does not start; the questions are named."""
     MASK = "mask"
-    """Its sessions are masked and counted."""
+    """Its trajectories are masked and counted."""
 
 
 class RolloutConfig(Section):
-    """How sessions are played."""
+    """How trajectories are played."""
 
     prompt_tokens: int | None = Field(None, ge=1)
     """Tokens of a prompt that environments may fill; recipes set it to `data.max_prompt_length`."""
@@ -77,16 +77,17 @@ class RolloutConfig(Section):
     """Most tokens sampled in one turn."""
     min_turn_tokens: int = Field(16, ge=1)
     """An observation is dropped when less than this would remain for the next turn."""
-    session_attempts: int = Field(2, ge=1)
-    """A session that fails for infrastructure reasons is started this often before it is masked."""
+    trajectory_attempts: int = Field(2, ge=1)
+    """A trajectory that fails for infrastructure reasons is started this often before it is masked."""
     image_cache_mb: int | None = Field(None, ge=1)
     """Preprocessed images (patches of bytes) that the agent workers of a run keep, in MiB of Ray's store;
     `None`: a share of it."""
     image_threads: int | None = Field(None, ge=1)
     """Threads of an agent worker that render and preprocess; `None`: its share of the node's cores."""
-    session_memory_mb: int | None = Field(None, ge=1)
-    """What the sessions that play at a time may take in each agent worker, in MiB; `None`: its share of half
-    of the node's memory that is free when it starts."""
+    trajectory_memory_mb: int | None = Field(None, ge=1)
+    """What the trajectories that play at a time may take in each agent worker, in MiB; `None`: its share of
+    half of the node's memory that is free when it starts.
+    """
     shown_cache_mb: int = Field(8192, ge=0)
     """Whole pages at the sizes they are shown at (thumbnails for Doc-V* above all), kept on disk for all
     processes and runs, in MiB: in `<store>.shown`, or where that cannot be written, in `<workspace>/shown`.
@@ -94,7 +95,7 @@ class RolloutConfig(Section):
 
 
 class TextSource(Enum):
-    """What stands for a session when sessions are compared by their texts."""
+    """What stands for a trajectory when trajectories are compared by their texts."""
 
     ACTIONS = "actions"
     """What the policy wrote."""
@@ -107,13 +108,13 @@ class TextSource(Enum):
 
 
 class TextConfig(Section):
-    """The text of a session. System prompt and question are left out: a group shares them, and they would
-    make all its sessions alike.
+    """The text of a trajectory. System prompt and question are left out: a group shares them, and they would
+    make all its trajectories alike.
     """
 
     source: TextSource = TextSource.ACTIONS
     include_answer: bool = True
-    """Whether the last turn counts; without it, equal answers do not make sessions alike."""
+    """Whether the last turn counts; without it, equal answers do not make trajectories alike."""
 
 
 class AdvantageConfig(Section):

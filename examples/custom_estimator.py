@@ -12,11 +12,11 @@ from docagent_rl.advantages import AdvantageInputs, Advantages, register
 
 @register("median_baseline")
 def median_baseline(inputs: AdvantageInputs, *, decay: float = 0.9) -> Advantages:
-    """One outlier does not move the baseline; turn k of a session gets `decay ** k` of its advantage."""
+    """One outlier does not move the baseline; turn k of a trajectory gets `decay ** k` of its advantage."""
     sampled = inputs.mask & inputs.valid[:, None]
     rows = (inputs.token_rewards * sampled).sum(1)
-    # a session may have several rows: each carries the session's total
-    totals = torch.zeros(len(rows)).index_add(0, inputs.session, rows)[inputs.session]
+    # a trajectory may have several rows: each carries the trajectory's total
+    totals = torch.zeros(len(rows)).index_add(0, inputs.trajectory, rows)[inputs.trajectory]
     baseline = torch.empty_like(totals)
     for group in inputs.group.unique():
         members = (inputs.group == group) & (inputs.row == 0)

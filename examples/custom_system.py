@@ -41,12 +41,12 @@ class OneLookEnv(DocEnv):
         self.config, self.services, self.prompt = config, services, prompt
         self.turns, self.terms = 0, {"correct": 0.0, "short": 0.0}
 
-    def show_prompt(self, episode):
-        return Observation.user(TextPart(self.prompt.render("user", question=episode.sample.question)))
+    def show_prompt(self, state):
+        return Observation.user(TextPart(self.prompt.render("user", question=state.sample.question)))
 
     async def step(self, turn):
         self.turns += 1
-        parsed, sample = GRAMMAR.parse(turn.text), self.episode.sample
+        parsed, sample = GRAMMAR.parse(turn.text), self.state.sample
         action, logged = parsed.action, LoggedTurn(self.turns, parsed)
         if isinstance(action, Answer):
             correct = await self.services.judge.judge(sample.question, sample.answers, action.text)

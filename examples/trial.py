@@ -1,4 +1,4 @@
-"""Sessions of a model in a recipe's environment without a trainer, many at once."""
+"""Trajectories of a model in a recipe's environment without a trainer, many at once."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from torch.nn.utils.rnn import pad_sequence
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.images import EncodedImage, join_features
-from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.samples.sample import Sample
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 T = TypeVar("T")
 
-_number: ContextVar[int] = ContextVar("session_number")
-"""Of the session that asks: whoever comes first, the same draws go to the same session."""
+_number: ContextVar[int] = ContextVar("trajectory_number")
+"""Of the trajectory that asks: whoever comes first, the same draws go to the same trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,40 +75,41 @@ def play_trial(
     setting: Setting,
     model: Any,
     processor: Any,
-    records: Sequence[Record],
+    samples: Sequence[Sample],
     *,
-    sessions: int = 4,
+    trajectories: int = 4,
     together: int = 32,
     seed: int = 0,
 ) -> list[Trajectory]:
-    """Play every question `sessions` times.
+    """Play every question `trajectories` times.
 
     Args:
         setting: how to play.
         model: a Qwen2.5-VL of transformers.
         processor: its processor.
-        records: the questions.
-        sessions: sessions of each question.
-        together: sessions at a time.
+        samples: the questions.
+        trajectories: trajectories of each question.
+        together: trajectories at a time.
         seed: of all draws.
 
     Returns:
         The trajectories, those of a question next to each other. A question that cannot be played, and a
-        session in which a service failed, are masked, as in a run.
+        trajectory in which a service failed, are masked, as in a run.
     """
-    resources = SessionResources(
+    resources = TrajectoryResources(
         setting.config, processor.tokenizer, processor, setting.template, running=False
     )
     stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
     sampler = BatchSampler(model.eval(), processor, stop_ids=stops, sampling=setting.sampling, seed=seed)
-    plan = [(number, session) for number in range(len(records)) for session in range(sessions)]
+    plan = [(number, trajectory) for number in range(len(samples)) for trajectory in range(trajectories)]
 
     async def run() -> list[Trajectory]:
         played: list[Trajectory] = []
         for start in range(0, len(plan), together):
             group = plan[start : start + together]
             played += await sampler.together(
-                _play(resources, sampler, setting.limits, records[n], n, session) for n, session in group
+                _play(resources, sampler, setting.limits, samples[n], n, trajectory)
+                for n, trajectory in group
             )
         return played
 
@@ -116,25 +117,25 @@ def play_trial(
 
 
 async def _play(
-    resources: SessionResources,
+    resources: TrajectoryResources,
     sampler: BatchSampler,
     limits: Limits,
-    record: Record,
+    sample: Sample,
     number: int,
     of_group: int,
 ) -> Trajectory:
     trajectory = Trajectory(
         uid=str(number),
-        session=of_group,
+        number=of_group,
         step=0,
         split="train",
-        record=record.to_dict(),
+        sample=sample.to_dict(),
         system=resources.system.name,
     )
     env = resources.environment(validate=False)
     try:
-        session = Session(env, resources.codec, resources.encoder, sampler.generate, limits, trajectory)
-        await session.play(record)
+        rollout = Rollout(env, resources.codec, resources.encoder, sampler.generate, limits, trajectory)
+        await rollout.play(sample)
     except (InfrastructureError, UserError) as error:
         trajectory.status, trajectory.error = Status.MASKED.value, str(error)
     return trajectory
@@ -150,7 +151,8 @@ class _Request:
 
 
 class BatchSampler:
-    """A rollout server in this process: it waits until every session waits for a turn, then samples them all.
+    """A rollout server in this process: it waits until every trajectory waits for a turn, then samples them
+    all.
 
     Args:
         model: a Qwen2.5-VL of transformers in evaluation mode.
@@ -158,7 +160,7 @@ class BatchSampler:
         stop_ids: ids that end a turn.
         sampling: how tokens are drawn.
         batch_size: sequences that go through the model at once.
-        seed: of all draws. The outcome also depends on which sessions play together.
+        seed: of all draws. The outcome also depends on which trajectories play together.
     """
 
     def __init__(
@@ -181,22 +183,24 @@ class BatchSampler:
         self._playing = 0
 
     async def generate(self, ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
-        """Sample one turn (see `docagent_rl.rollout.session.Generate`); only for sessions of `together`."""
+        """Sample one turn (see `docagent_rl.rollout.rollout.Generate`); only for trajectories of
+        `together`.
+        """
         reply: asyncio.Future[Sampled] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Request(_number.get(), list(ids), list(images), most, reply))
         await self._serve()
         return await reply
 
-    async def together(self, sessions: Iterable[Awaitable[T]]) -> list[T]:
-        """Play sessions at the same time; their results in order."""
-        started = list(sessions)
+    async def together(self, trajectories: Iterable[Awaitable[T]]) -> list[T]:
+        """Play trajectories at the same time; their results in order."""
+        started = list(trajectories)
         self._playing += len(started)
         return list(await asyncio.gather(*(self._play(n, one) for n, one in enumerate(started))))
 
-    async def _play(self, number: int, session: Awaitable[T]) -> T:
+    async def _play(self, number: int, trajectory: Awaitable[T]) -> T:
         _number.set(number)
         try:
-            return await session
+            return await trajectory
         finally:
             self._playing -= 1
             await self._serve()

@@ -103,15 +103,15 @@ def processor():
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
-    """Three synthetic reports, ingested and indexed: (store, retriever, records)."""
+    """Three synthetic reports, ingested and indexed: (store, retriever, samples)."""
     from types import SimpleNamespace
 
     from docagent_rl.documents import DocumentStore
     from docagent_rl.documents.ingestion import ingest
     from docagent_rl.lab.synth import SynthSettings, synthesize
     from docagent_rl.lab.synth.settings import Difficulty
-    from docagent_rl.records.record import read_jsonl
     from docagent_rl.retrieval.bm25 import BM25Retriever
+    from docagent_rl.samples.sample import read_jsonl
 
     root = tmp_path_factory.mktemp("world")
     settings = SynthSettings(documents=3, seed=5, difficulties=(Difficulty.EASY,))
@@ -120,5 +120,5 @@ def world(tmp_path_factory):
     store = DocumentStore(root / "store")
     retriever = BM25Retriever.build(store)
     retriever.save(root / "index")
-    records = [r for r in read_jsonl(root / "synthetic" / "records.jsonl") if r.gold_pages]
-    return SimpleNamespace(root=root, store=store, retriever=retriever, records=records)
+    samples = [r for r in read_jsonl(root / "synthetic" / "samples.jsonl") if r.gold_pages]
+    return SimpleNamespace(root=root, store=store, retriever=retriever, samples=samples)

@@ -18,9 +18,9 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms, StepResult
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
 
@@ -80,8 +80,8 @@ def services(store, retriever, judge) -> EnvServices:
 
 
 @pytest.fixture
-def record() -> Callable[..., Record]:
-    def make(**changes) -> Record:
+def make_sample() -> Callable[..., Sample]:
+    def make(**changes) -> Sample:
         settings = {
             "question_id": "q1",
             "dataset": "made",
@@ -92,7 +92,7 @@ def record() -> Callable[..., Record]:
             "evidence_pages": (3, 4),
             "extra": {"page_ids": ["K#3", "K#4", "M#1"]},
         }
-        return Record(**{**settings, **changes})
+        return Sample(**{**settings, **changes})
 
     return make
 
@@ -106,7 +106,7 @@ def make_env(services) -> Callable[..., VragEnv]:
 
 
 @dataclass
-class Episode:
+class State:
     """What came of a script of turns."""
 
     env: DocEnv
@@ -126,7 +126,7 @@ class Episode:
 Turn = str | AssistantTurn
 
 
-async def _play(env: DocEnv, sample: Record, turns: Iterable[Turn], *, drop_last: bool = False) -> Episode:
+async def _play(env: DocEnv, sample: Sample, turns: Iterable[Turn], *, drop_last: bool = False) -> State:
     """Play turns until the environment is done; with `drop_last` the last observation does not fit."""
     prompt = await env.reset(sample)
     results: list[StepResult] = []
@@ -137,7 +137,7 @@ async def _play(env: DocEnv, sample: Record, turns: Iterable[Turn], *, drop_last
     terms = results[-1].terms if results else RewardTerms()
     if drop_last:
         terms = await env.conclude(EndReason.CONTEXT_FULL)
-    return Episode(env, prompt, results, terms)
+    return State(env, prompt, results, terms)
 
 
 @pytest.fixture
@@ -186,8 +186,8 @@ def report_services(report_store) -> EnvServices:
 
 
 @pytest.fixture
-def report_question() -> Callable[..., Record]:
-    def make(**changes) -> Record:
+def report_question() -> Callable[..., Sample]:
+    def make(**changes) -> Sample:
         settings = {
             "question_id": "r1",
             "dataset": "made",
@@ -198,7 +198,7 @@ def report_question() -> Callable[..., Record]:
             "answer_format": "Int",
             "evidence_pages": (2, 4),
         }
-        return Record(**{**settings, **changes})
+        return Sample(**{**settings, **changes})
 
     return make
 

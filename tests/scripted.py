@@ -1,4 +1,4 @@
-"""Sessions of a system's script in a demo workspace, recorded as a run records them."""
+"""Trajectories of a system's script in a demo workspace, recorded as a run records them."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from transformers import AutoProcessor, AutoTokenizer
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics, ScriptContext
-from docagent_rl.lab.sft.scripted import ScriptedSession, play_scripted
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.record import Record
-from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.rollout.session import Limits
+from docagent_rl.lab.sft.scripted import ScriptedTrajectory, play_scripted
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.sample import Sample
 from trial import Setting
 
 
-def play_scripts(recipe: str, workspace: Path, count: int, seed: int = 0) -> list[ScriptedSession]:
+def play_scripts(recipe: str, workspace: Path, count: int, seed: int = 0) -> list[ScriptedTrajectory]:
     """Play questions of the demo's training file with the script of the recipe's system."""
     setting = Setting.of(composed(recipe, ["+profile=cpu", f"docagent.workspace={workspace}"]))
     model = workspace / "models" / f"tiny_{setting.config.system}"
     tokenizer = AutoTokenizer.from_pretrained(model)
     vision = (model / "processor_config.json").exists()
     processor = AutoProcessor.from_pretrained(model) if vision else None
-    resources = SessionResources(setting.config, tokenizer, processor, setting.template)
-    records = [record for record in read_parquet(workspace / "data" / "train.parquet") if record.answers]
-    short = [r for r in records if resources.services.store.document(r.doc_id).num_pages <= 40]
+    resources = TrajectoryResources(setting.config, tokenizer, processor, setting.template)
+    samples = [sample for sample in read_parquet(workspace / "data" / "train.parquet") if sample.answers]
+    short = [r for r in samples if resources.services.store.document(r.doc_id).num_pages <= 40]
     return play_all(resources, setting.limits, (short * count)[:count], seed)
 
 
 def play_all(
-    resources: SessionResources, limits: Limits, records: Sequence[Record], seed: int = 0
-) -> list[ScriptedSession]:
+    resources: TrajectoryResources, limits: Limits, samples: Sequence[Sample], seed: int = 0
+) -> list[ScriptedTrajectory]:
     """Play each question with the script of the system."""
-    return asyncio.run(_play(resources, limits, records, random.Random(seed)))
+    return asyncio.run(_play(resources, limits, samples, random.Random(seed)))
 
 
 async def _play(
-    resources: SessionResources, limits: Limits, chosen: Sequence[Record], rng: random.Random
-) -> list[ScriptedSession]:
+    resources: TrajectoryResources, limits: Limits, chosen: Sequence[Sample], rng: random.Random
+) -> list[ScriptedTrajectory]:
     system, config = resources.system, resources.env_config
     script, statistics = system.script(config), QuestionStatistics.of(chosen)
     return [
         await play_scripted(
-            record,
+            sample,
             Lines(
                 script,
                 ScriptContext(
                     rng,
-                    record,
-                    resources.services.store.document(record.doc_id).num_pages,
+                    sample,
+                    resources.services.store.document(sample.doc_id).num_pages,
                     system.max_turns(config),
                     statistics,
                 ),
@@ -63,9 +63,9 @@ async def _play(
             codec=resources.codec,
             encoder=resources.encoder,
             limits=limits,
-            session=number,
+            number=number,
         )
-        for number, record in enumerate(chosen)
+        for number, sample in enumerate(chosen)
     ]
 
 
@@ -82,7 +82,7 @@ class Lines:
         return self.script.line(self.context).text
 
 
-def write_sessions(sessions: Sequence[ScriptedSession], path: Path) -> Path:
+def write_trajectories(trajectories: Sequence[ScriptedTrajectory], path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{session.trajectory.to_json()}\n" for session in sessions))
+    path.write_text("".join(f"{trajectory.trajectory.to_json()}\n" for trajectory in trajectories))
     return path

@@ -19,7 +19,7 @@ in_browser = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
 ]
 NAMES = sorted(SYSTEMS)
-GLANCE, SESSIONS, FUNNEL, COMPARE = "#/glance", "#/sessions", "#/funnel", "#/compare"
+GLANCE, TRAJECTORIES, FUNNEL, COMPARE = "#/glance", "#/trajectories", "#/funnel", "#/compare"
 
 
 @pytest.fixture(scope="session")
@@ -72,10 +72,10 @@ def ask(site):
 
 @pytest.fixture
 def longest(ask, site):
-    """The session of a run with most images."""
+    """The trajectory of a run with most images."""
 
     def find(name):
-        listed = ask(f"runs/{site.number[name]}/sessions?sort=images&order=desc&limit=100")
+        listed = ask(f"runs/{site.number[name]}/trajectories?sort=images&order=desc&limit=100")
         return max(listed["rows"], key=lambda row: (row["images"], row["turns"]))
 
     return find
@@ -90,7 +90,7 @@ def at(page):
 
 
 def recorded(site, name):
-    """The sessions of a run."""
+    """The trajectories of a run."""
     folder = site.runs[name] / "trajectories"
     return [each for step in (1, 2) for each in read_trajectories(folder / f"{step}.jsonl")]
 

@@ -1,4 +1,4 @@
-"""Runs of all systems with real sessions, the server over them, and a browser that looks at it."""
+"""Runs of all systems with real trajectories, the server over them, and a browser that looks at it."""
 
 from __future__ import annotations
 
@@ -38,40 +38,40 @@ FLAGS = [
 ]
 HOSTILE = '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
 _ASTRAY = Detours(wrong_query=0.6, wrong_page=0.6, malformed=0.5)
-_QUESTIONS, _SESSIONS = 4, 3
+_QUESTIONS, _TRAJECTORIES = 4, 3
 
 
 def play_run(path: Path, world: Any, system: str, seed: int = 0) -> Path:
-    """A run of two steps: sessions of the system's script that goes astray, with tokens and credit."""
+    """A run of two steps: trajectories of the system's script that goes astray, with tokens and credit."""
     player = ScriptPlayer(resources(world, system, judge={"kind": "anls"}), _ASTRAY, seed=seed)
 
     async def played() -> list[Trajectory]:
-        chosen = world.records[:_QUESTIONS]
-        return [await player.play(record, number) for record in chosen for number in range(_SESSIONS)]
+        chosen = world.samples[:_QUESTIONS]
+        return [await player.play(sample, number) for sample in chosen for number in range(_TRAJECTORIES)]
 
     tokenizer, noise = build_tokenizer(), np.random.default_rng(seed)
-    sessions = asyncio.run(played())
-    for place, each in enumerate(sessions):
-        each.step, each.split = 1 + place // _SESSIONS % 2, "train"
+    trajectories = asyncio.run(played())
+    for place, each in enumerate(trajectories):
+        each.step, each.split = 1 + place // _TRAJECTORIES % 2, "train"
         for turn in each.turns:
             turn.token_ids = tokenizer(turn.text, add_special_tokens=False)["input_ids"]
             turn.log_probs = (-noise.exponential(0.5, len(turn.token_ids))).tolist()
             turn.trainer_log_probs = [value + noise.normal(0, 0.02) for value in turn.log_probs]
-    run_folder(path, sessions)
+    run_folder(path, trajectories)
     for step in (1, 2):
-        rows = [row for each in sessions if each.step == step for row in _credit(each, noise)]
-        write_credit(path, step, "session_grpo", rows)
+        rows = [row for each in trajectories if each.step == step for row in _credit(each, noise)]
+        write_credit(path, step, "trajectory_grpo", rows)
     tokenizer.save_pretrained(world.root / "tokenizer")
     return path
 
 
-def _credit(session: Trajectory, noise: np.random.Generator) -> Iterator[CreditRow]:
-    for row in sorted({turn.row for turn in session.turns}):
-        count = sum(len(turn.token_ids) for turn in session.turns if turn.row == row)
-        advantage = np.full(count, session.reward - 1.0, np.float32)
+def _credit(trajectory: Trajectory, noise: np.random.Generator) -> Iterator[CreditRow]:
+    for row in sorted({turn.row for turn in trajectory.turns}):
+        count = sum(len(turn.token_ids) for turn in trajectory.turns if turn.row == row)
+        advantage = np.full(count, trajectory.reward - 1.0, np.float32)
         values = noise.normal(0, 1, count).astype(np.float32)
         lists = {"advantages": advantage, "returns": advantage + values, "values": values}
-        yield CreditRow(session.uid, session.session, row, lists)
+        yield CreditRow(trajectory.uid, trajectory.number, row, lists)
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def _read_whole(address: str) -> None:
     """Wait until every run is in its index."""
     for _ in range(1200):
         runs = fetched(address, "runs")["runs"]
-        if all(run["indexing"] is None and run["sessions"] for run in runs):
+        if all(run["indexing"] is None and run["trajectories"] for run in runs):
             return
         time.sleep(0.1)
     raise AssertionError(f"the runs are not read: {runs}")

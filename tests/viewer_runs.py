@@ -1,4 +1,4 @@
-"""Folders of runs with sessions over the corpus, as the trainer writes them."""
+"""Folders of runs with trajectories over the corpus, as the trainer writes them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def turn(
     return TrajectoryTurn(text, "end_of_turn", info=told, **(values | more))
 
 
-def session(
+def trajectory(
     store: DocumentStore,
     number: int = 0,
     *,
@@ -112,7 +112,7 @@ def session(
         ),
         turn("<answer>1990</answer>", {"kind": "answer", "text": "1990"}, {"kind": "answer"}, reward=reward),
     ]
-    record = {
+    sample = {
         "question_id": f"q{question}", "dataset": "made", "split": split, "doc_id": "K",
         "question": f"When was it opened, {question}?", "answers": ["1990"], "evidence_pages": [3],
         "evidence_boxes": {"3": [BOX]}, "evidence_sources": ["Chart"], "answerable": True,
@@ -130,13 +130,13 @@ def session(
         "metrics": {"reward/outcome": float(reward > 0.5), "reward/format": 1.0, "turns": 4.0},
         "outcome": float(reward > 0.5),
     }
-    return Trajectory(f"group{question}", number, step, split, record, **(values | more))
+    return Trajectory(f"group{question}", number, step, split, sample, **(values | more))
 
 
-def run_folder(path: Path, sessions: Sequence[Trajectory]) -> Path:
-    """A training run of these sessions, with numbers for each of its steps."""
+def run_folder(path: Path, trajectories: Sequence[Trajectory]) -> Path:
+    """A training run of these trajectories, with numbers for each of its steps."""
     files: dict[str, list[Trajectory]] = {}
-    for each in sessions:
+    for each in trajectories:
         files.setdefault(f"{'val-' if each.split == 'val' else ''}{each.step}", []).append(each)
     for folder in ("trajectories", "metrics"):
         (path / folder).mkdir(parents=True, exist_ok=True)

@@ -14,10 +14,10 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.records.parquet import write_parquet
-from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_vectors
+from docagent_rl.samples.parquet import write_parquet
+from docagent_rl.samples.sample import Sample, Split
 
 PAGES = {"short": 6, "long": 130}
 
@@ -28,7 +28,7 @@ class Workspace:
 
     path: Path
 
-    def record(self, doc_id: str = "short", **changes) -> Record:
+    def sample(self, doc_id: str = "short", **changes) -> Sample:
         fields = {
             "question_id": f"about-{doc_id}",
             "dataset": "made",
@@ -40,7 +40,7 @@ class Workspace:
             "answerable": True,
             "extra": {"gold": "3", "num_pages": PAGES[doc_id], "native_id": 1, "row": 0},
         }
-        return Record(**{**fields, **changes})
+        return Sample(**{**fields, **changes})
 
     def config(self, recipe: str, *overrides: str) -> DictConfig:
         return composed(
@@ -56,10 +56,10 @@ class Workspace:
             ],
         )
 
-    def data(self, folder: Path, train: Sequence[Record], val: Sequence[Record]) -> list[str]:
+    def data(self, folder: Path, train: Sequence[Sample], val: Sequence[Sample]) -> list[str]:
         """Overrides that name files of these questions."""
         files = {"train": train, "val": val}
-        paths = {name: write_parquet(records, folder / f"{name}.parquet") for name, records in files.items()}
+        paths = {name: write_parquet(samples, folder / f"{name}.parquet") for name, samples in files.items()}
         return [f"data.{name}_files={path}" for name, path in paths.items()]
 
 
@@ -84,16 +84,16 @@ def long_workspace(tmp_path_factory) -> Workspace:
 
 @pytest.fixture
 def resources_of(long_workspace) -> Callable:
-    """What the sessions of a recipe share."""
+    """What the trajectories of a recipe share."""
     from omegaconf import OmegaConf
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.rollout.resources import SessionResources
+    from docagent_rl.rollout.resources import TrajectoryResources
     from docagent_rl.training.settings.opening_check import load_tokenizer
 
-    def make(recipe: str, *overrides: str) -> SessionResources:
+    def make(recipe: str, *overrides: str) -> TrajectoryResources:
         config = long_workspace.config(recipe, *overrides)
         parsed = DocAgentConfig.parse(OmegaConf.to_container(config.docagent, resolve=True))
-        return SessionResources(parsed, *load_tokenizer(config))
+        return TrajectoryResources(parsed, *load_tokenizer(config))
 
     return make

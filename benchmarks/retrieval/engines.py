@@ -155,7 +155,7 @@ class LanceDB:
             for start in range(0, bank.num_pages, 500):
                 rows = [bank.page(n).tolist() for n in range(start, min(start + 500, bank.num_pages))]
                 numbers = pa.array(range(start, start + len(rows)), pa.int64())
-                yield pa.record_batch([numbers, pa.array(rows, vector)], schema=schema)
+                yield pa.sample_batch([numbers, pa.array(rows, vector)], schema=schema)
 
         self._table = lancedb.connect(str(path)).create_table("pages", data=batches(), schema=schema)
         self._table.create_index(

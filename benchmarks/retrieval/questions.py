@@ -9,8 +9,8 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.records.questions import scan_questions
-from docagent_rl.records.record import Record
+from docagent_rl.samples.questions import scan_questions
+from docagent_rl.samples.sample import Sample
 from tools.documents.manifest import Manifest
 
 QUESTIONS = Path(__file__).with_name("questions.jsonl")
@@ -55,9 +55,9 @@ def read(path: Path = QUESTIONS) -> list[Question]:
     """
     found = scan_questions(path)
     problems, questions = list(found.problems), []
-    for line, record in found.records:
+    for line, sample in found.samples:
         try:
-            questions.append(_question(record))
+            questions.append(_question(sample))
         except UserError as error:
             problems.append(f"{path}:{line}: {error}")
     if problems:
@@ -80,13 +80,13 @@ def about_scans(questions: Sequence[Question], manifest: Manifest) -> list[Quest
     ]
 
 
-def _question(record: Record) -> Question:
-    kind = record.extra.get("kind")
+def _question(sample: Sample) -> Question:
+    kind = sample.extra.get("kind")
     if kind not in set(Kind):
         raise UserError(f"kind={kind!r}: expected one of {', '.join(Kind)}")
-    if not record.evidence_pages:
+    if not sample.evidence_pages:
         raise UserError("field 'evidence_pages' is empty: name all pages that hold the answer")
-    if not record.question.strip():
+    if not sample.question.strip():
         raise UserError("field 'question' is empty")
-    evidence = tuple(PageRef(record.doc_id, page) for page in record.evidence_pages)
-    return Question(record.question, record.answers, Kind(kind), evidence)
+    evidence = tuple(PageRef(sample.doc_id, page) for page in sample.evidence_pages)
+    return Question(sample.question, sample.answers, Kind(kind), evidence)

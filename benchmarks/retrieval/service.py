@@ -1,9 +1,9 @@
-"""Many sessions that search at the same time: in the process, in actors of Ray, at an HTTP server.
+"""Many trajectories that search at the same time: in the process, in actors of Ray, at an HTTP server.
 
-`python -m benchmarks.retrieval.service --sessions 256 2000` searches a made corpus by BM25. Each session asks
-a few queries of its own, one after the other, as environments do (`RetrieverService`); each answer is
-compared with that of the retriever itself. With `--kill`, an actor and the server are killed in the middle
-(SIGKILL); Ray starts the actor again, and this script the server, as systemd would.
+`python -m benchmarks.retrieval.service --trajectories 256 2000` searches a made corpus by BM25. Each
+trajectory asks a few queries of its own, one after the other, as environments do (`RetrieverService`); each
+answer is compared with that of the retriever itself. With `--kill`, an actor and the server are killed in the
+middle (SIGKILL); Ray starts the actor again, and this script the server, as systemd would.
 """
 
 from __future__ import annotations
@@ -38,8 +38,19 @@ from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.opening import open_retriever
 
 TOP_K = 10
-COLUMNS = ("backend", "sessions", "a second", "p50", "p99", "CPU here", "there", "bad", "retried", "back s")
-"""p50 and p99 in ms; CPU in ms a search, of the sessions' process and of those that search; bad: lost,
+COLUMNS = (
+    "backend",
+    "trajectories",
+    "a second",
+    "p50",
+    "p99",
+    "CPU here",
+    "there",
+    "bad",
+    "retried",
+    "back s",
+)
+"""p50 and p99 in ms; CPU in ms a search, of the trajectories' process and of those that search; bad: lost,
 doubled or wrong."""
 Pids = Callable[[], Awaitable[list[int]]]
 Kill = Callable[[], Awaitable[None]]
@@ -50,27 +61,27 @@ class Load:
     """What is asked.
 
     Args:
-        sessions: at a time.
+        trajectories: at a time.
         turns: searches of each.
         doc_ids: a third of the searches keep to one document.
     """
 
-    sessions: int
+    trajectories: int
     turns: int
     doc_ids: tuple[str, ...]
 
     def queries(self) -> list[list[tuple[str, str | None]]]:
-        """Of each session; no two are alike, so that none is answered from memory."""
+        """Of each trajectory; no two are alike, so that none is answered from memory."""
         drawn = random.Random(7)
         return [
             [
                 (
-                    " ".join([*drawn.sample(WORDS, 4), f"s{session}t{turn}"]),
+                    " ".join([*drawn.sample(WORDS, 4), f"s{trajectory}t{turn}"]),
                     drawn.choice(self.doc_ids) if turn % 3 == 2 else None,
                 )
                 for turn in range(self.turns)
             ]
-            for session in range(self.sessions)
+            for trajectory in range(self.trajectories)
         ]
 
 
@@ -83,7 +94,7 @@ async def measured(
     answers: Counter[tuple[int, int]] = Counter()
     queries = load.queries()
 
-    async def session(number: int) -> None:
+    async def trajectory(number: int) -> None:
         for turn, (query, doc_id) in enumerate(queries[number]):
             try:
                 hits = await service.search(query, doc_id=doc_id, top_k=TOP_K)
@@ -97,12 +108,12 @@ async def measured(
     began, here, before = time.perf_counter(), time.process_time(), _cpu(there)
     with noting() as notes:
         killing = asyncio.create_task(_in_the_middle(kill, ended, load)) if kill else None
-        await asyncio.gather(*(session(number) for number in range(load.sessions)))
+        await asyncio.gather(*(trajectory(number) for number in range(load.trajectories)))
         seconds = time.perf_counter() - began
         cpu = [time.process_time() - here, 0.0 if kill else _cpu(there) - before]
         if killing:
             await killing
-    asked = [(n, t) for n in range(load.sessions) for t in range(load.turns)]
+    asked = [(n, t) for n in range(load.trajectories) for t in range(load.turns)]
     lost = [key for key in asked if isinstance(found.get(key), InfrastructureError) or answers[key] != 1]
     wrong = 0
     for number, turn in asked:
@@ -121,7 +132,7 @@ def _cpu(processes: list[psutil.Process]) -> float:
 
 
 async def _in_the_middle(kill: Kill, ended: list[float], load: Load) -> None:
-    while len(ended) < load.sessions * load.turns // 4:
+    while len(ended) < load.trajectories * load.turns // 4:
         await asyncio.sleep(0.005)
     await kill()
 
@@ -129,7 +140,7 @@ async def _in_the_middle(kill: Kill, ended: list[float], load: Load) -> None:
 def _numbers(notes: list[SearchNote], load: Load, seconds: float) -> list[str]:
     waits = [note.seconds * 1e3 for note in notes]
     p50, p99 = np.percentile(waits, [50, 99])
-    return [str(load.sessions), f"{len(notes) / seconds:.0f}", f"{p50:.0f}", f"{p99:.0f}"]
+    return [str(load.trajectories), f"{len(notes) / seconds:.0f}", f"{p50:.0f}", f"{p99:.0f}"]
 
 
 class Server:
@@ -177,7 +188,7 @@ class Server:
 def main() -> None:
     """Measure and show."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sessions", type=int, nargs="+", default=[256, 2000])
+    parser.add_argument("--trajectories", type=int, nargs="+", default=[256, 2000])
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--pages", type=int, default=20, help="of a document")
@@ -220,8 +231,8 @@ def _measured_backend(backend: Backend, store: DocumentStore, index: Path, optio
     )
     rows = []
     try:
-        for sessions in options.sessions:
-            load = Load(sessions, options.turns, tuple(store.doc_ids()))
+        for trajectories in options.trajectories:
+            load = Load(trajectories, options.turns, tuple(store.doc_ids()))
             kills = [None, _killer(backend, retriever, server)] if options.kill else [None]
             for kill in kills:
                 if kill is None or backend is not Backend.LOCAL:

@@ -105,14 +105,14 @@ class Read(Action):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Action):
-    """End the episode with an answer."""
+    """End the trajectory with an answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finish(Action):
-    """End the episode without an answer of the policy's own."""
+    """End the trajectory without an answer of the policy's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def read_search(content: str, block: Span, argument: Span) -> Action:
 
 
 def read_answer(content: str, block: Span, argument: Span) -> Action:
-    """Read an answer: any text; a blank one ends the episode too."""
+    """Read an answer: any text; a blank one ends the trajectory too."""
     return Answer(block, argument, content)
 
 

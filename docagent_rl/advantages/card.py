@@ -1,6 +1,6 @@
 """What an estimator declares for the bias card: how it is called there, and what is known of its gradient.
 
-The card (`examples/bias_card`) enumerates all groups of sessions of a problem of two turns, gives them to
+The card (`examples/bias_card`) enumerates all groups of trajectories of a problem of two turns, gives them to
 every registered estimator that has a `Card`, and compares its expected gradient with the true one.
 """
 
@@ -17,9 +17,9 @@ from docagent_rl.advantages.inputs import Discounts
 class Family(StrEnum):
     """What the advantage is made of; a table of the card each."""
 
-    SESSION = "One number a session"
+    TRAJECTORY = "One number a trajectory"
     TURN = "One number a turn, compared within the group (`turn_grpo`)"
-    SIMILARITY = "Compared with similar sessions"
+    SIMILARITY = "Compared with similar trajectories"
     CRITIC = "With a critic"
     OTHER = "Other"
 

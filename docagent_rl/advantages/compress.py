@@ -1,4 +1,4 @@
-"""The sampled tokens of a batch as one flat list, in the order of sessions, rows and positions."""
+"""The sampled tokens of a batch as one flat list, in the order of trajectories, rows and positions."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class SampledTokens:
     Attributes:
         rows: (n,) batch row of each token.
         positions: (n,) position in the row.
-        session: (n,) number of the session, in ascending order of the ids.
-        turn: (n,) number of the turn in the batch; the turns of a session follow each other.
+        trajectory: (n,) number of the trajectory, in ascending order of the ids.
+        turn: (n,) number of the turn in the batch; the turns of a trajectory follow each other.
         original: (b,) the row whose result each row shows, -1 for zeros.
         width: t, the number of positions of a row.
         dtype: type of scattered results.
@@ -28,7 +28,7 @@ class SampledTokens:
 
     rows: Tensor
     positions: Tensor
-    session: Tensor
+    trajectory: Tensor
     turn: Tensor
     original: Tensor
     width: int
@@ -80,15 +80,15 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
     all_count = bool(inputs.valid.all())
     active = inputs.mask if all_count else inputs.mask & inputs.valid[:, None]
     rows, positions = active.nonzero(as_tuple=True)
-    _, session = torch.unique(inputs.session, return_inverse=True)
+    _, trajectory = torch.unique(inputs.trajectory, return_inverse=True)
     order = torch.argsort(inputs.row)
-    order = order[torch.argsort(session[order], stable=True)]
+    order = order[torch.argsort(trajectory[order], stable=True)]
     numbers = torch.arange(len(order), device=order.device)
     if not torch.equal(order, numbers):
         rank = torch.empty_like(order)
         rank[order] = numbers
-        by_session = torch.argsort(rank[rows], stable=True)
-        rows, positions = rows[by_session], positions[by_session]
+        by_trajectory = torch.argsort(rank[rows], stable=True)
+        rows, positions = rows[by_trajectory], positions[by_trajectory]
     index = inputs.turn_index[rows, positions]
     back = (rows[1:] == rows[:-1]) & (index[1:] < index[:-1])
     if back.any():
@@ -101,9 +101,9 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
     return SampledTokens(
         rows=rows,
         positions=positions,
-        session=session[rows],
+        trajectory=trajectory[rows],
         turn=torch.cumsum(starts, 0) - 1,
-        original=numbers if all_count else originals(inputs.session, inputs.row, inputs.valid),
+        original=numbers if all_count else originals(inputs.trajectory, inputs.row, inputs.valid),
         width=active.shape[1],
         dtype=torch.promote_types(inputs.token_rewards.dtype, torch.float32),
     )

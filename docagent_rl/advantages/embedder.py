@@ -1,4 +1,4 @@
-"""Sessions as vectors, for estimators that compare them (SPO)."""
+"""Trajectories as vectors, for estimators that compare them (SPO)."""
 
 from __future__ import annotations
 

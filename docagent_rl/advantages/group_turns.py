@@ -1,4 +1,6 @@
-"""Turns compared within a group of sessions: sum first and centre afterwards, or centre each turn index."""
+"""Turns compared within a group of trajectories: sum first and centre afterwards, or centre each turn
+index.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +18,32 @@ class IndexMean(StrEnum):
     """The mean reward of a turn index, for the three forms normalised by index."""
 
     SURVIVORS = "survivors"
-    """Over the sessions that reached the turn."""
+    """Over the trajectories that reached the turn."""
     PADDED = "padded"
-    """Over all sessions of the group, 0 after their end."""
+    """Over all trajectories of the group, 0 after their end."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupTurns:
-    """The N turns of the sessions that count, in the order of sessions and turns.
+    """The N turns of the trajectories that count, in the order of trajectories and turns.
 
     Attributes:
         rewards: (N,) float64.
-        session: (N,) number of the session.
-        ordinal: (N,) 0-based turn of the session, without gaps.
+        trajectory: (N,) number of the trajectory.
+        ordinal: (N,) 0-based turn of the trajectory, without gaps.
         group: (N,) number of the group.
-        size: (groups,) sessions of each group.
+        size: (groups,) trajectories of each group.
     """
 
     rewards: Tensor
-    session: Tensor
+    trajectory: Tensor
     ordinal: Tensor
     group: Tensor
     size: Tensor
 
     @property
     def horizon(self) -> int:
-        """The largest number of turns of a session."""
+        """The largest number of turns of a trajectory."""
         return int(self.ordinal.max()) + 1 if len(self.ordinal) else 0
 
     @property
@@ -50,13 +52,15 @@ class GroupTurns:
         return self.group * self.horizon + self.ordinal
 
     def sum_onwards(self, x: Tensor) -> Tensor:
-        """The sum of x (N,) from each turn to the end of its session."""
+        """The sum of x (N,) from each turn to the end of its trajectory."""
         going_on = torch.zeros_like(x)
-        going_on[:-1] = (self.session[1:] == self.session[:-1]).to(x.dtype)
+        going_on[:-1] = (self.trajectory[1:] == self.trajectory[:-1]).to(x.dtype)
         return reverse_scan(x, going_on)
 
     def padded_mean(self, x: Tensor) -> Tensor:
-        """The mean of x (N,) over all sessions of a group, 0 where a turn is missing: (groups, horizon)."""
+        """The mean of x (N,) over all trajectories of a group, 0 where a turn is missing: (groups,
+        horizon).
+        """
         total = torch.zeros(len(self.size) * self.horizon, dtype=x.dtype, device=x.device)
         total = total.index_add(0, self.cell, x).view(len(self.size), self.horizon)
         return total / self.size.clamp(min=1)[:, None]
@@ -69,8 +73,8 @@ def return_advantages(
 
     Args:
         turns: the turns of a batch.
-        fixed_horizon: count sessions that ended before the turn, with 0.
-        loo: leave the session out of its own baseline.
+        fixed_horizon: count trajectories that ended before the turn, with 0.
+        loo: leave the trajectory out of its own baseline.
         tol: returns that differ by less are equal (`rtg_centered`).
 
     Source:
@@ -98,9 +102,9 @@ def index_advantages(
 
     Args:
         turns: the turns of a batch.
-        mean: which sessions the statistics of an index count.
+        mean: which trajectories the statistics of an index count.
         std: what to divide by, per index.
-        loo: leave the session out of its own mean.
+        loo: leave the trajectory out of its own mean.
         tol: rewards that differ (padded: spread) by less are equal.
         eps: added to the standard deviation.
 

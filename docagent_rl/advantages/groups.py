@@ -1,4 +1,4 @@
-"""Statistics over groups of sessions (or over any cells numbered by integers)."""
+"""Statistics over groups of trajectories (or over any cells numbered by integers)."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def check_singletons(count: Tensor, singleton: Singleton) -> None:
     alone = int((count == 1).sum())
     if alone and singleton == Singleton.ERROR:
         raise UserError(
-            f"{alone} group(s) have one session that counts, so nothing to compare it with: sample more "
-            "sessions a question (rollout.n), or set singleton=zero."
+            f"{alone} group(s) have one trajectory that counts, so nothing to compare it with: sample more "
+            "trajectories a question (rollout.n), or set singleton=zero."
         )
 
 

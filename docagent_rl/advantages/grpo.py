@@ -1,4 +1,4 @@
-"""Group-relative advantages of whole sessions (GRPO)."""
+"""Group-relative advantages of whole trajectories (GRPO)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docagent_rl.advantages.groups import (
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import register
-from docagent_rl.advantages.sessions import RowWeight, session_table
+from docagent_rl.advantages.trajectories import RowWeight, trajectory_table
 
 
 def outcome_advantages(
@@ -33,10 +33,10 @@ def outcome_advantages(
     """`(R - mean) / (std + eps)` in each group, or `R - mean`.
 
     Args:
-        rewards: (m,) total reward of each session.
+        rewards: (m,) total reward of each trajectory.
         group: (m,) group numbers from 0.
         std: what to divide by.
-        loo: leave a session out of its own baseline: a factor G / (G - 1).
+        loo: leave a trajectory out of its own baseline: a factor G / (G - 1).
         singleton: what a group of one gets.
         tol: a group whose rewards differ by less gets exact zeros.
         eps: added to the standard deviation.
@@ -62,17 +62,17 @@ def outcome_advantages(
 
 
 _CARD = Card(
-    Family.SESSION,
+    Family.TRAJECTORY,
     (
-        Case("`session_grpo`, `std=none`", {"std": Std.NONE}, "u g1", "u g2"),
-        Case("`session_grpo`, `std=none`, `loo`", {"std": Std.NONE, "loo": True}, "g1", "g2"),
-        Case("`session_grpo`, `std=biased`", {"std": Std.BIASED}, "-> g1 / sigma", "-> g2 / sigma"),
-        Case("`session_grpo`, `std=unbiased`", {"std": Std.UNBIASED}, "-> g1 / sigma", "-> g2 / sigma"),
+        Case("`trajectory_grpo`, `std=none`", {"std": Std.NONE}, "u g1", "u g2"),
+        Case("`trajectory_grpo`, `std=none`, `loo`", {"std": Std.NONE, "loo": True}, "g1", "g2"),
+        Case("`trajectory_grpo`, `std=biased`", {"std": Std.BIASED}, "-> g1 / sigma", "-> g2 / sigma"),
+        Case("`trajectory_grpo`, `std=unbiased`", {"std": Std.UNBIASED}, "-> g1 / sigma", "-> g2 / sigma"),
     ),
 )
 
 
-@register("session_grpo", card=_CARD)
+@register("trajectory_grpo", card=_CARD)
 def grpo(
     inputs: AdvantageInputs,
     *,
@@ -83,15 +83,14 @@ def grpo(
     eps: float = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """GRPO over sessions: each counts once, however many rows it has, and gives its number to all tokens.
+    """GRPO over trajectories: each counts once, however many rows it has, and gives its number to all tokens.
 
-    Masked sessions, and those without sampled tokens, are left out before the statistics. A group of which
-    fewer than two sessions are left has nothing to compare, nor has one of equal rewards: their advantage is
-    0. verl's own `grpo` gives the last session of a group its reward instead (`singleton=raw`). All other
-    groups get the numbers of that one: `std=unbiased` is its `norm_adv_by_std_in_grpo=true`, `std=none` its
-    `false`.
-    Doc-V* is `std=biased` with verl's `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with
-    `seq-mean-token-mean`.
+    Masked trajectories, and those without sampled tokens, are left out before the statistics. A group of
+    which fewer than two trajectories are left has nothing to compare, nor has one of equal rewards: their
+    advantage is 0. verl's own `grpo` gives the last trajectory of a group its reward instead
+    (`singleton=raw`). All other groups get the numbers of that one: `std=unbiased` is its
+    `norm_adv_by_std_in_grpo=true`, `std=none` its `false`. Doc-V* is `std=biased` with verl's
+    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`.
 
     Args:
         inputs: batch of (b, t).
@@ -100,10 +99,10 @@ def grpo(
         singleton: what a group of one gets.
         tol: rewards that differ by less are equal.
         eps: added to the standard deviation.
-        row_weight: weight of the rows of sessions of several rows.
+        row_weight: weight of the rows of trajectories of several rows.
 
     Returns:
-        advantages (b, t); `returns` holds the total reward of the session.
+        advantages (b, t); `returns` holds the total reward of the trajectory.
 
     Raises:
         UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
@@ -112,7 +111,7 @@ def grpo(
         DeepSeekMath (arXiv 2402.03300), section 4.1.2.
     """
     tokens = compress(inputs)
-    table = session_table(inputs, tokens)
+    table = trajectory_table(inputs, tokens)
     alive = table.alive
     rewards, group = table.totals[alive], table.group[alive]
     scores = torch.zeros_like(table.totals)

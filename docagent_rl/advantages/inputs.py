@@ -41,7 +41,7 @@ _BY_DEFAULT = cast("Tensor", None)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AdvantageInputs:
-    """One global batch: `b` rows of `t` response positions, belonging to sessions, belonging to groups.
+    """One global batch: `b` rows of `t` response positions, belonging to trajectories, belonging to groups.
 
     Values and rewards are read on sampled positions only; whatever stands elsewhere has no effect.
 
@@ -50,20 +50,20 @@ class AdvantageInputs:
         mask: (b, t), non-zero on the tokens the policy sampled.
         turn_index: (b, t) integers, 0-based along the row, -1 on tokens that were not sampled. Never
             decreases along a row; gaps are allowed (a turn without sampled tokens is dropped).
-        session: (b,) integer id of the row's session.
-        row: (b,) position of the row in its session; turns are chained from row to row in this order.
-        group: (b,) integer id of the row's group: the sessions of one question.
+        trajectory: (b,) integer id of the row's trajectory.
+        row: (b,) position of the row in its trajectory; turns are chained from row to row in this order.
+        group: (b,) integer id of the row's group: the trajectories of one question.
         values: (b, t) value of the context before each token; None without a critic.
-        embeddings: (s, d), one vector a distinct session id, in ascending order of the ids; for SPO.
-        prefix_embeddings: (s, k + 1, d) in the same order, k the most turns of a session: at n, the vector of
-            what the session did in its first n turns; at 0 zeros, and all of it from its last turn on.
-        step: (b, t) integers, 0-based number of a sampled token's turn in its session; -1 elsewhere.
-        texts: the text of each session, in the same order.
+        embeddings: (s, d), one vector a distinct trajectory id, in ascending order of the ids; for SPO.
+        prefix_embeddings: (s, k + 1, d) in the same order, k the most turns of a trajectory: at n, the vector
+            of what the trajectory did in its first n turns; at 0 zeros, and all of it from its last turn on.
+        step: (b, t) integers, 0-based number of a sampled token's turn in its trajectory; -1 elsewhere.
+        texts: the text of each trajectory, in the same order.
         terms: by the name of each reward term, (b, t): its value before the system's weights, on the tokens
             where the reward of its turn stands.
         valid: (b,), zero on rows that do not count. A copy that was added for divisibility receives the
             result of its original; a row without an original gets zeros. By default the first of the rows
-            with equal (session, row) counts.
+            with equal (trajectory, row) counts.
         discounts: see `Discounts`.
 
     Raises:
@@ -73,7 +73,7 @@ class AdvantageInputs:
     token_rewards: Tensor
     mask: Tensor
     turn_index: Tensor
-    session: Tensor
+    trajectory: Tensor
     row: Tensor
     group: Tensor
     values: Tensor | None = None
@@ -88,7 +88,7 @@ class AdvantageInputs:
     def __post_init__(self) -> None:
         _check_shapes(self)
         object.__setattr__(self, "mask", self.mask.bool())
-        first = originals(self.session, self.row) == torch.arange(len(self.row), device=self.row.device)
+        first = originals(self.trajectory, self.row) == torch.arange(len(self.row), device=self.row.device)
         object.__setattr__(self, "valid", first if self.valid is None else self.valid != 0)
         _check_rows(self)
         _check_tokens(self)
@@ -122,11 +122,11 @@ class Advantages:
         )
 
 
-def originals(session: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
-    """The first counting row with the same (session, row) as each row, -1 where there is none.
+def originals(trajectory: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
+    """The first counting row with the same (trajectory, row) as each row, -1 where there is none.
 
     Args:
-        session: (b,) integers.
+        trajectory: (b,) integers.
         row: (b,) integers.
         valid: (b,) bool, which rows may be an original; all by default.
 
@@ -135,7 +135,7 @@ def originals(session: Tensor, row: Tensor, valid: Tensor | None = None) -> Tens
     """
     size = len(row)
     # numbered one by one: `unique` of pairs compares columns one at a time
-    _, key = torch.unique(session, return_inverse=True)
+    _, key = torch.unique(trajectory, return_inverse=True)
     places, place = torch.unique(row, return_inverse=True)
     key = key * len(places) + place
     numbers = torch.arange(size, device=row.device)
@@ -151,7 +151,7 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
     if len(shape) != 2 or shape[0] == 0:
         raise UserError(f"token_rewards has shape {tuple(shape)}: give (rows, positions), at least one row.")
     expected: dict[str, torch.Size] = dict.fromkeys(("mask", "turn_index", "values", "step"), shape)
-    expected |= dict.fromkeys(("session", "row", "group", "valid"), torch.Size(shape[:1]))
+    expected |= dict.fromkeys(("trajectory", "row", "group", "valid"), torch.Size(shape[:1]))
     for name, want in expected.items():
         value = getattr(inputs, name)
         if value is not None and value.shape != want:
@@ -160,39 +160,44 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
         value = getattr(inputs, name)
         if value is not None and not value.is_floating_point():
             raise UserError(f"{name} is {value.dtype}: give floating-point numbers.")
-    for name in ("turn_index", "session", "row", "group"):
+    for name in ("turn_index", "trajectory", "row", "group"):
         dtype = getattr(inputs, name).dtype
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
             raise UserError(f"{name} is {dtype}: give integers.")
-    sessions = len(torch.unique(inputs.session))
-    if inputs.embeddings is not None and (inputs.embeddings.dim() != 2 or len(inputs.embeddings) != sessions):
+    trajectories = len(torch.unique(inputs.trajectory))
+    if inputs.embeddings is not None and (
+        inputs.embeddings.dim() != 2 or len(inputs.embeddings) != trajectories
+    ):
         got = tuple(inputs.embeddings.shape)
-        raise UserError(f"embeddings has shape {got}: give one vector for each of the {sessions} sessions.")
+        raise UserError(
+            f"embeddings has shape {got}: give one vector for each of the {trajectories} trajectories."
+        )
     prefixes = inputs.prefix_embeddings
-    if prefixes is not None and (prefixes.dim() != 3 or len(prefixes) != sessions):
+    if prefixes is not None and (prefixes.dim() != 3 or len(prefixes) != trajectories):
         raise UserError(
             f"prefix_embeddings has shape {tuple(prefixes.shape)}: give a table of vectors for each of the "
-            f"{sessions} sessions."
+            f"{trajectories} trajectories."
         )
-    if inputs.texts is not None and len(inputs.texts) != sessions:
+    if inputs.texts is not None and len(inputs.texts) != trajectories:
         raise UserError(
-            f"texts holds {len(inputs.texts)} entries: give one for each of the {sessions} sessions."
+            f"texts holds {len(inputs.texts)} entries: give one for each of the {trajectories} trajectories."
         )
 
 
 def _check_rows(inputs: AdvantageInputs) -> None:
-    session, row, valid = inputs.session, inputs.row, inputs.valid
-    twice = valid & (originals(session, row, valid) != torch.arange(len(row), device=row.device))
+    trajectory, row, valid = inputs.trajectory, inputs.row, inputs.valid
+    twice = valid & (originals(trajectory, row, valid) != torch.arange(len(row), device=row.device))
     if twice.any():
         at = int(twice.nonzero()[0])
         raise UserError(
-            f"row {int(row[at])} of session {int(session[at])} is given twice: set valid to 0 on the copy."
+            f"row {int(row[at])} of trajectory {int(trajectory[at])} is given twice: set valid to "
+            "0 on the copy."
         )
-    ids, index = torch.unique(session, return_inverse=True)
+    ids, index = torch.unique(trajectory, return_inverse=True)
     group = torch.zeros_like(ids).to(inputs.group.dtype).scatter(0, index, inputs.group)
     mixed = group[index] != inputs.group
     if mixed.any():
-        raise UserError(f"session {int(session[mixed][0])} belongs to more than one group.")
+        raise UserError(f"trajectory {int(trajectory[mixed][0])} belongs to more than one group.")
 
 
 def _check_tokens(inputs: AdvantageInputs) -> None:
@@ -206,9 +211,9 @@ def _check_tokens(inputs: AdvantageInputs) -> None:
         value = getattr(inputs, name)
         if value is not None and not torch.isfinite(value[active]).all():
             raise UserError(
-                f"{name} is not finite on a sampled token: mask the session or repair its source."
+                f"{name} is not finite on a sampled token: mask the trajectory or repair its source."
             )
-    _, index = torch.unique(inputs.session, return_inverse=True)
+    _, index = torch.unique(inputs.trajectory, return_inverse=True)
     alive = torch.zeros(len(index), dtype=torch.bool, device=index.device)
     alive = alive.index_fill(0, index[active[0]], True)[index] & inputs.valid
     # few tokens have a reward, so that looking at those alone is cheap

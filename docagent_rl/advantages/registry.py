@@ -32,11 +32,11 @@ class Need(Enum):
     VALUES = "values"
     """A critic (`critic.enable=true`)."""
     EMBEDDINGS = "embeddings"
-    """One vector a session (`docagent.advantage.embedder`)."""
+    """One vector a trajectory (`docagent.advantage.embedder`)."""
     PREFIXES = "prefixes"
-    """One vector for what a session did before each of its turns, by the same embedder."""
+    """One vector for what a trajectory did before each of its turns, by the same embedder."""
     TEXTS = "texts"
-    """The text of each session."""
+    """The text of each trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +155,9 @@ def register(
 ) -> Callable[[Function], Function]:
     """Make an estimator known as `algorithm.adv_estimator=<name>`.
 
-    The function gets one `AdvantageInputs` of the whole batch, sessions that failed left out, and by their
-    names what `docagent.advantage.options` holds. Before a run it is called once on a small made-up batch. A
-    module of your own is imported in every process of a run when `docagent.modules` names it.
+    The function gets one `AdvantageInputs` of the whole batch, trajectories that failed left out, and by
+    their names what `docagent.advantage.options` holds. Before a run it is called once on a small made-up
+    batch. A module of your own is imported in every process of a run when `docagent.modules` names it.
 
     Args:
         name: its name; one that verl itself uses is refused when a run starts.

@@ -14,8 +14,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described
 
 GROUPS = 2
-MOST_SESSIONS = 8
-"""Sessions of a group at most."""
+MOST_TRAJECTORIES = 8
+"""Trajectories of a group at most."""
 DIMENSIONS = 16
 """Of the made-up embeddings; not those of the embedder, which is not loaded for this."""
 CERTAIN = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
@@ -23,7 +23,7 @@ CERTAIN = (TypeError, NameError, AttributeError, ImportError, NotImplementedErro
 
 
 class MadeUpTerms(Mapping[str, Tensor]):
-    """Reward terms of any name: which a system has shows in its first session.
+    """Reward terms of any name: which a system has shows in its first trajectory.
 
     Args:
         rewards: (b, t), the values of every term.
@@ -46,7 +46,7 @@ def rehearse(
     estimator: Estimator,
     options: Mapping[str, Any],
     *,
-    sessions: int = 2,
+    trajectories: int = 2,
     critic: bool = False,
     discounts: Discounts | None = None,
 ) -> str | None:
@@ -55,7 +55,7 @@ def rehearse(
     Args:
         estimator: what to call.
         options: of the configuration.
-        sessions: sessions of a group, as many as the run plays.
+        trajectories: trajectories of a group, as many as the run plays.
         critic: a critic runs, needed or not.
         discounts: of the run.
 
@@ -68,7 +68,7 @@ def rehearse(
             that does not exist.
     """
     needs = estimator.needs | ({Need.VALUES} if critic else set())
-    inputs = made_up_inputs(needs, sessions=min(sessions, MOST_SESSIONS), discounts=discounts)
+    inputs = made_up_inputs(needs, trajectories=min(trajectories, MOST_TRAJECTORIES), discounts=discounts)
     parsed = estimator.parse(options)
     try:
         result = estimator.function(inputs, **parsed)
@@ -87,17 +87,17 @@ def rehearse(
 
 
 def made_up_inputs(
-    needs: frozenset[Need] | set[Need], *, sessions: int = 2, discounts: Discounts | None = None
+    needs: frozenset[Need] | set[Need], *, trajectories: int = 2, discounts: Discounts | None = None
 ) -> AdvantageInputs:
-    """Two groups of sessions of one row: two turns with an observation between them, or one turn. Rewards
-    differ between sessions and turns. Always the same numbers.
+    """Two groups of trajectories of one row: two turns with an observation between them, or one turn. Rewards
+    differ between trajectories and turns. Always the same numbers.
 
     Args:
         needs: what it holds beside rewards, masks and turns; texts always.
-        sessions: sessions of a group.
+        trajectories: trajectories of a group.
         discounts: of both levels.
     """
-    count = GROUPS * sessions
+    count = GROUPS * trajectories
     plays = ([0, 0, -1, -1, 1, 1, 1], [0, 0, 0, -1, 1, 1, -1], [0, 0, -1, -1, -1, -1, -1])
     turns = torch.tensor([plays[number % len(plays)] for number in range(count)])
     last = turns.ne(turns.roll(-1, 1)) & (turns >= 0)
@@ -108,9 +108,9 @@ def made_up_inputs(
         token_rewards=rewards,
         mask=turns >= 0,
         turn_index=turns,
-        session=ids,
+        trajectory=ids,
         row=torch.zeros_like(ids),
-        group=ids // sessions,
+        group=ids // trajectories,
         values=torch.arange(turns.numel()).view(turns.shape).cos() if Need.VALUES in needs else None,
         embeddings=torch.nn.functional.normalize(table) if Need.EMBEDDINGS in needs else None,
         prefix_embeddings=_prefixes(table, turns) if Need.PREFIXES in needs else None,
@@ -122,6 +122,6 @@ def made_up_inputs(
 
 
 def _prefixes(table: Tensor, turns: Tensor) -> Tensor:
-    """(s, k + 1, d) from (s, d): the vector of a session turns a little with each of its turns."""
+    """(s, k + 1, d) from (s, d): the vector of a trajectory turns a little with each of its turns."""
     steps = torch.arange(int(turns.max()) + 2)
     return torch.nn.functional.normalize(table[:, None] + 0.1 * steps[:, None], dim=-1)

@@ -1,4 +1,4 @@
-"""Similarities of sessions in a group, and the weights SPO makes of them."""
+"""Similarities of trajectories in a group, and the weights SPO makes of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Negatives(StrEnum):
 
 
 class SelfWeight(StrEnum):
-    """Whether a session is part of its own baseline."""
+    """Whether a trajectory is part of its own baseline."""
 
     INCLUDE = "include"
     LOO = "loo"
@@ -93,14 +93,14 @@ def baseline_weights(
     self_weight: SelfWeight = SelfWeight.INCLUDE,
     temperature: float | None = None,
 ) -> Tensor:
-    """`w[i, j] = s[i, j] / sum_k s[i, k]` over the sessions of a group, padded to g members.
+    """`w[i, j] = s[i, j] / sum_k s[i, k]` over the trajectories of a group, padded to g members.
 
-    A session without a usable embedding, or (leave-one-out) unlike all others, weighs them uniformly.
+    A trajectory without a usable embedding, or (leave-one-out) unlike all others, weighs them uniformly.
 
     Args:
         similar: (q, g, g) cosines.
-        present: (q, g) bool, slots that hold a session.
-        usable: (q, g) bool, sessions whose embedding can be compared.
+        present: (q, g) bool, slots that hold a trajectory.
+        usable: (q, g) bool, trajectories whose embedding can be compared.
         negatives: what is made of cosines.
         self_weight: whether k = i is counted.
         temperature: of `Negatives.SOFTMAX`, positive.
@@ -133,7 +133,7 @@ def baseline_weights(
     comparable = usable[..., None] if everyone else usable[..., None] & allowed.any(2, keepdim=True)
     if negatives == Negatives.RAW and (comparable & (total < _SMALLEST_ROW_SUM)).any():
         raise UserError(
-            "spo: similarities of a session sum to less than 0.001, so raw weights explode. "
+            "spo: similarities of a trajectory sum to less than 0.001, so raw weights explode. "
             "Use negatives=clamp, affine or softmax."
         )
     comparable = comparable & (total > 0)

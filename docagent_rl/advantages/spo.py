@@ -1,4 +1,4 @@
-"""Similarity-based policy optimisation: a baseline of the sessions that went alike (MM-Doc-R1)."""
+"""Similarity-based policy optimisation: a baseline of the trajectories that went alike (MM-Doc-R1)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from docagent_rl.advantages.groups import (
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import Need, register
-from docagent_rl.advantages.sessions import RowWeight, session_table
 from docagent_rl.advantages.similarity import Negatives, SelfWeight, baseline_weights, cosines
+from docagent_rl.advantages.trajectories import RowWeight, trajectory_table
 from docagent_rl.base.errors import UserError
 
 
@@ -31,16 +31,16 @@ class SpoStd(StrEnum):
     GROUP = "group"
     """The biased standard deviation of the group."""
     WEIGHTED = "weighted"
-    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, with the session's own weight; not with raw weights."""
+    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)`, with the trajectory's own weight; not with raw weights."""
 
 
 class Scope(StrEnum):
     """Whose rewards a baseline is made of."""
 
     GROUP = "group"
-    """Those of the sessions of the same question."""
+    """Those of the trajectories of the same question."""
     BATCH = "batch"
-    """Those of all sessions of the batch, other questions included (the paper once says batch)."""
+    """Those of all trajectories of the batch, other questions included (the paper once says batch)."""
 
 
 def similarity_advantages(
@@ -56,14 +56,14 @@ def similarity_advantages(
     tol: float = 1e-6,
     eps: float = 1e-6,
 ) -> Tensor:
-    """`A[i] = R[i] - sum_j w[i, j] R[j]`, the weights being similarities to session i in its group.
+    """`A[i] = R[i] - sum_j w[i, j] R[j]`, the weights being similarities to trajectory i in its group.
 
     Args:
-        rewards: (m,) total reward of each session.
+        rewards: (m,) total reward of each trajectory.
         group: (m,) group numbers from 0.
-        embeddings: (m, d) one vector a session; zero or non-finite: uniform weights.
+        embeddings: (m, d) one vector a trajectory; zero or non-finite: uniform weights.
         negatives: how cosines become weights.
-        self_weight: whether a session is part of its own baseline.
+        self_weight: whether a trajectory is part of its own baseline.
         temperature: of `Negatives.SOFTMAX`.
         std: what to divide by.
         singleton: what a group of one gets.
@@ -96,11 +96,11 @@ def similarity_advantages(
     weights = baseline_weights(
         similar, present, usable, negatives=negatives, self_weight=self_weight, temperature=temperature
     )
-    scores = _by_session(padded - _mean(weights, padded), member, present)
+    scores = _by_trajectory(padded - _mean(weights, padded), member, present)
     if std == SpoStd.WEIGHTED:
-        # the session itself always counts here: without it the others' spread may be 0 where it differs
+        # the trajectory itself always counts here: without it the others' spread may be 0 where it differs
         weights = baseline_weights(similar, present, usable, negatives=negatives, temperature=temperature)
-        scores = scores / (_by_session(_weighted_std(weights, padded), member, present) + eps)
+        scores = scores / (_by_trajectory(_weighted_std(weights, padded), member, present) + eps)
     elif std == SpoStd.GROUP:
         scores = scores / (cell_std(rewards, group, num, Std.BIASED)[group] + eps)
     scores = scores.masked_fill(equal_cells(rewards, group, num, tol)[group], 0.0)
@@ -132,27 +132,27 @@ def spo(
     eps: float = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """SPO over sessions: `similarity_advantages` on every token of every row of a session.
+    """SPO over trajectories: `similarity_advantages` on every token of every row of a trajectory.
 
-    The baseline depends on the session's own actions through its embedding: less variance within a branch,
-    a bias on the decision between branches. The more unlike its group a session is, the smaller its
+    The baseline depends on the trajectory's own actions through its embedding: less variance within a branch,
+    a bias on the decision between branches. The more unlike its group a trajectory is, the smaller its
     advantage (`self_weight=loo` removes the shrinking).
 
     Args:
         inputs: batch of (b, t) with `embeddings`.
         negatives: see `similarity_advantages`, as are the following up to `eps`.
-        self_weight: whether a session is part of its own baseline.
+        self_weight: whether a trajectory is part of its own baseline.
         temperature: of `Negatives.SOFTMAX`.
         std: what to divide by.
-        scope: whether sessions are compared within their question or over the batch.
+        scope: whether trajectories are compared within their question or over the batch.
         singleton: what a group of one gets.
         tol: rewards that differ by less are equal.
         eps: added to the standard deviation.
-        row_weight: weight of the rows of sessions of several rows.
+        row_weight: weight of the rows of trajectories of several rows.
 
     Returns:
-        advantages (b, t); `returns` holds the total reward of the session. The metric `spo/net_push` is
-        the mean advantage of a session, which GRPO keeps at 0.
+        advantages (b, t); `returns` holds the total reward of the trajectory. The metric `spo/net_push` is
+        the mean advantage of a trajectory, which GRPO keeps at 0.
 
     Raises:
         UserError: `embeddings` is missing, or as `similarity_advantages`.
@@ -161,9 +161,9 @@ def spo(
         MM-Doc-R1, Eq. 4.
     """
     if inputs.embeddings is None:
-        raise UserError("embeddings is missing: spo needs one vector for each session.")
+        raise UserError("embeddings is missing: spo needs one vector for each trajectory.")
     tokens = compress(inputs)
-    table = session_table(inputs, tokens)
+    table = trajectory_table(inputs, tokens)
     alive = table.alive
     rewards, group = table.totals[alive], table.group[alive]
     if scope == Scope.BATCH:
@@ -194,10 +194,11 @@ def spo(
 
 
 def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """The sessions of each group.
+    """The trajectories of each group.
 
     Returns:
-        (q, g) numbers of sessions, and (q, g) bool: the slot holds one; any session stands in the others.
+        (q, g) numbers of trajectories, and (q, g) bool: the slot holds one; any trajectory stands in the
+        others.
     """
     order = torch.argsort(group)
     slot = torch.arange(int(count.max()), device=group.device)
@@ -206,7 +207,7 @@ def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
     return member, slot < count[:, None]
 
 
-def _by_session(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
+def _by_trajectory(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
     """(q, g) as (m,)."""
     if not present.all():
         member, values = member[present], values[present]

@@ -29,7 +29,7 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
 
     `delta[k] = r[k] + gamma V[k+1] - V[k]`, `A[k] = delta[k] + gamma lam A[k+1]`, over the sampled tokens
     of one row, across its turns; the value after the row's last token is 0, truncated or not. Uses
-    `gamma_token` and `lam_token`. Rows are not chained: see `turn_gae` for sessions of several rows.
+    `gamma_token` and `lam_token`. Rows are not chained: see `turn_gae` for trajectories of several rows.
 
     Args:
         inputs: batch of (b, t) with `values`.

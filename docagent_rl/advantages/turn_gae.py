@@ -10,8 +10,8 @@ from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
 from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.scan import lambda_returns
-from docagent_rl.advantages.sessions import turn_table
 from docagent_rl.advantages.token_gae import critic_values
+from docagent_rl.advantages.trajectories import turn_table
 from docagent_rl.advantages.whiten import whiten as whiten_tokens
 from docagent_rl.base.errors import UserError
 
@@ -67,7 +67,7 @@ def turn_gae(
 ) -> Advantages:
     """Bi-level GAE.
 
-    Level 1, over the turns of a session and across its rows, with the values of the anchors:
+    Level 1, over the turns of a trajectory and across its rows, with the values of the anchors:
     `Vhat[t] = r[t] + gamma_turn ((1 - lam_turn) V[t+1] + lam_turn Vhat[t+1])`, where `r[t]` is the reward
     on the turn's last token. Level 2, over the tokens of each turn alone: `Vhat[t]` takes the place of
     `r[t]`, rewards of other tokens (penalties on queries) stay and do not leave their turn;

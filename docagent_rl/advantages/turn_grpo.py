@@ -22,27 +22,28 @@ from docagent_rl.advantages.groups import (
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import register
-from docagent_rl.advantages.sessions import SessionTable, session_table, turn_table
+from docagent_rl.advantages.trajectories import TrajectoryTable, trajectory_table, turn_table
 
 
 class TurnBaseline(StrEnum):
-    """How the turn k of session i is compared with its group; `r` turn rewards, `G` returns-to-go."""
+    """How the turn k of trajectory i is compared with its group; `r` turn rewards, `G` returns-to-go."""
 
     RTG_CENTERED = "rtg_centered"
-    """`G[i,k]` minus its mean over the sessions that reached turn k: unbiased up to scale."""
+    """`G[i,k]` minus its mean over the trajectories that reached turn k: unbiased up to scale."""
     FIXED_HORIZON = "fixed_horizon"
-    """`G[i,k]` minus its mean over all sessions, 0 after their end: GRPO on the total for the first turn."""
+    """`G[i,k]` minus its mean over all trajectories, 0 after their end: GRPO on the total for the first turn.
+    """
     INDEX_SUFFIX = "index_suffix"
     """Sum from k on of `(r[i,l] - mean[l]) / std[l]`: charges every turn that is reached."""
     INDEX_BROADCAST = "index_broadcast"
-    """The same sum over all turns of the session, on every token."""
+    """The same sum over all turns of the trajectory, on every token."""
     MYOPIC = "myopic"
     """`(r[i,k] - mean[k]) / std[k]` alone."""
 
 
 _BIASED = {
-    TurnBaseline.INDEX_SUFFIX: "charges a session the mean reward of every turn it reaches",
-    TurnBaseline.INDEX_BROADCAST: "charges a session the mean reward of every turn it reaches",
+    TurnBaseline.INDEX_SUFFIX: "charges a trajectory the mean reward of every turn it reaches",
+    TurnBaseline.INDEX_BROADCAST: "charges a trajectory the mean reward of every turn it reaches",
     TurnBaseline.MYOPIC: "does not see what a turn leads to",
 }
 
@@ -85,10 +86,10 @@ def turn_grpo(
 ) -> Advantages:
     """GRPO with a reward a turn: every token of a turn gets the advantage of the turn.
 
-    Turns of a session are chained across its rows; the reward of a turn is the sum over its tokens, without
-    discount. A turn that one session alone reached gets 0 under the means over survivors. The last three
-    baselines subtract something that depends on how long the session goes on, which the policy chooses:
-    they optimise `J - sum_l mean[l] P(T >= l)`, and warn.
+    Turns of a trajectory are chained across its rows; the reward of a turn is the sum over its tokens,
+    without discount. A turn that one trajectory alone reached gets 0 under the means over survivors. The last
+    three baselines subtract something that depends on how long the trajectory goes on, which the policy
+    chooses: they optimise `J - sum_l mean[l] P(T >= l)`, and warn.
 
     Args:
         inputs: batch of (b, t).
@@ -96,8 +97,8 @@ def turn_grpo(
         index_mean: the mean of a turn index, for the last three baselines.
         std: the first two baselines: divide by one standard deviation a group, that of the total reward
             (0 where totals are equal); the others: by one a turn index.
-        loo: leave the session out of its own baseline.
-        singleton: what a group of one session gets; `raw` is its return-to-go.
+        loo: leave the trajectory out of its own baseline.
+        singleton: what a group of one trajectory gets; `raw` is its return-to-go.
         tol: numbers that differ by less are equal.
         eps: added to the standard deviation.
 
@@ -119,7 +120,7 @@ def turn_grpo(
             stacklevel=2,
         )
     tokens = compress(inputs)
-    table = session_table(inputs, tokens)
+    table = trajectory_table(inputs, tokens)
     turns = _group_turns(inputs, tokens, table)
     check_singletons(turns.size, singleton)
     totals, group, num = table.totals[table.alive], table.group[table.alive], table.num_groups
@@ -128,7 +129,7 @@ def turn_grpo(
         if baseline == TurnBaseline.INDEX_SUFFIX:
             scores = turns.sum_onwards(scores)
         elif baseline == TurnBaseline.INDEX_BROADCAST:
-            scores = torch.zeros_like(table.totals).index_add(0, turns.session, scores)[turns.session]
+            scores = torch.zeros_like(table.totals).index_add(0, turns.trajectory, scores)[turns.trajectory]
     else:
         fixed = baseline == TurnBaseline.FIXED_HORIZON
         scores = return_advantages(turns, fixed_horizon=fixed, loo=loo, tol=tol)
@@ -145,12 +146,12 @@ def turn_grpo(
     )
 
 
-def _group_turns(inputs: AdvantageInputs, tokens: SampledTokens, table: SessionTable) -> GroupTurns:
+def _group_turns(inputs: AdvantageInputs, tokens: SampledTokens, table: TrajectoryTable) -> GroupTurns:
     turns = turn_table(inputs, tokens)
     return GroupTurns(
         rewards=turns.rewards,
-        session=turns.session,
+        trajectory=turns.trajectory,
         ordinal=turns.ordinal,
-        group=table.group[turns.session],
+        group=table.group[turns.trajectory],
         size=cell_count(table.group[table.alive], table.num_groups),
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 def whiten(advantages: Tensor, eps: float = 1e-8) -> Tensor:
     """`(A - mean) / sqrt(var + eps)`, unbiased variance, over all sampled tokens of the global batch.
 
-    Statistics are weighted by tokens, so long sessions dominate them. A single token gives 0, where verl
+    Statistics are weighted by tokens, so long trajectories dominate them. A single token gives 0, where verl
     raises.
 
     Args:

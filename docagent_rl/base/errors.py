@@ -14,6 +14,6 @@ class UserError(Exception):
 class InfrastructureError(Exception):
     """A service failed (retriever, judge, rollout server) after its own retries and deadline.
 
-    It never becomes a reward: the session is retried and, failing again, masked out of the loss and of the
+    It never becomes a reward: the trajectory is retried and, failing again, masked out of the loss and of the
     group statistics.
     """

@@ -1,4 +1,4 @@
-"""The number and the checksum of a step's sessions, beside them: `trajectories/<step>.json`."""
+"""The number and the checksum of a step's trajectories, beside them: `trajectories/<step>.json`."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from docagent_rl.documents.audit import Audit, Damage
 _RESTORE = "take the file from a copy, or leave the step out of what you report"
 
 
-def write_seal(archive: Path, sessions: int, sha256: str) -> None:
-    """Record what a whole file of sessions holds."""
-    atomic_write(_seal_of(archive), seal(json.dumps({"sessions": sessions, "sha256": sha256}, indent=1)))
+def write_seal(archive: Path, trajectories: int, sha256: str) -> None:
+    """Record what a whole file of trajectories holds."""
+    atomic_write(
+        _seal_of(archive), seal(json.dumps({"trajectories": trajectories, "sha256": sha256}, indent=1))
+    )
 
 
 def remove_seal(archive: Path) -> None:
-    """Forget what a file of sessions held: another takes its place."""
+    """Forget what a file of trajectories held: another takes its place."""
     _seal_of(archive).unlink(missing_ok=True)
 
 
 def audit_archives(run_dir: Path) -> Audit:
-    """Compare the files of a run's sessions with their seals, and read its numbers and its configuration."""
+    """Compare the files of a run's trajectories with their seals, and read its numbers and its
+    configuration.
+    """
     archives = sorted(run_dir.glob("trajectories/*.jsonl"))
     seals = set(run_dir.glob("trajectories/*.json"))
-    audit = Audit(f"{len(archives)} files of sessions")
+    audit = Audit(f"{len(archives)} files of trajectories")
     for archive in archives:
         if _seal_of(archive) not in seals:
             audit.unsealed += 1
@@ -52,7 +56,7 @@ def _problem(archive: Path) -> str | None:
         if not is_sealed(data):
             raise ValueError("it has no checksum")
         known = json.loads(data)
-        sessions, sha256 = int(known["sessions"]), str(known["sha256"])
+        trajectories, sha256 = int(known["trajectories"]), str(known["sha256"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"its seal {_seal_of(archive).name} is damaged ({error})"
     digest, found = hashlib.sha256(), 0
@@ -63,8 +67,8 @@ def _problem(archive: Path) -> str | None:
                 found += 1
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
-    if found != sessions:
-        return f"has {found} sessions, and {sessions} were written"
+    if found != trajectories:
+        return f"has {found} trajectories, and {trajectories} were written"
     return None if digest.hexdigest() == sha256 else "its checksum is that of other bytes: it was edited"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 DATA = "data.pt"
 QUEUE = "transfer_queue"
-"""Sessions under way, of the asynchronous trainer modes."""
+"""Trajectories under way, of the asynchronous trainer modes."""
 ACTOR, CRITIC = "actor", "critic"
 _SHARD = re.compile(r"(actor|critic)/(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
 _READ_WHOLE = 64 * 2**20

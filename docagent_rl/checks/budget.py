@@ -116,7 +116,7 @@ class Server:
     """Of the GPU's memory that it takes while awake."""
     gpus: int
     longest: int
-    """Tokens of the longest session."""
+    """Tokens of the longest trajectory."""
     sleeps: bool = True
     """Gives its memory back during updates."""
 
@@ -126,8 +126,8 @@ class Server:
         return BFLOAT16 * self.model.parameters // self.gpus
 
     @property
-    def session(self) -> int:
-        """Bytes of keys and values of one longest session on one GPU, bfloat16."""
+    def trajectory(self) -> int:
+        """Bytes of keys and values of one longest trajectory on one GPU, bfloat16."""
         return 2 * BFLOAT16 * self.model.layers * self.model.kv * self.longest // self.gpus
 
 
@@ -295,9 +295,9 @@ def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
     cache = int(server.share * gpu_memory) - server.weights - SERVER_WORKSPACE
     yield Line(place, "server: weights", server.weights)
     yield Line(place, "server: workspace", SERVER_WORKSPACE, estimate=True)
-    fits = max(cache // server.session, 0) if server.session else 0
-    what = f"server: cache, {fits} of the longest sessions at {server.longest:,} tokens"
-    yield Line(place, what, max(cache, server.session))
+    fits = max(cache // server.trajectory, 0) if server.trajectory else 0
+    what = f"server: cache, {fits} of the longest trajectories at {server.longest:,} tokens"
+    yield Line(place, what, max(cache, server.trajectory))
     yield Line(place, "contexts", CONTEXT, estimate=True)
 
 

@@ -21,8 +21,8 @@ table before it starts, and is refused where it cannot fit.
 
 Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
 of layers, logits, processes and features are estimates, for the longest row with all the images that a
-session may show; none has been measured on a GPU. The rollout fills the share of the GPU that its server is
-given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
+trajectory may show; none has been measured on a GPU. The rollout fills the share of the GPU that its server
+is given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
 
 """
 

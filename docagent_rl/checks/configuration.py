@@ -135,7 +135,7 @@ def _check_our_estimator(run: PlannedRun, estimator: Estimator) -> None:
     doubt = rehearse(
         estimator,
         settings.options,
-        sessions=config.actor_rollout_ref.rollout.n,
+        trajectories=config.actor_rollout_ref.rollout.n,
         critic=bool(config.critic.enable),
         discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
     )

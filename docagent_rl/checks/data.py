@@ -17,9 +17,9 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.display import DisplayError, DisplayRule
 from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.system import System
-from docagent_rl.records.parquet import AGENT_NAME, read_table, validate_parquet
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.playability import listed
+from docagent_rl.samples.parquet import AGENT_NAME, read_table, validate_parquet
+from docagent_rl.samples.sample import Sample
 from docagent_rl.training.settings.opening_check import KEYS, Questions, run_questions
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def check_questions(run: PlannedRun) -> None:
     warn_of_marks(run.system)
     both = [run_questions(run.config, key) for key in KEYS]
     _check_batches(run.config, both[0])
-    _check_pages(run, (record for each in both for record in each.records))
+    _check_pages(run, (sample for each in both for sample in each.samples))
 
 
 def warn_of_marks(system: System) -> None:
@@ -135,15 +135,17 @@ def _check_batches(config: DictConfig, train: Questions) -> None:
             )
 
 
-def _check_pages(run: PlannedRun, records: Iterable[Record]) -> None:
-    """Refuse documents with a page that no image processor takes: a session that meets it would be lost."""
+def _check_pages(run: PlannedRun, samples: Iterable[Sample]) -> None:
+    """Refuse documents with a page that no image processor takes: a trajectory that meets it would be
+    lost.
+    """
     display = getattr(run.env, "display", None)
     if display is None:
         return
     store = run.section.open_store()
     reasons: dict[tuple[int, int], str | None] = {}
     problems = []
-    for doc_id in _documents(store, run, records):
+    for doc_id in _documents(store, run, samples):
         document = store.document(doc_id)
         for page in map(document.page, range(1, document.num_pages + 1)):
             if page.size not in reasons:
@@ -157,11 +159,11 @@ def _check_pages(run: PlannedRun, records: Iterable[Record]) -> None:
         )
 
 
-def _documents(store: DocumentStore, run: PlannedRun, records: Iterable[Record]) -> list[str]:
+def _documents(store: DocumentStore, run: PlannedRun, samples: Iterable[Sample]) -> list[str]:
     """Those that the questions are about; all of the store when the search goes over all."""
     if getattr(getattr(run.env, "search", None), "scope", None) is SearchScope.CORPUS:
         return store.doc_ids()
-    return sorted({record.doc_id for record in records} & set(store.doc_ids()))
+    return sorted({sample.doc_id for sample in samples} & set(store.doc_ids()))
 
 
 def _refusal(display: DisplayRule, size: tuple[int, int]) -> str | None:
@@ -173,7 +175,7 @@ def _refusal(display: DisplayRule, size: tuple[int, int]) -> str | None:
 
 
 def image_tokens_of(run: PlannedRun) -> int:
-    """Return the visual tokens of an episode at most, by the pages of the store.
+    """Return the visual tokens of an trajectory at most, by the pages of the store.
 
     The bound by the configuration alone stays when there is no store yet, and for an environment that shows
     images by a rule of its own.

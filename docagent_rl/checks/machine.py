@@ -24,7 +24,7 @@ PROBE = bytes(1 << 20)
 
 SOCKET_BYTES = 107
 """The longest path of a socket on Linux."""
-RAY_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+RAY_SOCKET = "trajectory_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 """The longest that Ray makes in its folder; the last number is the driver's process."""
 VLLM_SOCKET = "00000000-0000-0000-0000-000000000000"
 """What vLLM makes in `VLLM_RPC_BASE_PATH` or `TMPDIR`."""

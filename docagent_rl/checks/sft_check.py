@@ -60,7 +60,7 @@ class SftSection(Section):
     """The section `docagent` of a recipe of supervised fine-tuning."""
 
     system: str
-    """Whose sessions the rows are."""
+    """Whose trajectories the rows are."""
     workspace: Path
     run_dir: Path
     store: Path

@@ -30,7 +30,7 @@ Written by `docagent-rl recipes variants`.
 _PADDING_TITLE = """\
 ## More turns, more reward
 
-Rounds that repeat, find nothing, lead astray or are malformed do not raise the reward of a session, in any
+Rounds that repeat, find nothing, lead astray or are malformed do not raise the reward of a trajectory, in any
 system (`tests/players/test_padding.py`), but for these:
 
 """

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.records.record import Record
     from docagent_rl.rollout.trajectory import Trajectory
+    from docagent_rl.samples.sample import Sample
 
 ONE, SEVERAL = "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"
 """Recipes for one document, and for several."""
@@ -53,7 +53,7 @@ def ask_command(
         typer.Option("--set", metavar="KEY=VALUE", help="As on Hydra's command line; may be repeated."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write the session as one page, with the pages of the document.")
+        Path | None, typer.Option(help="Write the trajectory as one page, with the pages of the document.")
     ] = None,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object and nothing else.")
@@ -71,7 +71,7 @@ def ask_command(
     """
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.eval.ask.answer import answered
-    from docagent_rl.lab.eval.ask.page import session_page
+    from docagent_rl.lab.eval.ask.page import trajectory_page
     from docagent_rl.lab.eval.ask.telling import answer_json, tell_answer
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
@@ -89,14 +89,14 @@ def ask_command(
     chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
     workspace = prepare(documents, (store or cache_folder()) / "ask")
-    record = own_question(workspace, question)
+    sample = own_question(workspace, question)
     set_for_asking(run, workspace)
-    parsed = check_play(run, [record])
+    parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
     console = Console(stderr=json_output)
     try:
         with spending(model):
-            trajectory = asyncio.run(_play(run, parsed, model, record, seed))
+            trajectory = asyncio.run(_play(run, parsed, model, sample, seed))
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     found = answered(trajectory)
@@ -107,14 +107,14 @@ def ask_command(
     if html is not None:
         about = f"{name}, {model.model}"
         write_output(
-            html, session_page(trajectory, found, DocumentStore(workspace.store), about), force=force
+            html, trajectory_page(trajectory, found, DocumentStore(workspace.store), about), force=force
         )
     if found.text is None:
         raise typer.Exit(1)
 
 
 async def _play(
-    run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, record: Record, seed: int
+    run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, sample: Sample, seed: int
 ) -> Trajectory:
     from docagent_rl.base.errors import UserError
     from docagent_rl.lab.eval.ask.telling import tell_turns
@@ -126,11 +126,11 @@ async def _play(
         run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: tell_turns(env, console)
     )
     try:
-        return await player.play(record, 0)
+        return await player.play(sample, 0)
     except UserError as error:
         if type(error) is not UserError:
             raise  # a budget that is spent
-        trajectory = new_trajectory(record, 0, parsed.system)
+        trajectory = new_trajectory(sample, 0, parsed.system)
         trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.SAMPLE.value
         trajectory.error = str(error)
         return trajectory

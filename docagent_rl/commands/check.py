@@ -28,8 +28,8 @@ def check_command(
 
     Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
     reads is verified in any case, when it is read: this finds damage before. Of a store, documents that it
-    has lost are missed; of a run, checkpoints, the sessions and numbers of its steps and its configuration
-    are read. Where earlier versions left no checksum, it says so.
+    has lost are missed; of a run, checkpoints, the trajectories and numbers of its steps and its
+    configuration are read. Where earlier versions left no checksum, it says so.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -53,7 +53,7 @@ def _audit(path: Path) -> Audit:
         return _audit_run(path)
     raise UserError(
         f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and there are neither "
-        "checkpoints nor sessions (trajectories/) in it"
+        "checkpoints nor trajectories (trajectories/) in it"
     )
 
 

@@ -51,13 +51,13 @@ def collect_command(
     replay: Annotated[
         Path | None, typer.Option(help="With --player replay: a run's folder, or a file of trajectories.")
     ] = None,
-    sessions: Annotated[
+    trajectories: Annotated[
         int | None, typer.Option(min=1, help="Of each question; default: as the preset.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
     seed: Annotated[int, typer.Option(help="Of that choice, of scripts and of sampling.")] = 0,
     at_a_time: Annotated[
-        int | None, typer.Option(min=1, help="Sessions played together; default: as the endpoint takes.")
+        int | None, typer.Option(min=1, help="Trajectories played together; default: as the endpoint takes.")
     ] = None,
     failed_by: Annotated[
         Path | None,
@@ -71,7 +71,7 @@ def collect_command(
 ) -> None:
     """Have a teacher or a script play a system's real environment, and keep what passes the filters.
 
-    OUT gets sessions.jsonl (every session), kept.jsonl (those that filters leave), funnel.json,
+    OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that filters leave), funnel.json,
     verdicts.jsonl, and replies/ (what was paid for). Interrupted, the same command goes on; whole,
     it filters anew, so that filters may be changed without playing. See docs/collect.md.
 
@@ -84,22 +84,22 @@ def collect_command(
     from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.agents import Agent
     from docagent_rl.lab.eval.play_config import check_play, play_config
-    from docagent_rl.lab.eval.questions import drawn, read_records
+    from docagent_rl.lab.eval.questions import drawn, read_samples
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
     if failed_by is not None:
         config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
     _check_options(player, config, replay, teacher, grounder, evidence)
-    records = drawn(read_records(data), limit, seed)
+    samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
-    parsed = check_play(run, records)
+    parsed = check_play(run, samples)
     config.check_system(get_system(parsed.system).name)
     check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
-    settings = RunSettings(sessions or config.sessions, together, parsed.rollout.session_attempts)
-    collection, folder = Collection(recipe, get_system(parsed.system).name, records, settings), RunFolder(out)
+    settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
+    collection, folder = Collection(recipe, get_system(parsed.system).name, samples, settings), RunFolder(out)
 
     async def opened() -> Player:
         if player is AgentKind.ENDPOINT:
@@ -204,7 +204,7 @@ def _replay(parsed: DocAgentConfig, source: Path) -> Player:
 
 
 def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> EnvResources:
-    """What environments share; refuses what no session could play."""
+    """What environments share; refuses what no trajectory could play."""
     from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.rollout.env_resources import EnvResources
 
@@ -232,11 +232,11 @@ def _report(
     console.print(funnel.table())
     for warning in funnel.warnings():
         errors.print(shown(warning))
-    tally = tally_of(folder.sessions())
+    tally = tally_of(folder.trajectories())
     if (unplayed := unplayed_table(tally, "are left out")) is not None:
         console.print(unplayed)
     if failed := tally.masked.get(MaskReason.INFRASTRUCTURE.value):
         errors.print(f"{failed} of them for a service that failed: the same command plays these")
-    if not funnel.stages[0].sessions:
-        raise UserError(f"{folder.path}: none of its {funnel.sessions} sessions could be played")
+    if not funnel.stages[0].trajectories:
+        raise UserError(f"{folder.path}: none of its {funnel.trajectories} trajectories could be played")
     errors.print(f"{folder.path / KEPT}; docagent-rl view {folder.path}", markup=False)

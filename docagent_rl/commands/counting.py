@@ -15,7 +15,7 @@ def run_counter(run: Path, tokenizer: Path | None = None) -> TokenCounter:
     """How the run counted the tokens of texts that it kept within budgets.
 
     Args:
-        run: its folder, or a file of sessions; one that belongs to no run has no tokenizer.
+        run: its folder, or a file of trajectories; one that belongs to no run has no tokenizer.
         tokenizer: a folder with a `tokenizer.json`; default: what the run's configuration names, or its last
             checkpoint holds. A run without one, as with a model behind an endpoint, estimated them.
 
@@ -31,7 +31,7 @@ def run_counter(run: Path, tokenizer: Path | None = None) -> TokenCounter:
     except UserError:
         if tokenizer is not None:
             raise
-        # no run; whoever reads its sessions says what is wrong with it
+        # no run; whoever reads its trajectories says what is wrong with it
         return estimated_tokens
     found = OpenRun(0, run.name, folder, Places(tokenizer=tokenizer)).tokenizer
     if found is None:

@@ -19,15 +19,15 @@ from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
-from docagent_rl.commands.data_sft import both_files, export_sessions, sft_command
+from docagent_rl.commands.data_sft import both_files, export_trajectories, sft_command
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.easyr1 import Pages, easyr1_bytes, has_evidence
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.records.parquet import parquet_bytes, read_records, validate_file
-from docagent_rl.records.questions import TEMPLATE, read_questions
-from docagent_rl.records.record import Record, Split
-from docagent_rl.records.splitting import SplitUnit, split_records
-from docagent_rl.records.validation import validate_jsonl
+from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
+from docagent_rl.samples.questions import TEMPLATE, read_questions
+from docagent_rl.samples.sample import Sample, Split
+from docagent_rl.samples.splitting import SplitUnit, split_samples
+from docagent_rl.samples.validation import validate_jsonl
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
 app.command("import")(import_command)
@@ -39,7 +39,7 @@ app.command("curate")(curate_command)
 _DEFAULTS = SynthSettings()
 _SHOWN_PROBLEMS = 50
 
-_File = Annotated[Path, typer.Argument(help="Records as .parquet, or questions as .jsonl.")]
+_File = Annotated[Path, typer.Argument(help="Samples as .parquet, or questions as .jsonl.")]
 _Out = Annotated[Path, typer.Option(help="File to write.")]
 
 
@@ -60,7 +60,7 @@ def synth(
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
-    The directory gets pdfs/ and records.jsonl. The same command again finds the corpus complete, or goes on
+    The directory gets pdfs/ and samples.jsonl. The same command again finds the corpus complete, or goes on
     where it was interrupted.
 
     Example: docagent-rl data synth --out data/synth --documents 24 --seed 7 --difficulty easy
@@ -73,7 +73,7 @@ def synth(
         interrupted()
     typer.echo(
         f"{report.documents} documents ({report.built} written now), {report.pages} pages, "
-        f"{report.records} questions in {report.out}"
+        f"{report.samples} questions in {report.out}"
     )
     typer.echo(f"splits: {_counts(report.splits)}")
     typer.echo(f"kinds: {_counts(report.kinds)}")
@@ -104,7 +104,7 @@ def validate(
         str | None, typer.Option(help="Ask the system of this recipe whether it can train on each question.")
     ] = None,
 ) -> None:
-    """Check columns, records and evidence; the exit status is 2 when something is wrong.
+    """Check columns, samples and evidence; the exit status is 2 when something is wrong.
 
     Questions that only some systems can play are noted; with --recipe they are wrong or right.
 
@@ -129,12 +129,12 @@ def _unplayable(file: Path, documents: DocumentStore, recipe: str) -> list[str]:
     from docagent_rl.rollout.playability import recipe_playability
 
     check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
-    return [problem for record in read_records(file) if (problem := check.problem(record, validate=False))]
+    return [problem for sample in read_samples(file) if (problem := check.problem(sample, validate=False))]
 
 
 @app.command()
 def convert(
-    records: Annotated[Path, typer.Argument(help="Questions, one JSON object a line; see `data template`.")],
+    samples: Annotated[Path, typer.Argument(help="Questions, one JSON object a line; see `data template`.")],
     out: Annotated[
         Path, typer.Option(help="File to write; with a fraction, train.parquet or the folder for both files.")
     ],
@@ -164,26 +164,26 @@ def convert(
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
     documents = DocumentStore(store) if store is not None else None
-    report = validate_jsonl(records, store=documents)
+    report = validate_jsonl(samples, store=documents)
     _end_with(report.problems)
     fraction, name = _split(split)
     kept = [
-        _measured(record, documents)
-        for record in read_questions(records)
-        if name in (None, record.split) and not (answerable_only and record.answerable is False)
+        _measured(sample, documents)
+        for sample in read_questions(samples)
+        if name in (None, sample.split) and not (answerable_only and sample.answerable is False)
     ]
     if not kept:
-        raise UserError(f"{records}: no record is left to write (split {split}, {_counts(report.counts)})")
+        raise UserError(f"{samples}: no sample is left to write (split {split}, {_counts(report.counts)})")
     parts = {out: kept}
     if fraction is not None:
-        train, val = split_records(kept, fraction, seed=seed, unit=by)
+        train, val = split_samples(kept, fraction, seed=seed, unit=by)
         parts = dict(zip(both_files(out), (train, val), strict=True))
     contents = {path: parquet_bytes(part) for path, part in parts.items()}
     for path, content in contents.items():
         check_output(path, content, force=force)
     for path, content in contents.items():
         written = write_output(path, content, force=force)
-        typer.echo(f"{path}: {len(parts[path])} of {report.rows} records{'' if written else ', unchanged'}")
+        typer.echo(f"{path}: {len(parts[path])} of {report.rows} samples{'' if written else ', unchanged'}")
     if report.notes:
         _print_problems(report.notes)
 
@@ -201,12 +201,12 @@ def _split(text: str | None) -> tuple[float | None, Split | None]:
         raise UserError(f"--split {text}: expected {names} or a fraction such as 0.1") from None
 
 
-def _measured(record: Record, documents: DocumentStore | None) -> Record:
-    """Return a record with the length of its document, if it says none."""
-    if documents is None or record.extra.get("num_pages") is not None:
-        return record
-    pages = documents.document(record.doc_id).num_pages
-    return dataclasses.replace(record, extra={**record.extra, "num_pages": pages})
+def _measured(sample: Sample, documents: DocumentStore | None) -> Sample:
+    """Return a sample with the length of its document, if it says none."""
+    if documents is None or sample.extra.get("num_pages") is not None:
+        return sample
+    pages = documents.document(sample.doc_id).num_pages
+    return dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
 
 
 class ExportFormat(StrEnum):
@@ -219,7 +219,7 @@ class ExportFormat(StrEnum):
 
 @app.command()
 def export(
-    records: Annotated[
+    samples: Annotated[
         Path, typer.Argument(help="Questions, .parquet or .jsonl; for llamafactory and trl, trajectories.")
     ],
     out: Annotated[Path, typer.Option(help="Parquet file to write; for llamafactory and trl, the folder.")],
@@ -237,28 +237,28 @@ def export(
     ] = 5,
     force: Force = False,
 ) -> None:
-    """Write questions or sessions for another trainer; nothing is written when a question is bad.
+    """Write questions or trajectories for another trainer; nothing is written when a question is bad.
 
     easyr1: columns problem, images, answer, and reference, the ground truth of docagent_rl/rewards/easyr1.py.
     Its agent has one turn and no tools: a question's pages stand in its prompt. See docs/cluster.md.
 
-    llamafactory, trl: recorded sessions as conversations, images as files beside them. See docs/sft.md.
+    llamafactory, trl: recorded trajectories as conversations, images as files beside them. See docs/sft.md.
 
     Example: docagent-rl data export questions.jsonl --format easyr1 --store data/store --out easyr1.parquet
     """
     if format is not ExportFormat.EASYR1:
-        export_sessions(records, out, format.value, store, each_turn=each_turn, force=force)
+        export_trajectories(samples, out, format.value, store, each_turn=each_turn, force=force)
         return
     if out.suffix != ".parquet" or "@" in str(out):
         raise UserError(f"--out {out}: name a .parquet file, without @, which EasyR1 reads as a split")
     if pages is Pages.EVIDENCE and store is None:
         raise UserError("--store is needed for the pages; --pages none writes questions alone")
     documents = DocumentStore(store) if store is not None and pages is Pages.EVIDENCE else None
-    _end_with(validate_file(records, store=documents).problems)
-    found = read_records(records)
-    kept = [record for record in found if documents is None or has_evidence(record, max_images)]
+    _end_with(validate_file(samples, store=documents).problems)
+    found = read_samples(samples)
+    kept = [sample for sample in found if documents is None or has_evidence(sample, max_images)]
     if not kept:
-        raise UserError(f"{records}: no question has 1 to {max_images} pages of evidence")
+        raise UserError(f"{samples}: no question has 1 to {max_images} pages of evidence")
     written = write_output(out, easyr1_bytes(kept, documents, max_images), force=force)
     left = len(found) - len(kept)
     note = f", {left} without 1 to {max_images} pages of evidence left out" if left else ""
@@ -268,37 +268,37 @@ def export(
 @app.command()
 def show(
     file: _File,
-    rows: Annotated[int, typer.Option(help="Number of records.")] = 5,
-    offset: Annotated[int, typer.Option(help="Records to skip.")] = 0,
+    rows: Annotated[int, typer.Option(help="Number of samples.")] = 5,
+    offset: Annotated[int, typer.Option(help="Samples to skip.")] = 0,
 ) -> None:
-    """Print a few records.
+    """Print a few samples.
 
     Example: docagent-rl data show data/train.parquet --rows 3
     """
-    records = read_records(file)
-    chosen = records[max(offset, 0) :][: max(rows, 0)]
-    title = shown(f"{file.name}: {len(chosen)} of {len(records)} records")
+    samples = read_samples(file)
+    chosen = samples[max(offset, 0) :][: max(rows, 0)]
+    title = shown(f"{file.name}: {len(chosen)} of {len(samples)} samples")
     table = Table(title=title, show_lines=True, expand=True)
     widths = {"id": 2, "split": 1, "question": 4, "answers": 2, "evidence": 2, "sources": 2}
     for heading, ratio in widths.items():
         table.add_column(heading, ratio=ratio, min_width=5, overflow="fold")
-    for record in chosen:
+    for sample in chosen:
         try:
-            cells = _cells(record)
+            cells = _cells(sample)
         except UserError as error:
-            raise UserError(f"{file}: question {record.question_id!r}: {error}") from error
+            raise UserError(f"{file}: question {sample.question_id!r}: {error}") from error
         table.add_row(*map(shown, cells))
     Console().print(table)
 
 
-def _cells(record: Record) -> tuple[str, ...]:
-    answers = "(no answer in the document)" if record.answerable is False else " | ".join(record.answers)
+def _cells(sample: Sample) -> tuple[str, ...]:
+    answers = "(no answer in the document)" if sample.answerable is False else " | ".join(sample.answers)
     pages = ", ".join(
-        f"p. {page}" if doc_id == record.doc_id else f"{doc_id} p. {page}"
-        for doc_id, page in sorted(record.gold_pages)
+        f"p. {page}" if doc_id == sample.doc_id else f"{doc_id} p. {page}"
+        for doc_id, page in sorted(sample.gold_pages)
     )
-    sources = ", ".join(record.evidence_sources)
-    return record.question_id, record.split.value, record.question, answers, pages, sources
+    sources = ", ".join(sample.evidence_sources)
+    return sample.question_id, sample.split.value, sample.question, answers, pages, sources
 
 
 def _counts(counts: dict[str, int]) -> str:

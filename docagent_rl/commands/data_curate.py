@@ -15,11 +15,11 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.base.terminal import shown
-from docagent_rl.lab.collect.rules import QUESTIONS, SESSIONS, Rule, Scoring
-from docagent_rl.records.parquet import parquet_bytes, read_parquet
-from docagent_rl.records.questions import read_questions
-from docagent_rl.records.record import Record
-from docagent_rl.records.splitting import SplitUnit, unit_key
+from docagent_rl.lab.collect.rules import QUESTIONS, TRAJECTORIES, Rule, Scoring
+from docagent_rl.samples.parquet import parquet_bytes, read_parquet
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.splitting import SplitUnit, unit_key
 
 if TYPE_CHECKING:
     from docagent_rl.lab.collect.case import Case
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 _LONGER_THAN = 10
 _QUALITY = frozenset({"finished", "format", "answer", "evidence"})
-"""Filters by which a session is bad; others drop good ones, too."""
+"""Filters by which a trajectory is bad; others drop good ones, too."""
 
 
 def curate_command(
-    run: Annotated[Path, typer.Argument(help="Sessions of the fine-tuned model: a run's folder, or a file.")],
+    run: Annotated[
+        Path, typer.Argument(help="Trajectories of the fine-tuned model: a run's folder, or a file.")
+    ],
     out: Annotated[Path, typer.Option(help="File to write, .parquet.")],
     rule: Annotated[Rule, typer.Option(help="Whose rule chooses.")],
     count: Annotated[
@@ -43,7 +45,8 @@ def curate_command(
         int | None, typer.Option(min=0, help="Pages of the document; doc_v_star: 10.")
     ] = None,
     without: Annotated[
-        list[Path] | None, typer.Option(help="Questions, or sessions of the fine-tuning set, to leave out.")
+        list[Path] | None,
+        typer.Option(help="Questions, or trajectories of the fine-tuning set, to leave out."),
     ] = None,
     without_documents: Annotated[
         list[Path] | None, typer.Option(help="Files whose documents are left out, e.g. the validation set.")
@@ -51,7 +54,8 @@ def curate_command(
     prefer: Annotated[
         Path | None,
         typer.Option(
-            help="unidoc_rl: verdicts.jsonl of the collection; questions whose every session failed for its "
+            help="unidoc_rl: verdicts.jsonl of the collection; questions whose every trajectory failed "
+            "for its "
             "answer or form come first."
         ),
     ] = None,
@@ -60,8 +64,8 @@ def curate_command(
 ) -> None:
     """Choose questions by how often the fine-tuned model answers them.
 
-    RUN holds several sessions of each question, as `docagent-rl eval --sessions 4 --temperature 1` records
-    them. Each record gets `extra.pass_rate` with its right sessions and all.
+    RUN holds several trajectories of each question, as `docagent-rl eval --trajectories 4 --temperature 1`
+    samples them. Each sample gets `extra.pass_rate` with its right trajectories and all.
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
@@ -72,21 +76,21 @@ def curate_command(
         raise UserError("--prefer belongs to --rule unidoc_rl")
     if out.suffix != ".parquet":
         raise UserError(f"--out {out}: name a .parquet file")
-    records, cases, unplayed = _pool(run)
+    samples, cases, unplayed = _pool(run)
     least = _LONGER_THAN if longer_than is None and stratified else longer_than or 0
-    left_out = dict.fromkeys(unplayed, "sessions that could not be played")
-    left_out |= _left_out(records, least, stratified, without or (), without_documents or ())
-    sessions = Counter(case.question for case in cases if case.question not in left_out)
-    most = max(sessions.values(), default=0)
-    # of a run that was stopped: a rate of fewer sessions is another measure
-    fewer = [question for question, number in sessions.items() if number < most]
-    left_out |= dict.fromkeys(fewer, "fewer sessions than others")
+    left_out = dict.fromkeys(unplayed, "trajectories that could not be played")
+    left_out |= _left_out(samples, least, stratified, without or (), without_documents or ())
+    trajectories = Counter(case.question for case in cases if case.question not in left_out)
+    most = max(trajectories.values(), default=0)
+    # of a run that was stopped: a rate of fewer trajectories is another measure
+    fewer = [question for question, number in trajectories.items() if number < most]
+    left_out |= dict.fromkeys(fewer, "fewer trajectories than others")
     counted = [case for case in cases if case.question not in left_out]
     scoring = by or (Scoring.LIKENESS if stratified else Scoring.OUTCOME)
     if scoring is Scoring.OUTCOME and counted and all(case.outcome is None for case in counted):
-        raise UserError(f"{run}: no session says how right a judge found it; score with --by likeness")
+        raise UserError(f"{run}: no trajectory says how right a judge found it; score with --by likeness")
     found = rates(counted, scoring, threshold)
-    _check_sessions(found, rule)
+    _check_trajectories(found, rule)
     if stratified:
         choice = choose_stratified(found, count or QUESTIONS, seed)
     else:
@@ -95,60 +99,61 @@ def curate_command(
     choice.left_out.update(left_out.values())
     if _temperature(run) == 0 and most > 1:
         choice.warnings.append(
-            "these sessions were sampled at temperature 0, where those of a question are alike: rates say "
+            "these trajectories were sampled at temperature 0, where those of a question are "
+            "alike: rates say "
             "little; play them with --temperature 1"
         )
-    _write(choice, found, records, out, force)
+    _write(choice, found, samples, out, force)
 
 
-def _pool(run: Path) -> tuple[dict[str, Record], list[Case], set[str]]:
-    """Questions by id, sessions that were played, and questions of which some could not be."""
+def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
+    """Questions by id, trajectories that were played, and questions of which some could not be."""
     from docagent_rl.lab.agents.replay import trajectories_of
     from docagent_rl.lab.collect.case import case_of
 
-    records: dict[str, Record] = {}
+    samples: dict[str, Sample] = {}
     cases, unplayed = [], set()
     for trajectory in trajectories_of(run):
-        record = Record.from_dict(trajectory.record)
-        records.setdefault(record.question_id, record)
+        sample = Sample.from_dict(trajectory.sample)
+        samples.setdefault(sample.question_id, sample)
         if trajectory.masked:
-            unplayed.add(record.question_id)
+            unplayed.add(sample.question_id)
         else:
             cases.append(case_of(trajectory))
     if not cases:
-        raise UserError(f"{run} holds no session that was played")
-    return records, cases, unplayed
+        raise UserError(f"{run} holds no trajectory that was played")
+    return samples, cases, unplayed
 
 
 def _left_out(
-    records: dict[str, Record],
+    samples: dict[str, Sample],
     longer_than: int,
     stratified: bool,
     without: Sequence[Path],
     without_documents: Sequence[Path],
 ) -> dict[str, str]:
     """Questions that no rule sees, with the reason."""
-    used = [record for file in without for record in questions_of(file)]
-    taken = {record.question_id for record in used}
-    said = {unit_key(record, SplitUnit.QUESTION) for record in used}
-    apart = [record for file in without_documents for record in questions_of(file)]
-    closed = frozenset[str]().union(*(record.document_keys for record in apart))
+    used = [sample for file in without for sample in questions_of(file)]
+    taken = {sample.question_id for sample in used}
+    said = {unit_key(sample, SplitUnit.QUESTION) for sample in used}
+    apart = [sample for file in without_documents for sample in questions_of(file)]
+    closed = frozenset[str]().union(*(sample.document_keys for sample in apart))
     found: dict[str, str] = {}
-    for question, record in records.items():
-        pages = record.extra.get("num_pages")
-        if question in taken or unit_key(record, SplitUnit.QUESTION) in said:
+    for question, sample in samples.items():
+        pages = sample.extra.get("num_pages")
+        if question in taken or unit_key(sample, SplitUnit.QUESTION) in said:
             found[question] = "used before"
-        elif record.document_keys & closed:
+        elif sample.document_keys & closed:
             found[question] = "its document is kept apart"
         elif longer_than and not (isinstance(pages, int) and pages > longer_than):
             found[question] = f"not known to be longer than {longer_than} pages"
-        elif stratified and not record.gold_pages and record.answerable is not False:
+        elif stratified and not sample.gold_pages and sample.answerable is not False:
             found[question] = "unknown evidence"
     return found
 
 
-def questions_of(file: Path) -> list[Record]:
-    """Return the questions of a file, or of the sessions in a file or in a run's folder, each once.
+def questions_of(file: Path) -> list[Sample]:
+    """Return the questions of a file, or of the trajectories in a file or in a run's folder, each once.
 
     Raises:
         UserError: it holds neither.
@@ -158,12 +163,12 @@ def questions_of(file: Path) -> list[Record]:
     if file.suffix == ".parquet":
         return read_parquet(file)
     try:
-        records = [Record.from_dict(trajectory.record) for trajectory in trajectories_of(file)]
+        samples = [Sample.from_dict(trajectory.sample) for trajectory in trajectories_of(file)]
     except UserError:
         if file.is_dir():
             raise
         return read_questions(file)
-    return list({(each.dataset, each.split, each.question_id): each for each in records}.values())
+    return list({(each.dataset, each.split, each.question_id): each for each in samples}.values())
 
 
 def _temperature(run: Path) -> float | None:
@@ -174,19 +179,19 @@ def _temperature(run: Path) -> float | None:
     return RunFacts.of(RunFolder(run).manifest()).temperature if run.is_dir() else None
 
 
-def _check_sessions(found: list[Rate], rule: Rule) -> None:
+def _check_trajectories(found: list[Rate], rule: Rule) -> None:
     if not found:
         raise UserError(
             "no question is left to choose from: see --longer-than, --without, --without-documents"
         )
-    numbers = {rate.sessions for rate in found}
-    if numbers != {SESSIONS[rule]}:
+    numbers = {rate.trajectories for rate in found}
+    if numbers != {TRAJECTORIES[rule]}:
         played = ", ".join(map(str, sorted(numbers)))
-        typer.echo(f"sessions of a question: {played}; the paper plays {SESSIONS[rule]}", err=True)
+        typer.echo(f"trajectories of a question: {played}; the paper plays {TRAJECTORIES[rule]}", err=True)
 
 
 def _dropped(file: Path) -> set[str]:
-    """Questions that the quality filter dropped: every session of them failed for its answer or form."""
+    """Questions that the quality filter dropped: every trajectory of them failed for its answer or form."""
     bad: dict[str, bool] = {}
     try:
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -199,11 +204,11 @@ def _dropped(file: Path) -> set[str]:
     return {question for question, each_bad in bad.items() if each_bad}
 
 
-def _write(choice: Choice, found: list[Rate], records: dict[str, Record], out: Path, force: bool) -> None:
-    passed = {rate.question: {"right": rate.right, "sessions": rate.sessions} for rate in found}
+def _write(choice: Choice, found: list[Rate], samples: dict[str, Sample], out: Path, force: bool) -> None:
+    passed = {rate.question: {"right": rate.right, "trajectories": rate.trajectories} for rate in found}
     chosen = [
-        replace(record, extra={**record.extra, "pass_rate": passed[question]})
-        for question, record in records.items()
+        replace(sample, extra={**sample.extra, "pass_rate": passed[question]})
+        for question, sample in samples.items()
         if question in choice.questions
     ]
     Console().print(choice.table())

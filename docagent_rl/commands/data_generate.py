@@ -31,9 +31,9 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
-from docagent_rl.records.parquet import read_records
-from docagent_rl.records.record import Record, Split, json_lines
-from docagent_rl.records.validation import record_problems
+from docagent_rl.samples.parquet import read_samples
+from docagent_rl.samples.sample import Sample, Split, json_lines
+from docagent_rl.samples.validation import sample_problems
 
 if TYPE_CHECKING:
     from docagent_rl.lab.generate.funnel import Funnel
@@ -141,7 +141,7 @@ def generate_command(
         raise UserError("--store is needed: the documents to ask about (`docagent-rl ingest` makes one)")
     opened = DocumentStore(store)
     names = _chosen(opened, doc, documents, settings.seed)
-    known = [record for path in exclude or () for record in read_records(path)]
+    known = [sample for path in exclude or () for sample in read_samples(path)]
     if chosen is Mode.OUTLINE:
         task.outline(opened, names, known, limit or _QUESTIONS)
     else:
@@ -170,7 +170,7 @@ class _Task:
         self,
         store: DocumentStore,
         names: Sequence[str],
-        known: Sequence[Record],
+        known: Sequence[Sample],
         endpoint: ModelConfig,
         judge: ModelConfig,
     ) -> None:
@@ -190,22 +190,22 @@ class _Task:
         replace = may_replace(out, run.digest, force=self.force)
         if not run.is_known(run.slots[0]):
             check_models(model, compares)
-        records, funnel = _played(run, out)
+        samples, funnel = _played(run, out)
         Console().print(funnel.table())
-        if not records:
+        if not samples:
             atomic_write(funnel_file(out), funnel.to_json(run.digest))
             why = f"({funnel.commonest()}); see {funnel_file(out)}"
             raise UserError(f"no question passed, and {out} was not written {why}")
-        lines = json_lines(records)
+        lines = json_lines(samples)
         _write_both(out, lines, funnel.to_json(run.digest, lines), replace=replace)
         typer.echo(
-            f"{out}: {len(records)} questions from {len(run.slots)} requests about {len(names)} documents"
+            f"{out}: {len(samples)} questions from {len(run.slots)} requests about {len(names)} documents"
         )
         for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
             Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
         _report_unanswered(funnel.unanswered, "left out")
 
-    def label(self, records: Sequence[Record], endpoint: ModelConfig) -> None:
+    def label(self, samples: Sequence[Sample], endpoint: ModelConfig) -> None:
         """Have a model label questions, and make some name their page."""
         from docagent_rl.lab.generate import alden
         from docagent_rl.lab.generate.prompt_files import Prompts
@@ -215,36 +215,36 @@ class _Task:
         endpoint.require(f"--mode {Mode.ALDEN.value}")
         model = endpoint.open("model", reply_cache(out, dry_run=self.dry_run))
         if self.dry_run:
-            labelled = (alden.label_messages(each, prompts) for each in records if alden.needs_label(each))
+            labelled = (alden.label_messages(each, prompts) for each in samples if alden.needs_label(each))
             print_request(Console(), "a label", next(labelled, []))
-            Console().print(alden.forecast_labels(records, prompts, settings).table(model.endpoint.price))
+            Console().print(alden.forecast_labels(samples, prompts, settings).table(model.endpoint.price))
             return
-        digest = alden.digest_of_labels(records, model.endpoint.model, prompts, settings)
+        digest = alden.digest_of_labels(samples, model.endpoint.model, prompts, settings)
         replace = may_replace(out, digest, force=self.force)
         labelling = alden.Labelling()
 
         async def work(tick: Callable[[], None]) -> None:
-            await alden.label_questions(records, model, prompts, settings, labelling, tick)
+            await alden.label_questions(samples, model, prompts, settings, labelling, tick)
 
         try:
-            run_with_progress(work, len(records), "Labelling questions", model)
+            run_with_progress(work, len(samples), "Labelling questions", model)
         except BudgetError as error:
-            left = f"{len(records) - len(labelling.decisions)} of {len(records)} questions"
+            left = f"{len(samples) - len(labelling.decisions)} of {len(samples)} questions"
             raise error.leaving(left, model.meter.words()) from None
         except KeyboardInterrupt:
             interrupted()
         finally:
             Console(stderr=True).print(model.meter.table())
-        made = alden.rewritten(records, labelling, model.endpoint.model, prompts)
+        made = alden.rewritten(samples, labelling, model.endpoint.model, prompts)
         lines = json_lines(made)
-        _write_both(out, lines, labelling.to_json(records, digest, lines), replace=replace)
+        _write_both(out, lines, labelling.to_json(samples, digest, lines), replace=replace)
         for decision, count in labelling.counts().items():
             typer.echo(f"{count:6} {decision}")
         typer.echo(f"{out}: {len(made)} questions with their labels")
         _report_unanswered(labelling.counts()[alden.Decision.NO_REPLY.value], "left as they are")
 
     def outline(
-        self, store: DocumentStore, names: Sequence[str], known: Sequence[Record], limit: int
+        self, store: DocumentStore, names: Sequence[str], known: Sequence[Sample], limit: int
     ) -> None:
         """Fill templates with headings, tables and figures."""
         from docagent_rl.lab.generate.outline import DATASET, outline_questions
@@ -252,9 +252,9 @@ class _Task:
         settings, given = self.settings, self.settings.model_fields_set
         every = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
         made = [
-            record
+            sample
             for name in names
-            for record in outline_questions(
+            for sample in outline_questions(
                 store.document(name),
                 limit=limit,
                 seed=settings.seed,
@@ -277,11 +277,11 @@ class _Task:
             typer.echo(f"{len(made)} questions would be written, without a request; such as: {first}")
             return
         write_output(self.out, json_lines(made), force=self.force)
-        about = len({record.doc_id for record in made})
+        about = len({sample.doc_id for sample in made})
         typer.echo(f"{self.out}: {len(made)} questions about {about} of {len(names)} documents")
 
 
-def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
+def _played(run: Generation, out: Path) -> tuple[list[Sample], Funnel]:
     """Return the questions of a run; when it is cut short, write those made so far beside `out`."""
     done, partial = False, out.with_name(f"{out.stem}.partial.jsonl")
     try:
@@ -293,13 +293,13 @@ def _played(run: Generation, out: Path) -> tuple[list[Record], Funnel]:
     except KeyboardInterrupt:
         interrupted()
     finally:
-        records, funnel = run.outcome()
+        samples, funnel = run.outcome()
         Console(stderr=True).print(run.model.meter.table())
-        if not done and records:
-            atomic_write(partial, json_lines(records))
-            Console(stderr=True).print(shown(f"{partial}: the {len(records)} questions made so far"))
+        if not done and samples:
+            atomic_write(partial, json_lines(samples))
+            Console(stderr=True).print(shown(f"{partial}: the {len(samples)} questions made so far"))
     partial.unlink(missing_ok=True)
-    return records, funnel
+    return samples, funnel
 
 
 def _show_forecast(run: Generation) -> None:
@@ -327,17 +327,17 @@ def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, s
     return names
 
 
-def _checked(path: Path, store: Path | None) -> list[Record]:
+def _checked(path: Path, store: Path | None) -> list[Sample]:
     """Read questions whose pages are those of their documents, where a store can tell.
 
     Raises:
         UserError: a page or a document is not there.
     """
-    records, documents = read_records(path), None if store is None else DocumentStore(store)
-    for record in records:
-        if problems := record_problems(record, store=documents):
-            raise UserError(f"{path}: question {record.question_id!r}: {'; '.join(problems)}")
-    return records
+    samples, documents = read_samples(path), None if store is None else DocumentStore(store)
+    for sample in samples:
+        if problems := sample_problems(sample, store=documents):
+            raise UserError(f"{path}: question {sample.question_id!r}: {'; '.join(problems)}")
+    return samples
 
 
 def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:

@@ -18,16 +18,16 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.records.importers import Benchmark, get_importer
-from docagent_rl.records.importers.holdings import Gathering
-from docagent_rl.records.importers.paging import PageBase
-from docagent_rl.records.importers.report import ImportReport
-from docagent_rl.records.importers.running import ImportSettings, run_import
-from docagent_rl.records.importers.selection import REST, Paper, Selection, preset
-from docagent_rl.records.leakage import THRESHOLD, LeakReport, find_leaks
-from docagent_rl.records.parquet import parquet_bytes
-from docagent_rl.records.record import Record, Split, json_lines
-from docagent_rl.records.splitting import SplitUnit
+from docagent_rl.samples.importers import Benchmark, get_importer
+from docagent_rl.samples.importers.holdings import Gathering
+from docagent_rl.samples.importers.paging import PageBase
+from docagent_rl.samples.importers.report import ImportReport
+from docagent_rl.samples.importers.running import ImportSettings, run_import
+from docagent_rl.samples.importers.selection import REST, Paper, Selection, preset
+from docagent_rl.samples.leakage import THRESHOLD, LeakReport, find_leaks
+from docagent_rl.samples.parquet import parquet_bytes
+from docagent_rl.samples.sample import Sample, Split, json_lines
+from docagent_rl.samples.splitting import SplitUnit
 
 _DEFAULTS = RenderSettings()
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
@@ -57,7 +57,7 @@ def import_command(
     hidden: Annotated[
         bool, typer.Option("--hidden", help="Keep questions whose answer the benchmark does not tell.")
     ] = False,
-    sample: Annotated[int | None, typer.Option(min=1, help="Keep so many questions.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Keep so many samples, drawn by --seed.")] = None,
     part: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,10 +68,10 @@ def import_command(
     by: Annotated[
         SplitUnit, typer.Option(help="What parts and --exclude keep apart: questions, or whole documents.")
     ] = SplitUnit.QUESTION,
-    seed: Annotated[int, typer.Option(help="Of sample and parts.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of --limit and parts.")] = 0,
     exclude: Annotated[
         list[Path] | None,
-        typer.Option(help="Leave out what is in this file of records or sessions; may be repeated."),
+        typer.Option(help="Leave out what is in this file of samples or trajectories; may be repeated."),
     ] = None,
     dataset: Annotated[
         list[str] | None, typer.Option(help="Keep this dataset of several, e.g. uda_feta; may be repeated.")
@@ -93,9 +93,9 @@ def import_command(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that read documents.")] = None,
     force: Force = False,
 ) -> None:
-    """Make records of a public benchmark as it was downloaded; see docs/benchmarks.md.
+    """Make samples of a public benchmark as it was downloaded; see docs/benchmarks.md.
 
-    Pages come to count from 1, boxes to be fractions of the page. Rows that give no record are counted by
+    Pages come to count from 1, boxes to be fractions of the page. Rows that give no sample are counted by
     reason, here and in <out>.report.json. The same command goes on where it was interrupted.
 
     Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
@@ -107,7 +107,7 @@ def import_command(
         "split": split,
         "min_pages": min_pages,
         "max_pages": max_pages,
-        "sample": sample,
+        "sample": limit,
         "answerable_only": answerable_only,
         "hidden": hidden,
         "parts": _parts(part),
@@ -118,7 +118,7 @@ def import_command(
     settings = ImportSettings(
         gathering=gathering,
         selection=chosen,
-        exclude=[record for path in exclude or () for record in questions_of(path)],
+        exclude=[sample for path in exclude or () for sample in questions_of(path)],
         datasets=frozenset(dataset or ()),
         any_count=any_count,
         page_base=None if page_base is None else PageBase(page_base),
@@ -136,7 +136,9 @@ def import_command(
 def leakage_command(
     first: Annotated[
         Path,
-        typer.Argument(help="Records, .jsonl or .parquet; or sessions: a run's folder, or its kept.jsonl."),
+        typer.Argument(
+            help="Samples, .jsonl or .parquet; or trajectories: a run's folder, or its kept.jsonl."
+        ),
     ],
     second: Annotated[Path, typer.Argument(help="Others, that should share nothing with them.")],
     store: Annotated[
@@ -159,9 +161,9 @@ def leakage_command(
     Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
     """
     sets = {path: questions_of(path) for path in (first, second)}
-    for path, records in sets.items():
-        if not records:
-            raise UserError(f"{path} holds no record: there is nothing to compare")
+    for path, samples in sets.items():
+        if not samples:
+            raise UserError(f"{path} holds no sample: there is nothing to compare")
     documents = None if store is None else DocumentStore(store, image_cache=0)
     report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold, progress=True)
     if out is not None:
@@ -191,35 +193,35 @@ def _parts(options: list[str] | None) -> dict[str, int]:
     return found
 
 
-def _gold_check(parts: dict[str, list[Record]]) -> dict[str, Any]:
+def _gold_check(parts: dict[str, list[Sample]]) -> dict[str, Any]:
     from docagent_rl.lab.eval.scoring.official import check_golds
 
-    found = check_golds(record for part in parts.values() for record in part)
+    found = check_golds(sample for part in parts.values() for sample in part)
     return found if found["checked"] else {}
 
 
-def _write(target: Path, parts: dict[str, list[Record]], report: ImportReport, *, force: bool) -> None:
+def _write(target: Path, parts: dict[str, list[Sample]], report: ImportReport, *, force: bool) -> None:
     files = {
-        target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target: records
-        for name, records in parts.items()
+        target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target: samples
+        for name, samples in parts.items()
     }
     contents: dict[Path, bytes | str] = {
-        path: parquet_bytes(records) if path.suffix == ".parquet" else json_lines(records)
-        for path, records in files.items()
+        path: parquet_bytes(samples) if path.suffix == ".parquet" else json_lines(samples)
+        for path, samples in files.items()
     }
     contents[target.with_name(f"{target.stem}.report.json")] = report.to_json()
     for path, content in contents.items():
         check_output(path, content, force=force)
     for path, content in contents.items():
         write_output(path, content, force=force)
-    for path, records in files.items():
-        typer.echo(f"{path}: {len(records)} records")
+    for path, samples in files.items():
+        typer.echo(f"{path}: {len(samples)} samples")
 
 
 def _table(report: ImportReport) -> Table:
-    title = shown(f"{report.importer}: {sum(report.written.values())} records of {report.rows_read} rows")
+    title = shown(f"{report.importer}: {sum(report.written.values())} samples of {report.rows_read} rows")
     table = Table("What", "Count", "First", title=title, title_justify="left")
-    for label, counts in (("rows", report.read), ("records", report.written)):
+    for label, counts in (("rows", report.read), ("samples", report.written)):
         for name, count in sorted(counts.items()):
             table.add_row(shown(f"{label} of {name}"), str(count), "")
     for label, tally in (("skipped", report.skipped), ("note", report.notes)):

@@ -1,4 +1,4 @@
-"""`docagent-rl data sft` and the exports of sessions: recorded sessions for supervised trainers."""
+"""`docagent-rl data sft` and the exports of trajectories: recorded trajectories for supervised trainers."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_stream
 from docagent_rl.base.terminal import shown
 from docagent_rl.documents import DocumentStore
-from docagent_rl.records.splitting import SplitUnit
+from docagent_rl.samples.splitting import SplitUnit
 
-Sessions = Annotated[
+Trajectories = Annotated[
     list[Path],
     typer.Argument(help="Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."),
 ]
@@ -28,7 +28,8 @@ Retokenise = Annotated[
     bool,
     typer.Option(
         "--retokenise",
-        help="Encode the texts of sessions that another model sampled; those of chat endpoints are always.",
+        help="Encode the texts of trajectories that another model sampled; those of chat endpoints "
+        "are always.",
     ),
 ]
 TemplateKwargs = Annotated[
@@ -40,9 +41,9 @@ TemplateKwargs = Annotated[
 
 
 def sft_command(
-    trajectories: Sessions,
+    trajectories: Trajectories,
     model: Annotated[str, typer.Option(help="The model to fine-tune: a folder, or a name of the hub.")],
-    store: Annotated[Path, typer.Option(help="Document store whose pages the sessions show.")],
+    store: Annotated[Path, typer.Option(help="Document store whose pages the trajectories show.")],
     out: Annotated[
         Path, typer.Option(help="File to write; with a fraction, train.parquet or the folder for both files.")
     ],
@@ -55,43 +56,44 @@ def sft_command(
     seed: Annotated[int, typer.Option(help="Of the choice that a fraction makes.")] = 0,
     max_length: Annotated[
         int | None,
-        typer.Option(min=1, help="Leave out sessions with a longer row (data.max_length); none is cut."),
+        typer.Option(min=1, help="Leave out trajectories with a longer row (data.max_length); none is cut."),
     ] = None,
     retokenise: Retokenise = False,
     template_kwargs: TemplateKwargs = "{}",
     force: Force = False,
 ) -> None:
-    """Write sessions as the rows that verl's supervised trainer reads: the tokens and masks of an RL step.
+    """Write trajectories as the rows that verl's supervised trainer reads: the tokens and masks of an RL
+    step.
 
-    What was sampled is taken from the record; what was shown is rendered again and has to come to the tokens
-    that were counted. Sessions of a chat endpoint have texts alone and are encoded for the model. Sessions
-    that were masked, cut off, too long or cannot be encoded are left out and counted.
+    What was sampled is taken from the trajectory; what was shown is rendered again and has to come to the tokens
+    that were counted. Trajectories of a chat endpoint have texts alone and are encoded for the model.
+    Trajectories that were masked, cut off, too long or cannot be encoded are left out and counted.
 
-    Example: docagent-rl data sft sessions.jsonl --model Qwen/Qwen2.5-VL-7B-Instruct --store data/store
+    Example: docagent-rl data sft trajectories.jsonl --model Qwen/Qwen2.5-VL-7B-Instruct --store data/store
     --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
     """
     # these import transformers
-    from docagent_rl.lab.collect.sources import read_sessions, session_files
+    from docagent_rl.lab.collect.sources import read_all, trajectory_files
     from docagent_rl.lab.sft.files import file_pieces
     from docagent_rl.lab.sft.rows import tokenizer_digest
-    from docagent_rl.lab.sft.sessions import Account, Parts, RowMaker, made_rows
+    from docagent_rl.lab.sft.trajectories import Account, Parts, RowMaker, made_rows
 
-    files = session_files(trajectories)
+    files = trajectory_files(trajectories)
     chosen, outs = None, [out]
-    with sessions_progress(files, passes=1 if val_fraction is None else 3) as ticked:
+    with trajectories_progress(files, passes=1 if val_fraction is None else 3) as ticked:
         if val_fraction is not None:
-            chosen = Parts.choose(ticked(read_sessions(files)), val_fraction, by, seed)
+            chosen = Parts.choose(ticked(read_all(files)), val_fraction, by, seed)
             outs = list(both_files(out))
         codec = codec_of(model, template_kwargs)
         maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
         digest, accounts, written = tokenizer_digest(codec.tokenizer), [Account() for _ in outs], []
         for number, (path, account) in enumerate(zip(outs, accounts, strict=True)):
-            sessions = (
+            chosen_here = (
                 each
-                for each in ticked(read_sessions(files))
+                for each in ticked(read_all(files))
                 if chosen is None or chosen.validates(each) == bool(number)
             )
-            pieces = file_pieces(made_rows(sessions, maker, account), digest, str(path))
+            pieces = file_pieces(made_rows(chosen_here, maker, account), digest, str(path))
             try:
                 written.append(write_stream(path, pieces, force=force))
             except UserError:
@@ -99,41 +101,41 @@ def sft_command(
                 raise
     for path, account, new in zip(outs, accounts, written, strict=True):
         typer.echo(
-            f"{path}: {account.rows} rows of {account.sessions} sessions, {account.tokens} tokens "
+            f"{path}: {account.rows} rows of {account.trajectories} trajectories, {account.tokens} tokens "
             f"({account.trained} trained on), {account.images} images, longest row {account.longest}"
             f"{'' if new else ', unchanged'}"
         )
     _print_dropped(accounts)
 
 
-def export_sessions(
-    trajectories: Path, out: Path, form: str, store: Path | None, *, each_turn: bool, force: bool
+def export_trajectories(
+    source: Path, out: Path, form: str, store: Path | None, *, each_turn: bool, force: bool
 ) -> None:
-    """Write sessions in the format of another trainer into a folder.
+    """Write trajectories in the format of another trainer into a folder.
 
     Raises:
-        UserError: the folder holds another export, no session can be told, or pages are not in the store.
+        UserError: the folder holds another export, no trajectory can be told, or pages are not in the store.
     """
-    from docagent_rl.lab.collect.sources import read_sessions, session_files
-    from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, SessionFormat, example_lines
-    from docagent_rl.lab.sft.sessions import Account
+    from docagent_rl.lab.collect.sources import read_all, trajectory_files
+    from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, TrajectoryFormat, example_lines
+    from docagent_rl.lab.sft.trajectories import Account
 
     if store is None:
-        raise UserError("--store is needed for the pages that the sessions show")
-    kind, account = SessionFormat(form), Account()
-    if each_turn and kind is not SessionFormat.TRL:
+        raise UserError("--store is needed for the pages that the trajectories show")
+    kind, account = TrajectoryFormat(form), Account()
+    if each_turn and kind is not TrajectoryFormat.TRL:
         raise UserError("--each-turn: LLaMA-Factory trains on the turns of a conversation alone as it is")
     if out.is_file():
         raise UserError(f"--out {out} is a file: name a folder")
-    path, files = out / FILES[kind], session_files([trajectories])
-    with sessions_progress(files, passes=1) as ticked:
-        sessions = ticked(read_sessions(files))
-        lines = example_lines(sessions, kind, DocumentStore(store), out, account, each_turn=each_turn)
-        new = write_stream(path, _some(lines, trajectories), force=force)
-    if kind is SessionFormat.LLAMAFACTORY:
+    path, files = out / FILES[kind], trajectory_files([source])
+    with trajectories_progress(files, passes=1) as ticked:
+        trajectories = ticked(read_all(files))
+        lines = example_lines(trajectories, kind, DocumentStore(store), out, account, each_turn=each_turn)
+        new = write_stream(path, _some(lines, source), force=force)
+    if kind is TrajectoryFormat.LLAMAFACTORY:
         write_output(out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force)
     typer.echo(
-        f"{path}: {account.rows} examples of {account.sessions} sessions, {account.images} images"
+        f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} images"
         f"{'' if new else ', unchanged'}"
     )
     _print_dropped([account])
@@ -145,7 +147,7 @@ def _some(lines: Iterable[bytes], source: Path) -> Generator[bytes]:
         empty = False
         yield line
     if empty:
-        raise UserError(f"{source}: no session can be told as a conversation")
+        raise UserError(f"{source}: no trajectory can be told as a conversation")
 
 
 def both_files(out: Path) -> tuple[Path, Path]:
@@ -191,17 +193,19 @@ def codec_of(model: str, template_kwargs: str) -> Any:
 
 
 @contextmanager
-def sessions_progress(
+def trajectories_progress(
     files: Iterable[Path], passes: int
 ) -> Generator[Callable[[Iterable[Any]], Iterable[Any]]]:
-    """A bar over the sessions of files, which are read so many times; what it yields counts what goes by."""
+    """A bar over the trajectories of files, which are read so many times; what it yields counts what goes
+    by.
+    """
     total = passes * sum(_lines(file) for file in files)
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading sessions", total=total)
+        task = progress.add_task("reading trajectories", total=total)
 
-        def ticked(sessions: Iterable[Any]) -> Iterable[Any]:
-            for session in sessions:
-                yield session
+        def ticked(trajectories: Iterable[Any]) -> Iterable[Any]:
+            for trajectory in trajectories:
+                yield trajectory
                 progress.advance(task)
 
         yield ticked
@@ -215,12 +219,12 @@ def _lines(file: Path) -> int:
 
 
 def _print_dropped(accounts: Iterable[Any]) -> None:
-    """Print how many sessions were left out, by reason."""
+    """Print how many trajectories were left out, by reason."""
     counts = Counter[str]()
     for account in accounts:
         counts.update({reason.value: count for reason, count in account.dropped.items()})
     if counts:
-        table = Table("sessions left out", "why")
+        table = Table("trajectories left out", "why")
         for reason, count in counts.most_common():
             table.add_row(str(count), shown(reason))
         Console(stderr=True).print(table)

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from docagent_rl.commands.asking import interrupted, spending
 from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.commands.players import check_model, open_player, sessions_at_a_time
+from docagent_rl.commands.players import check_model, open_player, trajectories_at_a_time
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.eval.agent import Agent
@@ -39,23 +39,24 @@ def eval_command(
     agent: Annotated[
         Agent, typer.Option(help="The recipe's system, or what it is compared with.")
     ] = Agent.SYSTEM,
-    sessions: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
+    trajectories: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
     seed: Annotated[int, typer.Option(help="Of that choice and of all sampling.")] = 0,
     at_a_time: Annotated[
-        int | None, typer.Option(min=1, help="Sessions played together; default: as many as the model takes.")
+        int | None,
+        typer.Option(min=1, help="Trajectories played together; default: as many as the model takes."),
     ] = None,
     score: Annotated[
         bool, typer.Option(help="Score and report at the end, with the embedded judge where one is needed.")
     ] = True,
     model: ModelConfig,
 ) -> None:
-    """Play a system or a baseline over questions, record every session, and score them.
+    """Play a system or a baseline over questions, record every trajectory, and score them.
 
     --model NAME with --base-url is a model behind an OpenAI-compatible endpoint. Without an address it is a
     folder of weights, or a checkpoint of a run (global_step_N, or the run's folder for the latest), played in
-    this process by vLLM. `docagent-rl view OUT` shows the sessions, `docagent-rl report OUT` scores them with
-    a judge. See docs/evaluation.md.
+    this process by vLLM. `docagent-rl view OUT` shows the trajectories, `docagent-rl report OUT` scores them
+    with a judge. See docs/evaluation.md.
 
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
@@ -64,18 +65,18 @@ def eval_command(
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.eval.evaluation import Evaluation
     from docagent_rl.lab.eval.play_config import changes_of, check_play, play_config
-    from docagent_rl.lab.eval.questions import drawn, read_records, with_lengths
+    from docagent_rl.lab.eval.questions import drawn, read_samples, with_lengths
 
     check_model(agent, model)
-    records = drawn(read_records(data), limit, seed)
+    samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
     playing, model = keep_replies(run, model, out)
-    parsed = check_play(playing, records)
-    records = with_lengths(records, DocumentStore(parsed.store))
+    parsed = check_play(playing, samples)
+    samples = with_lengths(samples, DocumentStore(parsed.store))
     changes = {} if agent.baseline else changes_of(run, play_config(recipe, agent))
-    evaluation = Evaluation(recipe, agent, run, records, sessions, seed, changes)
+    evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, changes)
     settings = RunSettings(
-        sessions, at_a_time or sessions_at_a_time(model, run), parsed.rollout.session_attempts
+        trajectories, at_a_time or trajectories_at_a_time(model, run), parsed.rollout.trajectory_attempts
     )
     try:
         with spending(model):
@@ -85,7 +86,7 @@ def eval_command(
     _tell(tally)
     if score:
         _report(RunFolder(out), model.price.price)
-    Console(stderr=True).print(f"{out}: run.json, sessions.jsonl; docagent-rl view {out}", markup=False)
+    Console(stderr=True).print(f"{out}: run.json, trajectories.jsonl; docagent-rl view {out}", markup=False)
 
 
 async def _play(
@@ -124,13 +125,13 @@ def _report(folder: RunFolder, price: Price | None) -> None:
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.scoring.run import model_scores, score_run, with_costs
-    from docagent_rl.lab.eval.scoring.session import ScoringSettings
+    from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
 
     if (judged := model_scores(folder)) is None:
-        sessions = asyncio.run(score_run(folder, ScoringSettings(price=price)))
+        trajectories = asyncio.run(score_run(folder, ScoringSettings(price=price)))
     else:
-        judge, sessions = judged[0], with_costs(folder, judged[1], price)
-        told = f"The sessions are as {judge} has judged them; these scores are kept."
+        judge, trajectories = judged[0], with_costs(folder, judged[1], price)
+        told = f"The trajectories are as {judge} has judged them; these scores are kept."
         Console(stderr=True).print(told, markup=False)
-    run = ScoredRun(folder.path.name, sessions, folder.manifest())
+    run = ScoredRun(folder.path.name, trajectories, folder.manifest())
     report([run], ReportSettings(), folder.path, force=False)

@@ -70,7 +70,7 @@ _COMMANDS = (
     LateCommand(
         "eval",
         "eval_command",
-        "Play a system or a baseline over questions, record every session, and score them.",
+        "Play a system or a baseline over questions, record every trajectory, and score them.",
     ),
     LateCommand(
         "probe",
@@ -80,12 +80,12 @@ _COMMANDS = (
     LateCommand(
         "rescore",
         "rescore_command",
-        "Pay stored sessions by another variant, weight, judge or estimator, and say what changes; no model.",
+        "Reward stored trajectories by another variant, weight, judge or estimator, and compare; no model.",
     ),
     LateCommand(
         "view",
         "view_command",
-        "Open runs in the browser: sessions with their pages, curves, warnings, where evidence is lost.",
+        "Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost.",
     ),
     LateCommand(
         "report",

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     Wrap = Callable[[DocEnv], DocEnv]
 
-ENGINE_SESSIONS = 32
-"""Sessions at a time on an engine, which batches their turns."""
+ENGINE_TRAJECTORIES = 32
+"""Trajectories at a time on an engine, which batches their turns."""
 
 
 _QUIET = {
@@ -48,11 +48,11 @@ def check_model(agent: Agent, model: ModelConfig) -> None:
         os.environ.setdefault(name, value)
 
 
-def sessions_at_a_time(model: ModelConfig, run: DictConfig) -> int:
+def trajectories_at_a_time(model: ModelConfig, run: DictConfig) -> int:
     """Return how many the endpoint takes, or an engine."""
     if model.base_url:
         return model.concurrency
-    return min(ENGINE_SESSIONS, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_SESSIONS))
+    return min(ENGINE_TRAJECTORIES, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_TRAJECTORIES))
 
 
 def in_process(agent: Agent, model: ModelConfig) -> bool:
@@ -102,7 +102,7 @@ async def open_player(
     from docagent_rl.rollout.env_resources import EnvResources
 
     resources = EnvResources(parsed, running=False)
-    resources.environment(validate=True)  # refuses what no session could play
+    resources.environment(validate=True)  # refuses what no trajectory could play
     if agent is Agent.ORACLE:
         from docagent_rl.lab.agents.scripted import ScriptPlayer
 

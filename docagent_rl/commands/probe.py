@@ -21,7 +21,7 @@ from docagent_rl.commands.players import (
     in_process,
     open_player,
     other_documents,
-    sessions_at_a_time,
+    trajectories_at_a_time,
 )
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.config import DocAgentConfig, plain
@@ -32,9 +32,9 @@ from docagent_rl.lab.eval.probe.conditions import Condition
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-    from docagent_rl.lab.eval.scoring.scored import ScoredSession
-    from docagent_rl.records.record import Record
+    from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
     from docagent_rl.rollout.player import Player
+    from docagent_rl.samples.sample import Sample
 
 PAGE, DATA = "probe.md", "probe.json"
 
@@ -55,11 +55,12 @@ def probe_command(
     agent: Annotated[
         Agent, typer.Option(help="The recipe's system, or what it is compared with.")
     ] = Agent.SYSTEM,
-    sessions: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
+    trajectories: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
     limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
     seed: Annotated[int, typer.Option(help="Of that choice, of sampling and of exchanged pages.")] = 0,
     at_a_time: Annotated[
-        int | None, typer.Option(min=1, help="Sessions played together; default: as many as the model takes.")
+        int | None,
+        typer.Option(min=1, help="Trajectories played together; default: as many as the model takes."),
     ] = None,
     force: Force = False,
     model: ModelConfig,
@@ -76,22 +77,24 @@ def probe_command(
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.probe.conditions import shown_store
-    from docagent_rl.lab.eval.questions import drawn, read_records
+    from docagent_rl.lab.eval.questions import drawn, read_samples
 
     check_model(agent, model)
-    records = drawn(read_records(data), limit, seed)
+    samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
-    parsed = check_play(run, records)
+    parsed = check_play(run, samples)
     store = DocumentStore(parsed.store)
     chosen = dict.fromkeys((Condition.AS_IS, *(condition or Condition)))
-    shown = {each: shown_store(each, store, records, out / "stores", seed=seed) for each in chosen}
+    shown = {each: shown_store(each, store, samples, out / "stores", seed=seed) for each in chosen}
     runs = {}
     for each, path in shown.items():
         runs[each] = copy.deepcopy(run)
         runs[each].docagent.shown_store = None if path is None else str(path.resolve())
     try:
         with spending(model):
-            scored = asyncio.run(_play(recipe, agent, model, records, sessions, seed, out, at_a_time, runs))
+            scored = asyncio.run(
+                _play(recipe, agent, model, samples, trajectories, seed, out, at_a_time, runs)
+            )
     except KeyboardInterrupt:
         interrupted("Interrupted. What was played is kept; the same command goes on from here.")
     _tell(scored, out, seed, force=force)
@@ -101,22 +104,22 @@ async def _play(
     recipe: str,
     agent: Agent,
     model: ModelConfig,
-    records: Sequence[Record],
-    sessions: int,
+    samples: Sequence[Sample],
+    trajectories: int,
     seed: int,
     out: Path,
     at_a_time: int | None,
     runs: Mapping[Condition, DictConfig],
-) -> dict[Condition, list[ScoredSession]]:
+) -> dict[Condition, list[ScoredTrajectory]]:
     """Play the same questions under one condition after the other, and score them."""
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.eval.evaluation import Evaluation, evaluate
     from docagent_rl.lab.eval.scoring.run import score_run
-    from docagent_rl.lab.eval.scoring.session import ScoringSettings
+    from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
     from docagent_rl.systems import get_system
 
-    scored: dict[Condition, list[ScoredSession]] = {}
+    scored: dict[Condition, list[ScoredTrajectory]] = {}
     async with AsyncExitStack() as opened:
         player: Player | None = None
         for condition, run in runs.items():
@@ -130,15 +133,15 @@ async def _play(
                 opened.push_async_callback(player.close)
             Console(stderr=True).print(f"{condition.value}:", highlight=False)
             folder = RunFolder(out / condition.value)
-            together = at_a_time or sessions_at_a_time(model, run)
-            settings = RunSettings(sessions, together, parsed.rollout.session_attempts)
-            evaluation = Evaluation(recipe, agent, run, records, sessions, seed)
+            together = at_a_time or trajectories_at_a_time(model, run)
+            settings = RunSettings(trajectories, together, parsed.rollout.trajectory_attempts)
+            evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed)
             await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
             scored[condition] = await score_run(folder, ScoringSettings())
     return scored
 
 
-def _tell(scored: dict[Condition, list[ScoredSession]], out: Path, seed: int, *, force: bool) -> None:
+def _tell(scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool) -> None:
     from docagent_rl.lab.eval.probe.table import as_json, grids_of, is_ours, left_of
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.grid import markdown, rendered

@@ -18,8 +18,8 @@ REPLIES = "replies"
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:
     """Have what a run asks kept in its folder, where nobody says another place.
 
-    A session that a spent budget or a kill cuts short is played again from its first turn: what was paid for
-    is then taken from there, of the model as of the judge and the roles of the environment.
+    A trajectory that a spent budget or a kill cuts short is played again from its first turn: what was paid
+    for is then taken from there, of the model as of the judge and the roles of the environment.
 
     Args:
         run: the composed configuration. It stays as it is: it says what the run is, wherever it lies.

@@ -35,7 +35,7 @@ def report_command(
     second_judge: ModelConfig,
     paired: Annotated[bool, typer.Option("--paired", help="Compare two runs question by question.")] = False,
     pass_at: Annotated[
-        list[int] | None, typer.Option(help="Also how likely one of this many sessions is right.", min=1)
+        list[int] | None, typer.Option(help="Also how likely one of this many trajectories is right.", min=1)
     ] = None,
     price_in: Annotated[float | None, typer.Option(help="Of the runs' model: a million tokens sent.")] = None,
     price_out: Annotated[float | None, typer.Option(help="The same: a million tokens sampled.")] = None,
@@ -129,9 +129,9 @@ async def _scored(
 ) -> list[ScoredRun]:
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.runs import ScoredRun
-    from docagent_rl.lab.eval.run_facts import expected_sessions
+    from docagent_rl.lab.eval.run_facts import expected_trajectories
     from docagent_rl.lab.eval.scoring.run import paper_experts, score_run
-    from docagent_rl.lab.eval.scoring.session import ScoringSettings
+    from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
 
     if second.named and not judge.named:
         raise UserError("a second judge needs a first one: give --judge-base-url and --judge-model")
@@ -147,7 +147,7 @@ async def _scored(
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             for number, (folder, manifest) in enumerate(zip(folders, manifests, strict=True)):
                 title = f"scoring run {number + 1} of {len(paths)}"
-                task = progress.add_task(title, total=expected_sessions(manifest))
+                task = progress.add_task(title, total=expected_trajectories(manifest))
                 # each run keeps what its judges said, so that it can be reported on alone
                 cache = judge.cache_dir or folder.path / "verdicts"
                 async with AsyncExitStack() as opened:
@@ -158,8 +158,8 @@ async def _scored(
                         await model.check()
                     first, other = [*models, None, None][:2]
                     settings = ScoringSettings(first, other, experts, price)
-                    sessions = await score_run(folder, settings, lambda _, at=task: progress.advance(at))
-                found.append(ScoredRun(names[number], sessions, manifest))
+                    trajectories = await score_run(folder, settings, lambda _, at=task: progress.advance(at))
+                found.append(ScoredRun(names[number], trajectories, manifest))
     finally:
         if meter.accounts:
             Console(stderr=True).print(meter.table())

@@ -1,4 +1,4 @@
-"""`docagent-rl rescore`: stored sessions rewarded anew."""
+"""`docagent-rl rescore`: stored trajectories rewarded anew."""
 
 from __future__ import annotations
 
@@ -40,23 +40,25 @@ def rescore_command(
         typer.Argument(help="After --: what is to be paid another way.", metavar="[-- KEY=VALUE...]"),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="Folder for the sessions as they are paid then, and the tables.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder for the trajectories as they are paid then, and the tables.")
+    ],
     step: Annotated[list[int] | None, typer.Option(help="Only this step; may be repeated.")] = None,
-    validation: Annotated[bool, typer.Option("--validation", help="Sessions of validations.")] = False,
+    validation: Annotated[bool, typer.Option("--validation", help="Trajectories of validations.")] = False,
     tokenizer: Annotated[
         Path | None,
         typer.Option(
             help="A folder with a tokenizer.json, that texts are counted by; default: the run's own."
         ),
     ] = None,
-    at_a_time: Annotated[int, typer.Option(min=1, help="Sessions at a time.")] = 32,
+    at_a_time: Annotated[int, typer.Option(min=1, help="Trajectories at a time.")] = 32,
     force: Force = False,
 ) -> None:
-    """Pay stored sessions by another variant, weight, judge or estimator, and say what changes; no model.
+    """Reward stored trajectories by another variant, weight, judge or estimator, and compare; no model.
 
-    Every session is said again, word for word, in the environments of the run's configuration with the given
-    values in it. With an estimator that needs no critic, advantages are compared as well, on either side by
-    the configuration of that side. OUT is a run that `docagent-rl view` shows.
+    Every trajectory is said again, word for word, in the environments of the run's configuration with the
+    given values in it. With an estimator that needs no critic, advantages are compared as well, on either
+    side by the configuration of that side. OUT is a run that `docagent-rl view` shows.
 
     Example: docagent-rl rescore runs/alden --out runs/alden_released -- docagent.env.variant=released
     """
@@ -69,14 +71,16 @@ def rescore_command(
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
-    # a run's own names; the sessions of an evaluation become a validation of step 0
+    # a run's own names; the trajectories of an evaluation become a validation of step 0
     names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
     output = _Output(out, {"run": str(run.resolve()), "overrides": edits, "files": names}, force=force)
     counter = run_counter(run, tokenizer)
     with spending(ModelConfig()):  # without limits: it tells what a judge was asked
         changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, counter))
     if not changes:
-        raise UserError(f"{run} holds no session that was played in {', '.join(files) or 'the steps named'}")
+        raise UserError(
+            f"{run} holds no trajectory that was played in {', '.join(files) or 'the steps named'}"
+        )
     output.finish(changes, turns)
 
 
@@ -87,14 +91,14 @@ async def _rescored(
     output: _Output,
     counter: TokenCounter,
 ) -> tuple[list[Change], list[Turns]]:
-    """Return the rewards of sessions before and after, and both sides' advantages, where both are known.
+    """Return the rewards of trajectories before and after, and both sides' advantages, where both are known.
 
-    The sessions of a step are written and let go before the next one is read.
+    The trajectories of a step are written and let go before the next one is read.
     """
     from docagent_rl.config import DocAgentConfig, plain
     from docagent_rl.lab.rescoring.difference import Change
     from docagent_rl.lab.rescoring.rescored import rescore_all
-    from docagent_rl.lab.rescoring.stored import sessions_of
+    from docagent_rl.lab.rescoring.stored import trajectories_of
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.training.trainer.estimators import load_modules
     from docagent_rl.training.trainer.stored_credit import Crediting
@@ -110,11 +114,13 @@ async def _rescored(
     turns: list[list[list[float]]] = [[], []]
 
     async def step(name: str, file: Path, bars: Progress) -> None:
-        sessions = list(sessions_of(file))
-        task = bars.add_task(name, total=len(sessions))
-        found = await rescore_all(sessions, resources, at_a_time=at_a_time, done=lambda: bars.advance(task))
+        trajectories = list(trajectories_of(file))
+        task = bars.add_task(name, total=len(trajectories))
+        found = await rescore_all(
+            trajectories, resources, at_a_time=at_a_time, done=lambda: bars.advance(task)
+        )
         changes.extend(map(Change.of, found))
-        # a chat model's sessions hold no ids
+        # a chat model's trajectories hold no ids
         sampled = [each for each in found if any(turn.token_ids for turn in each.before.turns)]
         if sampled and all(credit.possible for credit in credits):
             turns[0].extend(credits[0].turns([each.before for each in sampled]))
@@ -130,11 +136,11 @@ async def _rescored(
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """The folder of the sessions and the tables.
+    """The folder of the trajectories and the tables.
 
     Args:
         folder: its path.
-        origin: run, overrides, and names of the files of sessions that are written.
+        origin: run, overrides, and names of the files of trajectories that are written.
         force: replace what another command has left there.
     """
 
@@ -143,7 +149,7 @@ class _Output:
     force: bool
 
     def claim(self, config: DictConfig) -> None:
-        """Check that nothing but an earlier rescore lies there, and remove the sessions of that.
+        """Check that nothing but an earlier rescore lies there, and remove the trajectories of that.
 
         Raises:
             UserError: something else lies there.
@@ -167,13 +173,13 @@ class _Output:
         atomic_write(data, begun)
         atomic_write(composed, kept)
 
-    def write(self, sessions: Sequence[Trajectory]) -> None:
-        """Write the sessions of a step."""
+    def write(self, trajectories: Sequence[Trajectory]) -> None:
+        """Write the trajectories of a step."""
         from docagent_rl.training.trainer.archive import write_trajectories
 
-        if sessions:
-            first = sessions[0]
-            write_trajectories(self.folder, first.step, sessions, validation=first.split == "val")
+        if trajectories:
+            first = trajectories[0]
+            write_trajectories(self.folder, first.step, trajectories, validation=first.split == "val")
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
@@ -197,7 +203,7 @@ class _Output:
 
 
 def _earlier_files(data: Path) -> set[str] | None:
-    """Return the files of sessions that an earlier rescore wrote; `None` where there was none."""
+    """Return the files of trajectories that an earlier rescore wrote; `None` where there was none."""
     try:
         found = json.loads(data.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`docagent-rl view`: sessions with the pages they saw, in the browser, in a file or in the terminal."""
+"""`docagent-rl view`: trajectories with the pages they saw, in the browser, in a file or in the terminal."""
 
 from __future__ import annotations
 
@@ -45,12 +45,16 @@ def view_command(
     export: Annotated[
         Path | None, typer.Option(help="Write one HTML file that opens anywhere, instead of serving.")
     ] = None,
-    session: Annotated[list[int] | None, typer.Option(help="For --export: a session, by its id.")] = None,
-    group: Annotated[str | None, typer.Option(help="For --export: the sessions of a group (uid).")] = None,
+    trajectory: Annotated[
+        list[int] | None, typer.Option(help="For --export: a trajectory, by its id.")
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="For --export: the trajectories of a group (uid).")
+    ] = None,
     query: Annotated[
         str | None,
         typer.Option(
-            help="For --export and --funnel: the sessions of a link, such as 'step=3&reward=0:0.2'."
+            help="For --export and --funnel: the trajectories of a link, such as 'step=3&reward=0:0.2'."
         ),
     ] = None,
     funnel: Annotated[
@@ -59,16 +63,20 @@ def view_command(
     by: Annotated[
         str, typer.Option(help="For --funnel: none, step, system, kind, dataset or split.")
     ] = "split",
-    text: Annotated[bool, typer.Option("--text", help="Print sessions in the terminal instead.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Print trajectories in the terminal instead.")] = False,
     number: Annotated[int | None, typer.Option("--number", "-n", help="--text: the n-th, from 1.")] = None,
-    question: Annotated[str | None, typer.Option(help="--text: only sessions of this question id.")] = None,
-    status: Annotated[Status | None, typer.Option(help="--text: only sessions that ended so.")] = None,
-    limit: Annotated[int | None, typer.Option(help="--text: most sessions to print, 3 by default.")] = None,
-    table: Annotated[bool, typer.Option("--table", help="--text: one line a session instead.")] = False,
+    question: Annotated[
+        str | None, typer.Option(help="--text: only trajectories of this question id.")
+    ] = None,
+    status: Annotated[Status | None, typer.Option(help="--text: only trajectories that ended so.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="--text: most trajectories to print, 3 by default.")
+    ] = None,
+    table: Annotated[bool, typer.Option("--table", help="--text: one line a trajectory instead.")] = False,
     svg: Annotated[Path | None, typer.Option(help="--text: write a picture of it as well.")] = None,
     force: Force = False,
 ) -> None:
-    """Open runs in the browser: sessions with their pages, curves, warnings, where evidence is lost.
+    """Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost.
 
     Serves those who open the printed address, which holds a token, until interrupted; nothing is fetched from
     elsewhere. An index is kept in the folder of each run (view.sqlite, may be deleted).
@@ -76,12 +84,12 @@ def view_command(
     Example: docagent-rl view workspace/runs/vrag_rl_qwen2_5_vl_7b
     """
     if text or table or svg or any(each is not None for each in (number, question, status, limit)):
-        from docagent_rl.commands.view_text import print_sessions
+        from docagent_rl.commands.view_text import print_trajectories
 
         if len(runs) != 1:
-            raise UserError("--text prints the sessions of one run or file")
+            raise UserError("--text prints the trajectories of one run or file")
         most = 3 if limit is None else limit
-        return print_sessions(
+        return print_trajectories(
             runs[0],
             number=number,
             question=question,
@@ -105,9 +113,9 @@ def view_command(
     if funnel is not None:
         return _draw(opened, funnel, query or "", by, force=force)
     if export is not None:
-        return _export(opened, export, Chosen(tuple(session or ()), group, query), force=force)
-    if session or group is not None or query is not None:
-        raise UserError("--session, --group and --query choose what is written: name --export as well")
+        return _export(opened, export, Chosen(tuple(trajectory or ()), group, query), force=force)
+    if trajectory or group is not None or query is not None:
+        raise UserError("--trajectory, --group and --query choose what is written: name --export as well")
     return serve(opened, host=host, port=port, browse=not no_open, announce=_announce)
 
 

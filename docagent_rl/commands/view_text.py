@@ -25,7 +25,7 @@ _PICTURE = re.sub(r"@font-face\s*\{\{[^}]*\}\}", "", CONSOLE_SVG_FORMAT)
 _COLOURS = {"finished": "green", "unfinished": "yellow", "masked": "red"}
 
 
-def print_sessions(
+def print_trajectories(
     path: Path,
     *,
     number: int | None = None,
@@ -56,7 +56,7 @@ def print_sessions(
         t
         for position, t in enumerate(read_trajectories(file), 1)
         if number in (None, position)
-        and question in (None, t.record.get("question_id"))
+        and question in (None, t.sample.get("question_id"))
         and (status is None or t.status == status.value)
     ]
     if not chosen:
@@ -78,19 +78,19 @@ def _file_of(path: Path) -> Path:
     if not path.is_dir():
         return path
     folder = RunFolder(path)
-    if folder.sessions_file.is_file():
-        return folder.sessions_file
+    if folder.trajectories_file.is_file():
+        return folder.trajectories_file
     steps = path if path.name == "trajectories" else path / "trajectories"
     some = ", ".join(sorted(file.name for file in steps.glob("*.jsonl"))[:5])
     where = f"; name a file of {steps} ({some})" if some else ""
-    raise UserError(f"{path} holds no {folder.sessions_file.name}{where}")
+    raise UserError(f"{path} holds no {folder.trajectories_file.name}{where}")
 
 
 def _overview(trajectories: Sequence[Trajectory]) -> Table:
-    table = Table("#", "question", "session", "status", "turns", "tokens", "images", "reward")
+    table = Table("#", "question", "trajectory", "status", "turns", "tokens", "images", "reward")
     for number, t in enumerate(trajectories, 1):
         images = sum(_images(turn) for turn in t.turns if not turn.dropped)
-        place = (shown(t.record.get("question_id")), str(t.session), _status(t, t.status))
+        place = (shown(t.sample.get("question_id")), str(t.number), _status(t, t.status))
         table.add_row(
             str(number), *place, str(len(t.turns)), str(t.response_tokens), str(images), f"{t.reward:.3f}"
         )
@@ -98,18 +98,18 @@ def _overview(trajectories: Sequence[Trajectory]) -> Table:
 
 
 def _whole(trajectory: Trajectory) -> RenderableType:
-    record = trajectory.record
+    sample = trajectory.sample
     head = Table.grid(padding=(0, 2))
-    head.add_row("question", shown(record.get("question")))
-    head.add_row("reference", shown(_listed(record.get("answers") or ["(unanswerable)"])))
-    head.add_row("evidence", shown(f"{record.get('doc_id')} pages {record.get('evidence_pages')}"))
+    head.add_row("question", shown(sample.get("question")))
+    head.add_row("reference", shown(_listed(sample.get("answers") or ["(unanswerable)"])))
+    head.add_row("evidence", shown(f"{sample.get('doc_id')} pages {sample.get('evidence_pages')}"))
     head.add_row("ended", _status(trajectory, f"{trajectory.status} ({trajectory.end})"))
     if trajectory.error:
         head.add_row("error", shown(trajectory.error, "red"))
     head.add_row("reward", f"{trajectory.reward:.4f}")
     head.add_row("tokens", f"{trajectory.prompt_tokens} prompt + {trajectory.response_tokens} response")
-    place = f"session {trajectory.session} · step {trajectory.step}"
-    title = f"{trajectory.system} · {record.get('question_id')} · {place}"
+    place = f"trajectory {trajectory.number} · step {trajectory.step}"
+    title = f"{trajectory.system} · {sample.get('question_id')} · {place}"
     turns = [part for number, turn in enumerate(trajectory.turns, 1) for part in _turn(number, turn)]
     return Group(Panel(head, title=shown(title), title_align="left"), *turns, Rule(style="dim"))
 

@@ -226,7 +226,7 @@ def _picture(task: ChunkTask, pdf: OpenPdf, number: int, jpeg: bytes, size: Size
 
 def _check_shape(name: str, size: Size) -> None:
     try:
-        check_size(size)  # no model could be shown it: that would come out in the middle of a session
+        check_size(size)  # no model could be shown it: that would come out in the middle of a trajectory
     except DisplayError as error:
         raise DocumentError(f"{name} cannot be shown: {error}") from error
 

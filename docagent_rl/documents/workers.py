@@ -123,7 +123,7 @@ class _Worker:
             handle=theirs.fileno(),
             memory=limits.memory_gib,
         )
-        # a session of its own: Ctrl-C is the parent's, and programs that it starts are killed with it
+        # a trajectory of its own: Ctrl-C is the parent's, and programs that it starts are killed with it
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],

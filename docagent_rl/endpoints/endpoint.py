@@ -19,7 +19,7 @@ class Price:
     Args:
         input: of a million tokens sent.
         output: of a million tokens sampled.
-        cached: of a million tokens that an earlier request of the session has sent; `None` is as `input`.
+        cached: of a million tokens that an earlier request of the trajectory has sent; `None` is as `input`.
         currency: its name, for tables and messages.
 
     Raises:

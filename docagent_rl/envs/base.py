@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.turn_log import TurnLog
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Observation:
     messages: tuple[Message, ...]
     fresh: bool = False
     """Begin a new context with these messages instead of going on with the old one; every context becomes a
-    training row of its own, and all rows of an episode share its reward."""
+    training row of its own, and all rows of an trajectory share its reward."""
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -119,7 +119,7 @@ class RewardTerms:
 
 
 class EndReason(Enum):
-    """How an episode ended."""
+    """How an trajectory ended."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
@@ -134,7 +134,7 @@ class EndReason(Enum):
 
     @property
     def complete(self) -> bool:
-        """Whether the policy ended the episode by itself, in order."""
+        """Whether the policy ended the trajectory by itself, in order."""
         return self in (EndReason.ANSWERED, EndReason.FINISHED)
 
 
@@ -143,10 +143,10 @@ class StepResult:
     """The result of a turn.
 
     Args:
-        observation: the next observation; `None` when the episode has ended.
-        end: why the episode ended; `None` while it goes on.
+        observation: the next observation; `None` when the trajectory has ended.
+        end: why the trajectory ended; `None` while it goes on.
         terms: reward of the turn.
-        info: record of the turn for the trajectory (action, effect, validity), JSON-ready.
+        info: sample of the turn for the trajectory (action, effect, validity), JSON-ready.
     """
 
     observation: Observation | None
@@ -156,7 +156,7 @@ class StepResult:
 
     def __post_init__(self) -> None:
         if (self.observation is None) == (self.end is None):
-            raise ValueError("a step either shows something or ends the episode")
+            raise ValueError("a step either shows something or ends the trajectory")
 
     @property
     def done(self) -> bool:
@@ -165,8 +165,8 @@ class StepResult:
 
 
 @dataclass(slots=True)
-class EpisodeState:
-    """The state of one episode; systems add what they need.
+class EnvState:
+    """The state of one trajectory; systems add what they need.
 
     Args:
         sample: the question.
@@ -175,13 +175,13 @@ class EpisodeState:
         end: why it ended; `None` while it goes on.
     """
 
-    sample: Record
+    sample: Sample
     log: TurnLog = field(default_factory=TurnLog, kw_only=True)
     terms: RewardTerms = field(default_factory=RewardTerms, kw_only=True)
     end: EndReason | None = field(default=None, kw_only=True)
 
     def settle(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
-        """End the episode with these terms, of which `total` is the reward, and return them."""
+        """End the trajectory with these terms, of which `total` is the reward, and return them."""
         self.end, self.terms = end, RewardTerms(values, reward=values["total"])
         return self.terms
 
@@ -199,7 +199,7 @@ class EpisodeState:
         }
 
 
-EpisodeT = TypeVar("EpisodeT", bound=EpisodeState)
+StateT = TypeVar("StateT", bound=EnvState)
 
 
 def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
@@ -212,7 +212,7 @@ def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The metrics of an environment that mark an episode; without one, nothing is known of that.
+    """The metrics of an environment that mark an trajectory; without one, nothing is known of that.
 
     Args:
         outcome: says how right the answer is, 0 to 1.
@@ -244,86 +244,87 @@ class UnknownActionError(TypeError):
         super().__init__(f"{system} has no action {type(action).__name__}")
 
 
-class DocEnv(ABC, Generic[EpisodeT]):
-    """One episode of one system. Make a new environment for every session; nothing is shared between them.
+class DocEnv(ABC, Generic[StateT]):
+    """One trajectory of one system. Make a new environment for every trajectory; nothing is shared between
+    them.
 
-    A system writes `show_prompt`, `step`, `conclude` and `metrics`, and `open_episode` where it keeps more
-    than `EpisodeState`; or it extends `EpisodeEnv`, which does most of that.
+    A system writes `show_prompt`, `step`, `conclude` and `metrics`, and `new_state` where it keeps more
+    than `EnvState`; or it extends `ToolEnv`, which does most of that.
 
     Raises (all methods that touch services):
         InfrastructureError: a retriever or a judge failed after its own retries and deadline.
     """
 
-    _episode: EpisodeT | None = None
+    _state: StateT | None = None
     marks: Marks = UNMARKED
     """Of its system."""
 
-    async def reset(self, sample: Record) -> Observation:
-        """Begin an episode: open it, prepare it, show its prompt.
+    async def reset(self, sample: Sample) -> Observation:
+        """Begin an trajectory: open it, prepare it, show its prompt.
 
         Raises:
             UserError: the sample cannot be played (unknown document, no gold pages, ...).
         """
         # the first look at a document reads its manifest or its pages
-        episode = await asyncio.to_thread(self.open_episode, sample)
-        await self.prepare(episode)
-        return await asyncio.to_thread(self.begin, episode)
+        state = await asyncio.to_thread(self.new_state, sample)
+        await self.prepare(state)
+        return await asyncio.to_thread(self.begin, state)
 
-    def opening(self, sample: Record) -> Observation:
+    def opening(self, sample: Sample) -> Observation:
         """Return a prompt as long as that of `reset` can be, for checks before a run; no service is asked.
 
         Raises:
             UserError: the sample cannot be played.
         """
-        return self.begin(self.open_episode(sample))
+        return self.begin(self.new_state(sample))
 
-    def begin(self, episode: EpisodeT) -> Observation:
-        """Go on with an episode that was opened; return its prompt."""
-        self._episode = episode
-        return self.show_prompt(episode)
+    def begin(self, state: StateT) -> Observation:
+        """Go on with an trajectory that was opened; return its prompt."""
+        self._state = state
+        return self.show_prompt(state)
 
-    def open_episode(self, sample: Record) -> EpisodeT:
+    def new_state(self, sample: Sample) -> StateT:
         """Return the state before the first turn; no service is asked.
 
         Raises:
             UserError: the sample cannot be played.
         """
         # systems whose state is another one say how it begins
-        return cast("EpisodeT", EpisodeState(sample))
+        return cast("StateT", EnvState(sample))
 
-    async def prepare(self, episode: EpisodeT) -> None:
+    async def prepare(self, state: StateT) -> None:
         """Ask services for what the prompt needs; an environment that does overrides `opening`, too."""
 
     @abstractmethod
-    def show_prompt(self, episode: EpisodeT) -> Observation:
-        """Return the prompt of an episode that is about to begin; `episode` and `running` are set.
+    def show_prompt(self, state: StateT) -> Observation:
+        """Return the prompt of an trajectory that is about to begin; `trajectory` and `running` are set.
 
         Raises:
             UserError: it cannot be shown.
         """
 
     @property
-    def episode(self) -> EpisodeT:
-        """The episode that was begun last.
+    def state(self) -> StateT:
+        """The trajectory that was begun last.
 
         Raises:
             RuntimeError: none was.
         """
-        if self._episode is None:
+        if self._state is None:
             raise RuntimeError("call reset() first")
-        return self._episode
+        return self._state
 
     @property
-    def running(self) -> EpisodeT:
-        """The episode, which goes on.
+    def running(self) -> StateT:
+        """The trajectory, which goes on.
 
         Raises:
             RuntimeError: it has ended, or none was begun.
         """
-        episode = self.episode
-        if episode.end is not None:
-            raise RuntimeError(f"the episode has ended ({episode.end.value})")
-        return episode
+        state = self.state
+        if state.end is not None:
+            raise RuntimeError(f"the trajectory has ended ({state.end.value})")
+        return state
 
     def adapted(self) -> str | None:
         """Return what was changed to make the prompt fit, in a few words; `None`: nothing."""
@@ -335,27 +336,27 @@ class DocEnv(ABC, Generic[EpisodeT]):
 
     @abstractmethod
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an episode that the rollout had to end; the terms belong to the last sampled turn.
+        """Settle an trajectory that the rollout had to end; the terms belong to the last sampled turn.
 
         The observation that was offered last and dropped, if any, counts as never shown.
         """
 
     @abstractmethod
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the whole episode by name (reward terms by their names, counters, rates).
+        """Return numbers of the whole trajectory by name (reward terms by their names, counters, rates).
 
-        The names are the same for every episode of a system, so that they can be averaged. A number that
-        means nothing for an episode, such as a recall where nothing is gold, is left out and averaged over
-        the episodes that have it (`measured`).
+        The names are the same for every trajectory of a system, so that they can be averaged. A number that
+        means nothing for an trajectory, such as a recall where nothing is gold, is left out and averaged over
+        the trajectories that have it (`measured`).
         """
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """Return what another model made of an ended episode, JSON-ready; `None`: the policy answers.
+        """Return what another model made of an ended trajectory, JSON-ready; `None`: the policy answers.
 
         It is recorded as `outcome` of the last turn.
         """
         return None
 
     def trajectory_text(self) -> str | None:
-        """Return the text by which episodes of a question are compared; `None`: the system has none."""
+        """Return the text by which trajectories of a question are compared; `None`: the system has none."""
         return None

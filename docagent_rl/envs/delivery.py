@@ -35,7 +35,7 @@ def _piece(ref: ImageRef, store: DocumentStore) -> Image.Image:
         )
     if ref.raster != (0, 0, *page.size):
         return _resized(page.image().crop(ref.raster), ref)
-    # whole pages are shown again and again, thumbnails in every session
+    # whole pages are shown again and again, thumbnails in every trajectory
     if ref.size == page.size or store.shown is None:
         return _resized(page.image(), ref)
     image = store.shown.get(ref.key, ref.size)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 SUBJECTS = tuple(
     """
@@ -75,15 +75,15 @@ class QuestionStatistics:
     pages: Mapping[int, int]
 
     @classmethod
-    def of(cls, records: Iterable[Record]) -> QuestionStatistics:
+    def of(cls, samples: Iterable[Sample]) -> QuestionStatistics:
         """Count words, answers and pages."""
         words: Counter[str] = Counter()
         answers: Counter[str] = Counter()
         pages: Counter[int] = Counter()
-        for record in records:
-            words.update(set(content_words(record.question)))
-            answers[record.answers[0]] += 1
-            pages.update(page for doc_id, page in record.gold_pages if doc_id == record.doc_id)
+        for sample in samples:
+            words.update(set(content_words(sample.question)))
+            answers[sample.answers[0]] += 1
+            pages.update(page for doc_id, page in sample.gold_pages if doc_id == sample.doc_id)
         frequent = tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS))
         familiar = frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower())
         return cls(familiar, frequent, pages)
@@ -95,16 +95,16 @@ class ScriptContext:
 
     Args:
         rng: source of all its choices.
-        record: the question.
+        sample: the question.
         num_pages: pages of its document.
-        turns: turns of an episode at most.
+        turns: turns of an trajectory at most.
         statistics: what all questions have in common.
         turn: the turn to write, from 1.
         info: what the last turn led to (`StepResult.info`); empty before the first.
     """
 
     rng: random.Random
-    record: Record
+    sample: Sample
     num_pages: int
     turns: int
     statistics: QuestionStatistics
@@ -131,7 +131,7 @@ class ScriptContext:
     @property
     def gold(self) -> list[int]:
         """Gold pages of the question's own document."""
-        return sorted(page for doc_id, page in self.record.gold_pages if doc_id == self.record.doc_id)
+        return sorted(page for doc_id, page in self.sample.gold_pages if doc_id == self.sample.doc_id)
 
     def chance(self, share: float) -> bool:
         """Return true in a share of the cases."""
@@ -140,7 +140,7 @@ class ScriptContext:
     @property
     def words(self) -> list[str]:
         """The familiar words of the question, or all of its content words when there are none."""
-        words = content_words(self.record.question)
+        words = content_words(self.sample.question)
         return [word for word in words if word in self.statistics.words] or words
 
     def word(self) -> str:
@@ -168,7 +168,7 @@ class ScriptContext:
 
     def answer(self) -> str:
         """Return a frequent answer, often the reference where that is one."""
-        right = [answer for answer in self.record.answers if answer in self.statistics.answers]
+        right = [answer for answer in self.sample.answers if answer in self.statistics.answers]
         return right[0] if right and self.chance(RIGHT_ANSWERS) else self.rng.choice(self.statistics.answers)
 
     def corners(self) -> list[int]:
@@ -213,7 +213,7 @@ class TurnWriter:
 
 
 class Script(TurnWriter, ABC):
-    """Writes the turns of one system at random, on whose episodes a tiny model is warmed up."""
+    """Writes the turns of one system at random, on whose trajectories a tiny model is warmed up."""
 
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
     """Settings of `WarmUp` that differ from its defaults."""

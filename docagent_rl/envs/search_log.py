@@ -1,4 +1,4 @@
-"""The searches of a session, and the numbers that follow: recall, ranks, novelty of queries."""
+"""The searches of a trajectory, and the numbers that follow: recall, ranks, novelty of queries."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def note_search(note: SearchNote) -> None:
 
 
 def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[PageRef]) -> dict[str, float]:
-    """Return numbers of a session's searches, `<retriever>/<name>`.
+    """Return numbers of a trajectory's searches, `<retriever>/<name>`.
 
     `searches`; `recall` at the depth that was asked for, `recall@1`, `recall@5` and `mrr`, each the mean over
     the searches that could find a gold page (one that is excluded, or in another document, cannot be found);

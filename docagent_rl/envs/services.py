@@ -161,7 +161,7 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class EnvServices:
-    """The services of an environment. One set serves all sessions of a process."""
+    """The services of an environment. One set serves all trajectories of a process."""
 
     store: DocumentStore
     retriever: RetrieverService

@@ -20,12 +20,12 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import UNMARKED, DocEnv, Marks
 from docagent_rl.envs.roles import RoleName
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.formula import Formula
+from docagent_rl.samples.sample import Sample
 
 if TYPE_CHECKING:
-    from docagent_rl.envs.game import ScriptedAgent
     from docagent_rl.envs.script import Script
+    from docagent_rl.envs.scripted_agent import ScriptedAgent
 
 
 class PaperJudge(StrEnum):
@@ -36,7 +36,7 @@ class PaperJudge(StrEnum):
     TRUE_FALSE = "true_false"
     """It replies True; whatever else it says is False."""
     TRUE_FALSE_AFTER_SEARCH = "true_false_after_search"
-    """It replies True or False, and sees only sessions with a search and an answer."""
+    """It replies True or False, and sees only trajectories with a search and an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,9 @@ class System:
     config_type: type[BaseModel]
     """The pydantic model of its configuration, the section `docagent.env`."""
     env: Callable[..., DocEnv]
-    """`(config, services, prompt, *, validate)`: makes the environment of one session; `validate` is true in
-    validation and evaluation."""
+    """`(config, services, prompt, *, validate)`: makes the environment of one trajectory; `validate` is true
+    in validation and evaluation.
+    """
     make_grammar: Callable[[Any], Grammar]
     """Makes the grammar of a configuration."""
     prompt_spec: PromptSpec
@@ -59,9 +60,9 @@ class System:
     default_prompt: Callable[[Any], str] = attrgetter("prompt")
     """The package's prompt for a configuration."""
     max_turns: Callable[[Any], int] = attrgetter("assistant_turns")
-    """Assistant turns of an episode at most."""
+    """Assistant turns of an trajectory at most."""
     max_images: Callable[[Any], int] = attrgetter("max_images")
-    """Images of an episode at most."""
+    """Images of an trajectory at most."""
     two_rankings: Callable[[Any], bool] = lambda config: False
     """Whether a configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
@@ -75,20 +76,21 @@ class System:
     """How the terms make the reward; `None` where a system of one's own does not say."""
     reward_keys: tuple[str, ...] = ("reward",)
     """Settings of its configuration that terms and reward depend on."""
-    check_sample: Callable[[Record, DocumentStore, Any, bool], None] | None = None
-    """`(record, store, config, validate)`: raises `UserError` for a question that cannot be played, where an
+    check_sample: Callable[[Sample, DocumentStore, Any, bool], None] | None = None
+    """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played, where an
     opening asks a service or prepares a whole document; other systems are opened (`DocEnv.opening`)."""
     paper_judge: PaperJudge | None = None
     """How its paper judges answers; evaluations of a published system have that number, too."""
     cites: bool = False
-    """Whether sessions of a published system name their evidence; in others those do in which it stands: a
-    list of relevant pages, a selected page."""
+    """Whether trajectories of a published system name their evidence; in others those do in which it stands:
+    a list of relevant pages, a selected page.
+    """
     agents: str | None = None
     """The module with its agents without a model, loaded when they play: `AGENT` writes the turns of the
     oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is warmed up."""
     several_rows: bool = False
-    """Whether a session may have several contexts (`Observation.fresh`), each a training row. The rows of
-    a step are then known only when its sessions have ended."""
+    """Whether a trajectory may have several contexts (`Observation.fresh`), each a training row. The rows of
+    a step are then known only when its trajectories have ended."""
     small: Mapping[str, Any] = field(default_factory=dict)
     """What `+profile=cpu` changes in `docagent.env`: sizes for a tiny model on one core, and nothing of the
     protocol."""
@@ -127,13 +129,13 @@ class System:
         prompt: str | Path | None = None,
         validate: bool = False,
     ) -> DocEnv:
-        """Return a fresh environment for one session.
+        """Return a fresh environment for one trajectory.
 
         Args:
             config: plain data, or what `parse_config` made of it.
-            services: shared by all sessions of a process.
+            services: shared by all trajectories of a process.
             prompt: a prompt file of the user's own.
-            validate: the session belongs to a validation or an evaluation.
+            validate: the trajectory belongs to a validation or an evaluation.
 
         Raises:
             UserError: the configuration or the prompt is unusable.

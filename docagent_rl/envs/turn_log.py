@@ -1,4 +1,4 @@
-"""The turns of an episode, and the counts that follow from them."""
+"""The turns of an trajectory, and the counts that follow from them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LoggedTurn(Generic[ParsedT]):
 
 @dataclass(slots=True)
 class TurnLog:
-    """The turns of an episode in order."""
+    """The turns of an trajectory in order."""
 
     turns: list[LoggedTurn] = field(default_factory=list)
 

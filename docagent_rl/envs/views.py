@@ -1,4 +1,4 @@
-"""Views: the images an episode has shown, and what of which page each of them is."""
+"""Views: the images an trajectory has shown, and what of which page each of them is."""
 
 from __future__ import annotations
 

@@ -22,9 +22,10 @@ class Aggregation(StrEnum):
 
     VERL = "verl"
     """By `actor.loss_agg_mode`, over tokens or rows."""
-    SESSION = "session"
-    """The mean over sessions of the mean over the sampled tokens of all rows of a session (GRPO as printed,
-    MM-Doc-R1, Eq. 1)."""
+    TRAJECTORY = "trajectory"
+    """The mean over trajectories of the mean over the sampled tokens of all rows of a trajectory (GRPO as
+    printed, MM-Doc-R1, Eq. 1).
+    """
 
 
 class LossConfig(Section):
@@ -37,16 +38,16 @@ def check_loss(loss: LossConfig, kl: KlConfig, run: DictConfig) -> None:
     """Check the section `docagent.loss` against the rest of the composed configuration.
 
     Raises:
-        UserError: session means meet a loss that is no sum over tokens, or another trainer.
+        UserError: trajectory means meet a loss that is no sum over tokens, or another trainer.
     """
     if loss.aggregation is Aggregation.VERL:
         return
-    problems = list(_session_problems(kl, run))
+    problems = list(_trajectory_problems(kl, run))
     if problems:
-        raise UserError(f"{TERM}=session cannot run here:\n  " + "\n  ".join(problems))
+        raise UserError(f"{TERM}=trajectory cannot run here:\n  " + "\n  ".join(problems))
 
 
-def _session_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
+def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
     mode = OmegaConf.select(run, f"{ACTOR}.loss_agg_mode")
     if mode != SUM:
         yield f"{ACTOR}.loss_agg_mode is {mode}: set {SUM}, which weights turn into the mean"
@@ -64,4 +65,4 @@ def _session_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
         yield f"critic.loss_agg_mode is {critic}, which it takes over from the actor: set token-mean"
     trainer = str(OmegaConf.select(run, "trainer.v1.trainer_mode"))
     if not trainer.startswith("docagent_"):
-        yield f"trainer.v1.trainer_mode is {trainer}, which does not count sessions: set docagent_sync"
+        yield f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set docagent_sync"

@@ -50,7 +50,7 @@ class QueryRefusedError(Exception):
     """A service understood a query and will not serve it: too long, characters that it does not take.
 
     Whoever wrote the query is at fault, and asking again changes nothing. For a policy that means a search
-    without hits (`envs.services.RetrieverService`), never a session that does not count.
+    without hits (`envs.services.RetrieverService`), never a trajectory that does not count.
     """
 
 

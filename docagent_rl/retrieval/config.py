@@ -126,7 +126,7 @@ class RetrieverConfig(Section):
     options: dict[str, Any] = Field(default_factory=dict)
     """Arguments of a class of your own."""
     attempts: int = Field(3, ge=1)
-    """Tries a query before the session counts as failed."""
+    """Tries a query before the trajectory counts as failed."""
     deadline_s: float = Field(30.0, gt=0)
     """Seconds for all tries together, from the moment that the first begins."""
 

@@ -1,4 +1,4 @@
-"""The sum of a reward's terms, as data: the same rewards a session and is shown of it."""
+"""The sum of a reward's terms, as data: the same rewards a trajectory and is shown of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Formula:
     Args:
         weights: of the terms, by name.
         gate: before all of them.
-        turnwise: it holds for every turn, and a session's reward is the sum over its turns.
+        turnwise: it holds for every turn, and a trajectory's reward is the sum over its turns.
         tokens: weights of terms that are charged on tokens inside of a turn, beside sum and gate.
     """
 

@@ -13,7 +13,7 @@ from docagent_rl.endpoints.endpoint import Endpoint
 
 
 class Judge(Protocol):
-    """Scores the answer of an episode."""
+    """Scores the answer of an trajectory."""
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Compare an answer with its references.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 
 def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
-    """Normalised discounted cumulative gain of the pages an episode was shown (VRAG-RL, retrieval reward).
+    """Normalised discounted cumulative gain of the pages an trajectory was shown (VRAG-RL, retrieval reward).
 
     `DCG = sum_i (2^s_i - 1) / log2(i + 1)` with `s_i = 1` when the i-th page shown is gold and 0 otherwise,
     divided by the same sum over |G| gold pages in a row. The ideal runs over all gold pages, also when there
-    are more of them than an episode can show.
+    are more of them than an trajectory can show.
 
     Args:
         shown: pages in the order they were first shown; repetitions are skipped and take no rank.
@@ -45,7 +45,7 @@ def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """Coverage of the evidence by the pages of an episode (ALDEN, appendix E), each in `[0, 1]`."""
+    """Coverage of the evidence by the pages of an trajectory (ALDEN, appendix E), each in `[0, 1]`."""
 
     recall: float
     precision: float
@@ -53,7 +53,8 @@ class Navigation:
 
 
 def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> Navigation | None:
-    """Recall, precision and F1 of the pages of one episode (ALDEN, Eq. 9 to 11), for averages over episodes.
+    """Recall, precision and F1 of the pages of one trajectory (ALDEN, Eq. 9 to 11), for averages over
+    trajectories.
 
     Returns:
         All 0 when no page was shown; `None` when nothing is gold: such questions are left out of averages.

@@ -1,9 +1,9 @@
 """What an estimator gave the sampled tokens of a step: `<run>/credit/<step>.parquet`, a row a training row.
 
-Columns `uid`, `session`, `row`, and lists of float32, one number a sampled token of the row in order; a list
-that a run does not have, such as the values of a critic, is null. `similarities` names, for estimators that
-weigh a group by likeness, how like each session of the group this one is, in their order. What holds for the
-whole step stands in the file's metadata.
+Columns `uid`, `trajectory`, `row`, and lists of float32, one number a sampled token of the row in order; a
+list that a run does not have, such as the values of a critic, is null. `similarities` names, for estimators
+that weigh a group by likeness, how like each trajectory of the group this one is, in their order. What holds
+for the whole step stands in the file's metadata.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class CreditRow:
 
     Args:
         uid: the prompt group.
-        session: number of the session in its group.
-        row: position of the row in its session.
+        trajectory: number of the trajectory in its group.
+        row: position of the row in its trajectory.
         lists: by name, those of `TOKENS` and `SIMILARITIES` that there are.
     """
 
     uid: str
-    session: int
+    trajectory: int
     row: int
     lists: Mapping[str, Numbers] = field(default_factory=dict)
 
@@ -60,9 +60,9 @@ class StepCredit:
     estimator: str
     rows: Sequence[CreditRow]
 
-    def of(self, uid: str, session: int) -> list[CreditRow]:
-        """The rows of a session, in order."""
-        found = [row for row in self.rows if row.uid == uid and row.session == session]
+    def of(self, uid: str, trajectory: int) -> list[CreditRow]:
+        """The rows of a trajectory, in order."""
+        found = [row for row in self.rows if row.uid == uid and row.trajectory == trajectory]
         return sorted(found, key=lambda row: row.row)
 
 
@@ -80,10 +80,10 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     import pyarrow as pa
     from pyarrow import parquet
 
-    ordered = sorted(rows, key=lambda row: (row.uid, row.session, row.row))
+    ordered = sorted(rows, key=lambda row: (row.uid, row.trajectory, row.row))
     columns: dict[str, Any] = {
         "uid": pa.array([row.uid for row in ordered], pa.string()),
-        "session": pa.array([row.session for row in ordered], pa.int32()),
+        "trajectory": pa.array([row.trajectory for row in ordered], pa.int32()),
         "row": pa.array([row.row for row in ordered], pa.int32()),
     }
     for name in _LISTS:
@@ -127,7 +127,7 @@ def read_credit(path: Path, *, uid: str | None = None, lists: Sequence[str] = _L
         there = parquet.read_schema(path).names
         table = parquet.read_table(
             path,
-            columns=["uid", "session", "row", *(name for name in lists if name in there)],
+            columns=["uid", "trajectory", "row", *(name for name in lists if name in there)],
             filters=None if uid is None else [("uid", "=", uid)],
             page_checksum_verification=True,
         )
@@ -153,12 +153,12 @@ def _lists(values: Sequence[Numbers | None]) -> Any:
 
 def _rows(table: Any) -> Iterable[CreditRow]:
     names = [name for name in _LISTS if name in table.column_names]
-    columns = {name: table.column(name) for name in ("uid", "session", "row", *names)}
+    columns = {name: table.column(name) for name in ("uid", "trajectory", "row", *names)}
     for place in range(table.num_rows):
         lists = {
             name: value.values.to_numpy(zero_copy_only=False).astype(np.float32)
             for name in names
             if (value := columns[name][place]).is_valid
         }
-        uid, session, row = (columns[name][place].as_py() for name in ("uid", "session", "row"))
-        yield CreditRow(str(uid), int(session), int(row), lists)
+        uid, trajectory, row = (columns[name][place].as_py() for name in ("uid", "trajectory", "row"))
+        yield CreditRow(str(uid), int(trajectory), int(row), lists)

@@ -1,4 +1,4 @@
-"""What a trainer has to know of a session: its numbers, without tokens, messages and the question."""
+"""What a trainer has to know of a trajectory: its numbers, without tokens, messages and the question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TurnDigest:
         reward: of the turn.
         terms: reward terms by name, before the system's weights.
         token_terms: as `TrajectoryTurn.token_terms`.
-        text: what stands for the turn where sessions are compared.
+        text: what stands for the turn where trajectories are compared.
     """
 
     row: int
@@ -33,18 +33,18 @@ class TurnDigest:
 
 
 @dataclass(slots=True)
-class SessionDigest:
-    """One session; the fields of the same names are those of `Trajectory`.
+class TrajectoryDigest:
+    """One trajectory; the fields of the same names are those of `Trajectory`.
 
     Args:
-        text: of the whole session where it is not that of its turns.
-        holes: see `SessionLine`.
+        text: of the whole trajectory where it is not that of its turns.
+        holes: see `TrajectoryLine`.
         search_s: seconds of the searches that were not known before, by retriever.
         evidence: the fields of `Trajectory.evidence`.
     """
 
     uid: str
-    session: int
+    number: int
     step: int
     question_id: str | None
     status: str
@@ -69,13 +69,13 @@ class SessionDigest:
         turn_texts: Sequence[str] | None = None,
         text: str | None = None,
         holes: Sequence[int] = (),
-    ) -> SessionDigest:
-        """Of a finished record.
+    ) -> TrajectoryDigest:
+        """Of a finished trajectory.
 
         Args:
-            trajectory: the record.
+            trajectory: the whole of it.
             turn_texts: what stands for each turn; nothing by default.
-            text: of the whole session where it is not that of its turns.
+            text: of the whole trajectory where it is not that of its turns.
             holes: of its line.
         """
         texts = turn_texts or [""] * len(trajectory.turns)
@@ -85,7 +85,7 @@ class SessionDigest:
         ]
         return cls(
             uid=trajectory.uid,
-            session=trajectory.session,
+            number=trajectory.number,
             step=trajectory.step,
             question_id=trajectory.question_id,
             status=trajectory.status,
@@ -105,7 +105,7 @@ class SessionDigest:
 
     @property
     def masked(self) -> bool:
-        """The session is left out of the loss and of all statistics."""
+        """The trajectory is left out of the loss and of all statistics."""
         return self.status == Status.MASKED.value
 
     def to_json(self) -> str:
@@ -113,7 +113,7 @@ class SessionDigest:
         return encodable(json.dumps(self, ensure_ascii=False, default=plain))
 
     @classmethod
-    def from_json(cls, text: str) -> SessionDigest:
+    def from_json(cls, text: str) -> TrajectoryDigest:
         """The inverse of `to_json`."""
         values: dict[str, Any] = json.loads(text)
         values["turns"] = [TurnDigest(**turn) for turn in values["turns"]]

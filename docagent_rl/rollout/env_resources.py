@@ -62,10 +62,10 @@ class EnvResources:
         )
 
     def environment(self, *, validate: bool = True) -> DocEnv:
-        """A fresh environment for one session outside the trainer.
+        """A fresh environment for one trajectory outside the trainer.
 
         Args:
-            validate: the session belongs to an evaluation.
+            validate: the trajectory belongs to an evaluation.
 
         Raises:
             UserError: the policy is to play a role, which a run of the trainer alone can serve.

@@ -1,6 +1,7 @@
-"""What became of a question's evidence in a session: looked for, found, shown, read, kept, answered right.
+"""What became of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered right.
 
-Pure: from what is recorded of a session. Only a wrong session is lost, at the first stage that it missed: one
+Pure: from what is recorded of a trajectory. Only a wrong trajectory is lost, at the first stage that it
+    missed: one
 that is lost after `FOUND` saw its page in a list of hits and did not open it, one that is lost after `KEPT`
 had it before its eyes and answered wrong.
 """
@@ -13,8 +14,8 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.records.record import parse_page_id
 from docagent_rl.retrieval.tokens import Tokenizer
+from docagent_rl.samples.sample import parse_page_id
 
 RIGHT = 0.5
 """An answer counts as right from here on, where scores are graded."""
@@ -27,7 +28,7 @@ Fractions = tuple[float, float, float, float]
 
 
 class Stage(StrEnum):
-    """How far a session came, in order."""
+    """How far a trajectory came, in order."""
 
     ALL = "all"
     """Its question's evidence is known."""
@@ -65,11 +66,12 @@ class Branch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One session. `None` is: not known.
+    """One trajectory. `None` is: not known.
 
     Args:
         stage: the last that its evidence came to; `None` where the question's evidence is unknown, or there
-            is none, or the session was not played. `Stage.RIGHT` is of right answers with the evidence kept.
+            is none, or the trajectory was not played. `Stage.RIGHT` is of right answers with the evidence
+            kept.
         reach: see `Stage`; known only where the agent asked the question itself, or an index was asked.
         right: the answer was right, whatever was seen.
         branch: how the gold pages were read, from `Stage.LOOKED` on.
@@ -99,29 +101,30 @@ class Evidence:
         return place >= wanted
 
 
-def evidence_of(session: Mapping[str, Any]) -> Evidence:
-    """How far a session came.
+def evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
+    """How far a trajectory came.
 
     Args:
-        session: fields of a `Trajectory`, as they are written or as `vars` gives them; a turn is a mapping.
+        trajectory: fields of a `Trajectory`, as they are written or as `vars` gives them; a turn is a
+            mapping.
     """
     try:
-        return _evidence_of(session)
+        return _evidence_of(trajectory)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return Evidence(None, None, None)  # an environment that records something else
 
 
-def _evidence_of(session: Mapping[str, Any]) -> Evidence:
-    right = is_right(session)
-    gold = gold_pages(_mapping(session.get("record")))
-    if not gold or session.get("status") == "masked":
+def _evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
+    right = is_right(trajectory)
+    gold = gold_pages(_mapping(trajectory.get("sample")))
+    if not gold or trajectory.get("status") == "masked":
         return Evidence(None, None, right)
-    turns = [_mapping(turn) for turn in session.get("turns") or ()]
-    asked = _asked_itself(session, turns, gold)
-    looks = list(_looks(session, turns))
+    turns = [_mapping(turn) for turn in trajectory.get("turns") or ()]
+    asked = _asked_itself(trajectory, turns, gold)
+    looks = list(_looks(trajectory, turns))
     searched = any(turn.get("searches") for turn in turns)
     found = {page for turn in turns for page in found_pages(turn)} | {look.page for look in looks}
-    read = _read(looks, gold_boxes(_mapping(session.get("record"))))
+    read = _read(looks, gold_boxes(_mapping(trajectory.get("sample"))))
     looked = gold <= {look.page for look, _ in read}
     passed = (
         (Stage.SOUGHT, searched or bool(found)),
@@ -129,8 +132,8 @@ def _evidence_of(session: Mapping[str, Any]) -> Evidence:
         (Stage.FOUND, gold <= found),
         (Stage.SHOWN, gold <= {look.page for look in looks}),
         (Stage.LOOKED, looked),
-        (Stage.ANSWERED, looked and answer_of(session) is not None),
-        (Stage.KEPT, gold <= _kept(session, turns, [look for look, _ in read])),
+        (Stage.ANSWERED, looked and answer_of(trajectory) is not None),
+        (Stage.KEPT, gold <= _kept(trajectory, turns, [look for look, _ in read])),
     )
     stage = next((stage for stage, holds in reversed(passed) if holds), Stage.ALL)
     if stage is Stage.KEPT and right:
@@ -140,7 +143,8 @@ def _evidence_of(session: Mapping[str, Any]) -> Evidence:
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
-    """Of the sessions whose evidence is known, the shares that came to a stage, read it in a way, or guessed.
+    """Of the trajectories whose evidence is known, the shares that came to a stage, read it in a way, or
+    guessed.
 
     `reach` and `right` are left out unless they are known of all of them.
     """
@@ -155,28 +159,28 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
     }
 
 
-def is_right(session: Mapping[str, Any]) -> bool | None:
+def is_right(trajectory: Mapping[str, Any]) -> bool | None:
     """Whether the environment found the answer right; `None` where it did not judge."""
-    score = session.get("outcome")
+    score = trajectory.get("outcome")
     return None if not isinstance(score, int | float) else score >= RIGHT
 
 
-def gold_pages(record: Mapping[str, Any]) -> frozenset[str]:
+def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
     """The pages of the evidence as `doc#page`; see `Record.gold_pages`."""
-    pages = _mapping(record.get("extra")).get("page_ids")
+    pages = _mapping(sample.get("extra")).get("page_ids")
     if isinstance(pages, list | tuple):
         return frozenset(str(page) for page in pages)
-    numbers = record.get("evidence_pages") or ()
-    return frozenset(f"{record.get('doc_id')}#{page}" for page in numbers)
+    numbers = sample.get("evidence_pages") or ()
+    return frozenset(f"{sample.get('doc_id')}#{page}" for page in numbers)
 
 
-def gold_boxes(record: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    """Boxes of the evidence by `doc#page`, in all documents of a question; see `records.gold_boxes`.
+def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
+    """Boxes of the evidence by `doc#page`, in all documents of a question; see `samples.gold_boxes`.
 
-    What is no page or no box is left out: sessions are read as they were written.
+    What is no page or no box is left out: trajectories are read as they were written.
     """
-    own, others = record.get("evidence_boxes"), _mapping(record.get("extra")).get("other_boxes")
-    named = {f"{record.get('doc_id')}#{page}": boxes for page, boxes in _mapping(own).items()}
+    own, others = sample.get("evidence_boxes"), _mapping(sample.get("extra")).get("other_boxes")
+    named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in _mapping(own).items()}
     return {
         page: [box for each in boxes if (box := _box(each)) is not None]
         for page, boxes in {**_mapping(others), **named}.items()
@@ -212,8 +216,8 @@ class Look:
     candidate: bool = False
 
 
-def _looks(session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
-    for image in images_of(session.get("prompt")):
+def _looks(trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
+    for image in images_of(trajectory.get("prompt")):
         if "tiles" not in image and image.get("page"):
             yield Look(str(image["page"]), -1, pixels=_pixels(image))
     for number, turn in enumerate(turns):
@@ -286,17 +290,17 @@ def _read(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> li
 
 
 def _kept(
-    session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], looks: Sequence[Look]
+    trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], looks: Sequence[Look]
 ) -> frozenset[str]:
     """Pages that were read and stood in the context of an answer; none without an answer."""
     outcome = _mapping(turns[-1].get("info") if turns else None).get("outcome")
     if outcome is not None:  # somebody else answers from the pages that were read
         if not _mapping(outcome).get("answer"):
             return frozenset()
-        doc_id = _mapping(session.get("record")).get("doc_id")
+        doc_id = _mapping(trajectory.get("sample")).get("doc_id")
         read = {f"{doc_id}#{page}" for page in _mapping(outcome).get("pages") or ()}
         return frozenset(look.page for look in looks if look.page in read)
-    if answer_of(session) is None:
+    if answer_of(trajectory) is None:
         return frozenset()
     # what a turn brings stands before the next one, and another row begins with what the turn before brought
     row = turns[-1].get("row", 0)
@@ -304,14 +308,16 @@ def _kept(
     return frozenset(look.page for look in looks if look.turn >= first - 1)
 
 
-def answer_of(session: Mapping[str, Any]) -> str | None:
-    """The last answer that the session gave, in short where a system makes it short; `None` without one."""
-    answer, short = answers_of(_mapping(turn).get("info") for turn in session.get("turns") or ())
+def answer_of(trajectory: Mapping[str, Any]) -> str | None:
+    """The last answer that the trajectory gave, in short where a system makes it short; `None` without
+    one.
+    """
+    answer, short = answers_of(_mapping(turn).get("info") for turn in trajectory.get("turns") or ())
     return answer if short is None else short
 
 
 def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
-    """The last answer of a session, and the short one that the system made of it.
+    """The last answer of a trajectory, and the short one that the system made of it.
 
     Args:
         infos: what the environment made of each turn.
@@ -328,11 +334,11 @@ def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
 
 
 def _asked_itself(
-    session: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], gold: frozenset[str]
+    trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], gold: frozenset[str]
 ) -> bool | None:
     """What a search with the words of the question itself found; `None`: none had them."""
     words = Tokenizer()
-    question = words(str(_mapping(session.get("record")).get("question")))
+    question = words(str(_mapping(trajectory.get("sample")).get("question")))
     searches = [_mapping(search) for turn in turns for search in turn.get("searches") or ()]
     own = [each for each in searches if words(str(each.get("query"))) == question]
     if not own:

@@ -1,4 +1,4 @@
-"""What sessions depend on beside who plays them."""
+"""What trajectories depend on beside who plays them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.rollout.env_resources import EnvResources
 
 if TYPE_CHECKING:
-    from docagent_rl.rollout.resources import SessionResources
+    from docagent_rl.rollout.resources import TrajectoryResources
 
 _PATIENCE = {
     "base_url", "api_key_env", "timeout_s", "attempts", "backoff_s", "deadline_s", "check_s", "concurrency",
@@ -18,7 +18,7 @@ _PATIENCE = {
 _SEARCH = {"kind", "model", "candidates", "fusion", "rrf_k", "weights", "depth", "options"}
 
 
-def environment_identity(resources: EnvResources | SessionResources, *, validate: bool) -> dict[str, Any]:
+def environment_identity(resources: EnvResources | TrajectoryResources, *, validate: bool) -> dict[str, Any]:
     """System, its configuration and prompt, and the services; JSON-ready.
 
     Places and patience (paths, addresses, timeouts) are left out: a run may go on elsewhere.

@@ -105,8 +105,8 @@ class ImageSettings:
 class ImageEncoder:
     """Renders and preprocesses images off the event loop and keeps the results by content.
 
-    Two sessions that ask for the same image at the same time share one computation; with a cache, so do
-    sessions of several processes.
+    Two trajectories that ask for the same image at the same time share one computation; with a cache, so do
+    trajectories of several processes.
 
     Args:
         processor: a processor with `image_processor` of the Qwen-VL kind.

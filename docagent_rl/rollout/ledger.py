@@ -62,7 +62,7 @@ class LedgerRow:
 
 
 class TurnLedger:
-    """Turns, images, masks, log-probs and rewards of one session.
+    """Turns, images, masks, log-probs and rewards of one trajectory.
 
     What it guarantees, whatever is fed to it:
 
@@ -184,7 +184,7 @@ class TurnLedger:
 
         Args:
             reward: lands on the turn's last sampled token. A turn without sampled tokens passes it on to the
-                nearest earlier sampled token of this ledger; without any, it is lost. A session of several
+                nearest earlier sampled token of this ledger; without any, it is lost. A trajectory of several
                 ledgers therefore rewards the last one that has a sampled token.
             tokens: `(first, end, value)` ranges of the turn's tokens; a value is split evenly over its range.
 

@@ -1,4 +1,4 @@
-"""A session as one line of JSON, made once, with a hole in each turn for what only the trainer knows."""
+"""A trajectory as one line of JSON, made once, with a hole in each turn for what only the trainer knows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from docagent_rl.base.surrogates import encodable
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, plain
 
 _HOLE = "trainer_log_probs"
-_SESSION = [each.name for each in fields(Trajectory)]
+_TRAJECTORY = [each.name for each in fields(Trajectory)]
 _TURN = [each.name for each in fields(TrajectoryTurn)]
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLine:
+class TrajectoryLine:
     """What `Trajectory.to_json` gives, in UTF-8, without the trainer's log-probs.
 
     Args:
@@ -32,15 +32,15 @@ class SessionLine:
     holes: Sequence[int]
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> SessionLine:
-        """Serialise a record; trainer's log-probs that it has are left out."""
-        place = _SESSION.index("turns")
-        pieces = [_json(trajectory, _SESSION[:place])[:-1] + ', "turns": [']
+    def of(cls, trajectory: Trajectory) -> TrajectoryLine:
+        """Serialise a trajectory without the trainer's log-probs that it may have."""
+        place = _TRAJECTORY.index("turns")
+        pieces = [_json(trajectory, _TRAJECTORY[:place])[:-1] + ', "turns": [']
         for number, turn in enumerate(trajectory.turns):
             before, after = _turn(turn)
             pieces[-1] += (", " if number else "") + before
             pieces.append(after)
-        pieces[-1] += "], " + _json(trajectory, _SESSION[place + 1 :])[1:]
+        pieces[-1] += "], " + _json(trajectory, _TRAJECTORY[place + 1 :])[1:]
         encoded = [encodable(piece).encode() for piece in pieces]
         ends = np.cumsum([len(piece) for piece in encoded])
         return cls(b"".join(encoded), ends[:-1].tolist())
@@ -83,6 +83,6 @@ def _numbers(values: NDArray[np.float64] | None) -> bytes:
     return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def whole_line(line: SessionLine) -> bytes:
+def whole_line(line: TrajectoryLine) -> bytes:
     """A line without anything from the trainer, as validations have it."""
     return b"".join(line.filled())

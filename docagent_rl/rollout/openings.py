@@ -11,10 +11,10 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import Observation
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.image_tokens import sized
-from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.rollout.session import Sampled
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Sampled
+from docagent_rl.samples.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +50,41 @@ class Openings:
 
 
 def open_all(
-    records: Iterable[Record], resources: SessionResources, *, limit: int, validate: bool
+    samples: Iterable[Sample], resources: TrajectoryResources, *, limit: int, validate: bool
 ) -> Openings:
-    """Make the prompt of every question, as a session would, and count its tokens.
+    """Make the prompt of every question, as a trajectory would, and count its tokens.
 
     Args:
-        records: the questions.
-        resources: what sessions share.
+        samples: what is asked.
+        resources: what trajectories share.
         limit: tokens of a prompt at most (`data.max_prompt_length`).
         validate: they belong to a validation.
     """
     found = Openings()
-    for record in records:
+    for sample in samples:
         found.questions += 1
         env = resources.environment(validate=validate, ask=_unasked)
         try:
-            tokens = prompt_tokens(env.opening(record), resources)
+            tokens = prompt_tokens(env.opening(sample), resources)
         except UserError as error:
-            found.unplayable.append(Unplayable(record.question_id, record.doc_id, str(error)))
+            found.unplayable.append(Unplayable(sample.question_id, sample.doc_id, str(error)))
             continue
         if tokens > limit:
             reason = f"its prompt has {tokens} tokens, data.max_prompt_length is {limit}"
-            found.unplayable.append(Unplayable(record.question_id, record.doc_id, reason))
+            found.unplayable.append(Unplayable(sample.question_id, sample.doc_id, reason))
             continue
         found.longest = max(found.longest, tokens)
         if (how := env.adapted()) is not None:
-            found.adapted.setdefault(how, set()).add(record.doc_id)
+            found.adapted.setdefault(how, set()).add(sample.doc_id)
     return found
 
 
 async def _unasked(*_: Any) -> Sampled:
-    """Stands in for the rollout server, which nobody asks before an episode begins."""
+    """Stands in for the rollout server, which nobody asks before an trajectory begins."""
     raise UserError("an opening asks the policy: override DocEnv.opening")
 
 
-def prompt_tokens(prompt: Observation, resources: SessionResources) -> int:
+def prompt_tokens(prompt: Observation, resources: TrajectoryResources) -> int:
     """Tokens of a prompt, those of its images included; nothing is drawn.
 
     Raises:

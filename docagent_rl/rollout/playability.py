@@ -12,15 +12,15 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import System, get_system
 
 
 @dataclass(frozen=True)
 class Playability:
-    """Asks the environment of a system whether it would begin an episode.
+    """Asks the environment of a system whether it would begin an trajectory.
 
     A system whose opening asks a service or prepares whole documents says so by `System.check_sample`; the
     others are opened for real (`DocEnv.opening`), which touches neither pixels nor services.
@@ -37,45 +37,45 @@ class Playability:
     services: EnvServices
     prompt: PromptTemplate | None = None
 
-    def problem(self, record: Record, *, validate: bool) -> str | None:
+    def problem(self, sample: Sample, *, validate: bool) -> str | None:
         """Why a question cannot be played; `None` when it can be.
 
         Args:
-            record: the question.
+            sample: what is asked.
             validate: it is played in a validation.
         """
         try:
-            self.opening(record, validate=validate)
+            self.opening(sample, validate=validate)
         except UserError as error:
             return str(error)
         return None
 
-    def opening(self, record: Record, *, validate: bool) -> Observation | None:
-        """The prompt of an episode, or `None` when only a service or a whole document could tell.
+    def opening(self, sample: Sample, *, validate: bool) -> Observation | None:
+        """The prompt of an trajectory, or `None` when only a service or a whole document could tell.
 
         Raises:
             UserError: the question cannot be played; the message names it.
         """
         if self.system.check_sample is not None:
-            self.system.check_sample(record, self.services.store, self.config, validate)
+            self.system.check_sample(sample, self.services.store, self.config, validate)
             return None
         prompt = self.system.load_prompt(self.config) if self.prompt is None else self.prompt
         env = self.system.open(self.config, self.services, prompt, validate=validate)
-        return env.opening(record) if type(env).prepare is DocEnv.prepare else None
+        return env.opening(sample) if type(env).prepare is DocEnv.prepare else None
 
     def openings(
-        self, records: Iterable[Record], *, validate: bool
-    ) -> Iterator[tuple[Record, Observation | None, str | None]]:
+        self, samples: Iterable[Sample], *, validate: bool
+    ) -> Iterator[tuple[Sample, Observation | None, str | None]]:
         """Each question with its prompt, or with the reason why it cannot be played."""
-        for record in records:
+        for sample in samples:
             try:
-                yield record, self.opening(record, validate=validate), None
+                yield sample, self.opening(sample, validate=validate), None
             except UserError as error:
-                yield record, None, str(error)
+                yield sample, None, str(error)
 
 
 def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playability:
-    """Asks the system of a configuration; no index is needed, since beginning an episode searches nothing.
+    """Asks the system of a configuration; no index is needed, since beginning an trajectory searches nothing.
 
     Args:
         parsed: the section `docagent`.
@@ -92,7 +92,7 @@ def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playabil
 
 
 class _Unasked:
-    """A retriever for episodes that are begun and not played."""
+    """A retriever for trajectories that are begun and not played."""
 
     def search(
         self,
@@ -102,7 +102,7 @@ class _Unasked:
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """Nothing is searched when an episode begins.
+        """Nothing is searched when an trajectory begins.
 
         Raises:
             UserError: always.

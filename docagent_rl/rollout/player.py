@@ -1,12 +1,12 @@
-"""Who plays a session: a model at a server, one in this process, a script, chance."""
+"""Who plays a trajectory: a model at a server, one in this process, a script, chance."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 
 
 class Player(Protocol):
@@ -14,19 +14,20 @@ class Player(Protocol):
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What its sessions depend on: model, prompt, environment, sampling, seed; JSON-ready, no secrets.
+        """What its trajectories depend on: model, prompt, environment, sampling, seed; JSON-ready, no
+        secrets.
 
         A run goes on only with a player of the same identity.
         """
         ...
 
-    async def play(self, sample: Record, session: int) -> Trajectory:
+    async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one question to its end.
 
         Args:
             sample: the question.
-            session: number of the session among those of the question, from 0; the same number gives the
-                same session wherever the model is deterministic.
+            number: of the trajectory among those of the question, from 0; the same number gives the
+                same trajectory wherever the model is deterministic.
 
         Raises:
             UserError: the question cannot be played.
@@ -39,13 +40,13 @@ class Player(Protocol):
         ...
 
 
-def new_trajectory(sample: Record, session: int, system: str) -> Trajectory:
-    """The record of a session outside training that is about to begin."""
+def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
+    """A trajectory outside training that is about to begin."""
     return Trajectory(
         uid=sample.question_id,
-        session=session,
+        number=number,
         step=0,
         split="val",
-        record=sample.to_dict(),
+        sample=sample.to_dict(),
         system=system,
     )

@@ -10,7 +10,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import ImagePart, Message, Observation
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.session import Sampled, split_stop
+from docagent_rl.rollout.rollout import Sampled, split_stop
 
 Ask = Callable[[list[int], dict[str, Any]], Awaitable[Sampled]]
 """`(token ids, changes to the rollout's sampling parameters) -> Sampled`; stops as a turn does."""

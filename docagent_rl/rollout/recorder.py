@@ -1,4 +1,4 @@
-"""What becomes of a session beside its tokens, for everything that plays one."""
+"""What becomes of a trajectory beside its tokens, for everything that plays one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, RewardTerms, StepResult
 from docagent_rl.envs.search_log import SearchNote, noting, search_metrics
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.samples.sample import Sample
 
 
 @dataclass(slots=True)
@@ -19,8 +19,8 @@ class Recorder:
     """Steps an environment and notes in a trajectory what it made of each turn.
 
     Args:
-        env: of the session.
-        trajectory: its record; whoever plays adds the turns.
+        env: of the trajectory.
+        trajectory: what is written; whoever plays adds the turns.
     """
 
     env: DocEnv
@@ -37,7 +37,7 @@ class Recorder:
             yield
 
     async def step(self, turn: AssistantTurn) -> StepResult:
-        """Execute a turn, the last one of the record."""
+        """Execute a turn, the last one of the trajectory."""
         played = self.trajectory.turns[-1]
         began = time.perf_counter()
         result = await self.env.step(turn)
@@ -56,10 +56,12 @@ class Recorder:
         played.reward += terms.reward + sum(term.reward for term in terms.tokens)
         played.terms.update(terms.values)
 
-    def close(self, end: EndReason, sample: Record) -> None:
-        """Note how the session ended, what others made of it, the environment's numbers and its searches'."""
+    def close(self, end: EndReason, sample: Sample) -> None:
+        """Note how the trajectory ended, what others made of it, the environment's numbers and its
+        searches'.
+        """
         trajectory = self.trajectory
-        # a session that the rollout ended has no last step to tell it
+        # a trajectory that the rollout ended has no last step to tell it
         if (outcome := self.env.outcome()) is not None and trajectory.turns:
             trajectory.turns[-1].info["outcome"] = outcome
         trajectory.end = end.value

@@ -1,4 +1,4 @@
-"""What all sessions of one process share: store, retriever, judge, image features, prompt."""
+"""What all trajectories of one process share: store, retriever, judge, image features, prompt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from docagent_rl.rollout.policy_role import Ask, PolicyRole
 from docagent_rl.rollout.template_check import check_template
 from docagent_rl.systems import System
 
-__all__ = ["SessionResources", "open_retrievers", "own_images", "resources_of", "session_resources"]
+__all__ = ["TrajectoryResources", "open_retrievers", "own_images", "resources_of", "trajectory_resources"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def own_images(config: RolloutConfig) -> ImageSettings:
 
 
 @dataclass(slots=True)
-class SessionResources:
+class TrajectoryResources:
     """Shared, expensive things, made once a process.
 
     Args:
@@ -84,10 +84,10 @@ class SessionResources:
             )
 
     def environment(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
-        """A fresh environment for one session.
+        """A fresh environment for one trajectory.
 
         Args:
-            validate: the session belongs to a validation.
+            validate: the trajectory belongs to a validation.
             ask: the rollout server, for roles that the policy plays.
             context: tokens that it takes.
 
@@ -106,18 +106,19 @@ class SessionResources:
         return self.system.open(self.env_config, services, self.prompt, validate=validate)
 
 
-_known: dict[str, SessionResources] = {}
+_known: dict[str, TrajectoryResources] = {}
 # by identity: reading a composed configuration takes longer than a turn; kept, so that the id stays its own
-_of_runs: dict[int, tuple[DictConfig, SessionResources]] = {}
+_of_runs: dict[int, tuple[DictConfig, TrajectoryResources]] = {}
 _lock = threading.Lock()
 
 
 async def resources_of(
     run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None = None
-) -> SessionResources:
-    """What the sessions of this process share for a composed configuration, which does not change any more.
+) -> TrajectoryResources:
+    """What the trajectories of this process share for a composed configuration, which does not change any
+    more.
 
-    The first session of a process makes it, in a thread: indexes are read and clients imported meanwhile.
+    The first trajectory of a process makes it, in a thread: indexes are read and clients imported meanwhile.
     """
     known = _of_runs.get(id(run))
     if known is None:
@@ -128,22 +129,24 @@ async def resources_of(
 
 def _open(
     run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None
-) -> SessionResources:
+) -> TrajectoryResources:
     config = DocAgentConfig.parse(plain(run.docagent))
-    return session_resources(config, tokenizer, processor, template_kwargs(run), images)
+    return trajectory_resources(config, tokenizer, processor, template_kwargs(run), images)
 
 
-def session_resources(
+def trajectory_resources(
     config: DocAgentConfig,
     tokenizer: Any,
     processor: Any | None,
     template: Mapping[str, Any] | None = None,
     images: ImageSettings | None = None,
-) -> SessionResources:
-    """What the sessions of this process share for a configuration and the arguments of its chat template."""
+) -> TrajectoryResources:
+    """What the trajectories of this process share for a configuration and the arguments of its chat
+    template.
+    """
     template = dict(template or {})
     key = json.dumps([config.model_dump_json(), template], sort_keys=True)
     with _lock:
         if key not in _known:
-            _known[key] = SessionResources(config, tokenizer, processor, template, images)
+            _known[key] = TrajectoryResources(config, tokenizer, processor, template, images)
         return _known[key]

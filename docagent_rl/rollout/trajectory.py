@@ -1,4 +1,4 @@
-"""The full, serialisable record of one session: one JSON line."""
+"""A trajectory as it is written: one line of JSON."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from docagent_rl.envs.base import ImagePart, Observation
 from docagent_rl.rollout.evidence import Evidence, evidence_of
 
 VERSION = 1
-_OF_SESSION = ("record", "prompt", "outcome", "status")
+_OF_TRAJECTORY = ("sample", "prompt", "outcome", "status")
 _OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 
 class Status(Enum):
-    """How a session ended."""
+    """How a trajectory ended."""
 
     FINISHED = "finished"
     """The policy answered."""
     UNFINISHED = "unfinished"
-    """A limit ended the session."""
+    """A limit ended the trajectory."""
     MASKED = "masked"
     """Not played, by a `MaskReason`: no loss and no statistics in training; wrong in validation."""
 
 
 class MaskReason(Enum):
-    """Why a session is masked (`Trajectory.end`)."""
+    """Why a trajectory is masked (`Trajectory.end`)."""
 
     SAMPLE = "sample"
     """The question cannot be played: its prompt does not fit, it has no answer, its document is unknown."""
@@ -44,7 +44,7 @@ class MaskReason(Enum):
     FAILED = "failed"
     """An exception that nobody foresaw, in our code: `Trajectory.error` is its traceback. It ends the run."""
     MISSING = "missing"
-    """An exception ended the session, and verl left it out. Known in validation only."""
+    """An exception ended the trajectory, and verl left it out. Known in validation only."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class TrajectoryTurn:
         dropped: the observation did not fit and was left out whole.
         seconds: wall time by phase (`generate`, `step`, `encode`).
         trainer_log_probs: log-probabilities of the sampled ids as the trainer computes them.
-        row: the training row of the session that the turn belongs to, from 0.
+        row: the training row of the trajectory that the turn belongs to, from 0.
         token_terms: `(name, first, end, value)` of terms on tokens inside the turn, before the system's
             weights; a value is split evenly.
     """
@@ -95,19 +95,19 @@ class TrajectoryTurn:
 
 @dataclass(slots=True)
 class Trajectory:
-    """One session of one question.
+    """One trajectory of one question.
 
     Args:
         uid: the prompt group.
-        session: number of the session in its group.
+        number: of the trajectory in its group, from 0.
         step: the trainer's step.
         split: `train` or `val`.
-        record: the canonical record of the question.
+        sample: what was asked, as `Sample.to_dict` gives it.
         system: the system that was played.
         status: how it ended.
         end: what ended it (`answered`, `turn_limit`, `context_full`), or the reason of the mask.
-        error: message of the failure that masked the session, or the traceback (`MaskReason.FAILED`).
-        attempts: sessions that were started for it.
+        error: message of the failure that masked the trajectory, or the traceback (`MaskReason.FAILED`).
+        attempts: trajectories that were started for it.
         prompt: the messages of the prompt.
         prompt_tokens: tokens of the prompt.
         response_tokens: tokens of the response region.
@@ -115,17 +115,17 @@ class Trajectory:
         reward: sum of all rewards.
         metrics: the environment's numbers by name.
         outcome: how right the environment found the answer, 0 to 1; `None` where it does not say (`Marks`).
-        well_formed: whether the session's form got full marks; `None` where nothing scores it.
-        image_preprocessings: images that this session had to preprocess.
-        image_loads: images that the rollout servers had to fetch for this session.
-        text: the environment's own text of the session, if it has such a form.
+        well_formed: whether the trajectory's form got full marks; `None` where nothing scores it.
+        image_preprocessings: images that this trajectory had to preprocess.
+        image_loads: images that the rollout servers had to fetch for this trajectory.
+        text: the environment's own text of the trajectory, if it has such a form.
     """
 
     uid: str
-    session: int
+    number: int
     step: int
     split: str
-    record: dict[str, Any]
+    sample: dict[str, Any]
     system: str
     status: str = Status.UNFINISHED.value
     end: str = ""
@@ -146,13 +146,13 @@ class Trajectory:
 
     @property
     def masked(self) -> bool:
-        """The session is left out of the loss and of all statistics."""
+        """The trajectory is left out of the loss and of all statistics."""
         return self.status == Status.MASKED.value
 
     @property
     def question_id(self) -> str | None:
-        """Of the question's record; a session that failed before it had one has none."""
-        return self.record.get("question_id")
+        """Of the question's record; a trajectory that failed before it had one has none."""
+        return self.sample.get("question_id")
 
     @property
     def search_s(self) -> dict[str, list[float]]:
@@ -167,7 +167,7 @@ class Trajectory:
     def evidence(self) -> Evidence:
         """How far a trajectory that has just ended came with the evidence of its question."""
         turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in self.turns]
-        return evidence_of({**{name: getattr(self, name) for name in _OF_SESSION}, "turns": turns})
+        return evidence_of({**{name: getattr(self, name) for name in _OF_TRAJECTORY}, "turns": turns})
 
     def to_json(self) -> str:
         """One line of JSON, which can be written: lone surrogates become question marks."""

@@ -37,7 +37,7 @@ def get_system(name: str) -> System:
 
 
 def published(name: str) -> System | None:
-    """Return the system that a record names; `None` for baselines and systems of your own."""
+    """Return the system that a sample names; `None` for baselines and systems of your own."""
     return get_system(name) if name in SYSTEMS else None
 
 

@@ -11,7 +11,7 @@ AGAIN = "Start again: the run goes on from its last checkpoint."
 _ADVICE = (
     (
         "AgentLoopWorker",
-        "Its sessions are lost. If it was out of memory, lower data.train_batch_size or "
+        "Its trajectories are lost. If it was out of memory, lower data.train_batch_size or "
         "actor_rollout_ref.rollout.agent.num_workers.",
     ),
     (
@@ -34,7 +34,7 @@ _ADVICE = (
     ),
     (
         "StorageUnit",
-        "Its sessions are lost. If it was out of memory, lower data.train_batch_size or raise "
+        "Its trajectories are lost. If it was out of memory, lower data.train_batch_size or raise "
         "transfer_queue.backend.SimpleStorage.num_data_storage_units.",
     ),
 )

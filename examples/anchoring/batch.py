@@ -1,4 +1,4 @@
-"""Rows of real sessions in the layout of verl's trainer, and passes over them in this process."""
+"""Rows of real trajectories in the layout of verl's trainer, and passes over them in this process."""
 
 from __future__ import annotations
 

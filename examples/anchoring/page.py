@@ -82,7 +82,7 @@ def _about(found: Anchoring) -> str:
         samples near the reference, as usual; the other holds the tokens that the environment shows, which are
         page images for the most part. Rewards depend on what an agent writes, and nothing else in the loss
         cares what becomes of its reading. Here is the second term at work: a Qwen2.5-VL of a million
-        parameters that reads the digit on a page ({100 * found.right:.0f} % right in sampled sessions) is
+        parameters that reads the digit on a page ({100 * found.right:.0f} % right in sampled trajectories) is
         paid for large digits, whatever the page shows, so that it pays to stop looking. All runs start from
         the same weights and get the same questions in the same order; their losses differ in the observation
         KL alone."""
@@ -144,31 +144,32 @@ def _cells(spreads: Mapping[str, Spread]) -> list[str]:
 def _legend() -> str:
     return _list(
         """**response KL**: exact KL(policy || reference), nats a token, over the tokens that the reference
-        sampled in its own sessions about pages that no run trains on. A run is read off where it first gets
-        there, on the line between two updates.""",
-        """**drift**, **cosine**: final hidden states at the image placeholders of these sessions against the
-        reference's: relative L2 distance and cosine similarity.""",
+        sampled in its own trajectories about pages that no run trains on. A run is read off where it first
+        gets there, on the line between two updates.""",
+        """**drift**, **cosine**: final hidden states at the image placeholders of these trajectories against
+        the reference's: relative L2 distance and cosine similarity.""",
         """**visual KL**: exact KL of the distributions read from them, nats. **k3 there**: the sampled
         estimator at the placeholders, which looks at one entry of the vocabulary.""",
-        """**reward**, **updates**: mean reward of the sessions that the policy plays at this point, and how
-        many updates it took to get there.""",
+        """**reward**, **updates**: mean reward of the trajectories that the policy plays at this point, and
+        how many updates it took to get there.""",
     )
 
 
 def _method(found: Anchoring) -> str:
     s = found.settings
     return _list(
-        """**Sessions**: those of [the learning demonstration](learning.md) with one digit a page, sampled
+        """**Trajectories**: those of [the learning demonstration](learning.md) with one digit a page, sampled
         from the present policy. The agent searches for a word, is shown a page of 16 visual tokens, and
         answers. Rows come from the ledger that training uses.""",
         f"""**Reward**: the digit of the answer over 9. Advantages are rewards minus their mean over their
-        standard deviation among the {s.sessions} sessions of an update. One step of AdamW on all weights,
-        learning rate {s.learning_rate:g}.""",
-        f"""**Loss**: verl's `ppo_loss` with its own KL over sampled tokens (`low_var_kl`, {s.beta_gen:g}) in
-        all runs, and around it `docagent_rl.training.losses.visual_kl.ObservationKlLoss` in those
-        with the term: `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}`, `type` k3 or
-        exact. The coefficient fits this task and its learning rate; the paper's is 0.01 at 1e-6, and
-        `--coef` takes another.""",
+        standard deviation among the {s.trajectories} trajectories of an update. One step of AdamW on all
+        weights, learning rate {s.learning_rate:g}.""",
+        f"""**Loss**: verl's `ppo_loss` with its own KL over
+        sampled tokens (`low_var_kl`, {s.beta_gen:g}) in all runs, and around it
+        `docagent_rl.training.losses.visual_kl.ObservationKlLoss` in those with the term:
+        `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}`, `type` k3 or exact. The
+        coefficient fits this task and its learning rate; the paper's is 0.01 at 1e-6, and `--coef` takes
+        another.""",
         """**Limits**: at the reference the term has no gradient, so the first update of a run is not held.
         And a model of this size shows that the term does what it is for, not what it is worth to a large
         one.""",

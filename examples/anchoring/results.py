@@ -1,9 +1,9 @@
 """What the observation KL holds: the choices and results of a demonstration.
 
 A model that reads the number on a page is paid for large numbers, whatever the page shows. Every arm starts
-from the same weights and is asked the same questions in the same order, in real sessions. After every update
-it is measured on fixed rows how far the policy's responses have moved from the reference (the exact KL over
-sampled tokens), and how far the hidden states of the images have.
+from the same weights and is asked the same questions in the same order, in real trajectories. After every
+update it is measured on fixed rows how far the policy's responses have moved from the reference (the exact KL
+over sampled tokens), and how far the hidden states of the images have.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Arm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
-    """Supervised training on the oracle's sessions.
+    """Supervised training on the oracle's trajectories.
 
     Args:
         steps: of AdamW.
-        batch_size: sessions a step.
+        batch_size: trajectories a step.
         learning_rate: after `rise` steps; over the second half it falls to a tenth.
         rise: steps of linear increase.
         seed: of initial weights and batches.
@@ -68,7 +68,7 @@ class AnchoringSettings:
         task: pages and questions.
         reader: how the model comes about that every run starts from.
         updates: of the policy in a run.
-        sessions: sampled for an update, at most one for each word of the task.
+        trajectories: sampled for an update, at most one for each word of the task.
         learning_rate: of AdamW, without weight decay.
         coef: of the observation KL.
         beta_gen: of verl's KL over sampled tokens, in every arm.
@@ -82,7 +82,7 @@ class AnchoringSettings:
     )
     reader: ReaderSettings = field(default_factory=ReaderSettings)
     updates: int = 16
-    sessions: int = 16
+    trajectories: int = 16
     learning_rate: float = 4e-4
     coef: float = 0.3
     beta_gen: float = 0.001
@@ -100,7 +100,7 @@ class Point:
         cosine: their cosine similarity.
         visual_kl: exact KL of the distributions read from them, in nats.
         visual_k3: what the estimator k3 sees at placeholders, in nats.
-        reward: mean reward of the sessions that this policy played.
+        reward: mean reward of the trajectories that this policy played.
     """
 
     update: float
@@ -133,7 +133,8 @@ class Anchoring:
 
     Args:
         settings: its sizes.
-        right: share of its own sessions in which the model that all runs start from reads the number right.
+        right: share of its own trajectories in which the model that all runs start from reads the number
+            right.
         runs: all runs.
     """
 

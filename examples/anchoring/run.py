@@ -17,7 +17,7 @@ import torch
 
 import docagent_rl
 from anchoring.results import Anchoring, AnchoringSettings, Arm, Run, read_run, run_json
-from anchoring.sessions import Played, advantages, draw, play, waves
+from anchoring.rollouts import Played, advantages, draw, play, waves
 from anchoring.update import Probe, Updater
 from anchoring.world import World, load_reader
 from docagent_rl.base.io import atomic_write
@@ -30,7 +30,7 @@ SOURCES = (
     "anchoring/batch.py",
     "anchoring/results.py",
     "anchoring/run.py",
-    "anchoring/sessions.py",
+    "anchoring/trajectories.py",
     "anchoring/update.py",
     "anchoring/world.py",
     "learning/oracle.py",
@@ -80,7 +80,7 @@ def demonstrate(
             on_work("training the reader", steps, settings.reader.steps)
 
         start = load_reader(world, settings.reader, home / "reader", on_step=count)
-        probe = probe_sessions(world, start)
+        probe = probe_trajectories(world, start)
         runs = []
         for seed in seeds:
             for arm in arms:
@@ -92,12 +92,14 @@ def demonstrate(
     return Anchoring(settings, fmean(each.right for each in probe), tuple(runs))
 
 
-def probe_sessions(world: World, model: Qwen2_5_VLForConditionalGeneration) -> list[Played]:
-    """The reference's own sessions about pages that are not trained on: where all policies are measured."""
+def probe_trajectories(world: World, model: Qwen2_5_VLForConditionalGeneration) -> list[Played]:
+    """The reference's own trajectories about pages that are not trained on: where all policies are
+    measured.
+    """
     return [
         played
-        for number, records in enumerate(waves(world.records(Part.HELD_OUT)))
-        for played in play(world, model, records, seed=100 * number)
+        for number, samples in enumerate(waves(world.samples(Part.HELD_OUT)))
+        for played in play(world, model, samples, seed=100 * number)
     ]
 
 
@@ -115,9 +117,9 @@ def run(
     Args:
         arm: the loss.
         seed: of questions and sampling; runs of one seed are asked the same.
-        world: where sessions are played.
+        world: where trajectories are played.
         start: where the policy starts, and the reference.
-        probe: sessions of the reference to measure on.
+        probe: trajectories of the reference to measure on.
         settings: how long and how.
         on_work: hears of progress.
     """
@@ -126,10 +128,10 @@ def run(
     term = arm.term(settings.coef)
     updater = Updater(policy, reference, term, settings, len(world.processor.tokenizer))
     ruler = Probe(start, [each.row for each in probe])
-    questions, rng = world.records(Part.TRAIN), random.Random(f"anchoring/{seed}")
+    questions, rng = world.samples(Part.TRAIN), random.Random(f"anchoring/{seed}")
     points = []
     for number in range(settings.updates + 1):
-        chosen = draw(questions, settings.sessions, rng)
+        chosen = draw(questions, settings.trajectories, rng)
         played = play(world, policy, chosen, seed=1_000_000 * (seed + 1) + 100 * number)
         mean = fmean(each.reward for each in played)
         points.append(dataclasses.replace(ruler.measure(policy), update=number, reward=mean))

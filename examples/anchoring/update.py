@@ -25,7 +25,7 @@ from docagent_rl.losses.positions import ObservationRule, predicting_states
 from docagent_rl.losses.tiles import Head
 from docagent_rl.training.losses.batch import read_rows, response_part
 from docagent_rl.training.losses.exact_term import EngineExactTerm
-from docagent_rl.training.losses.reference import ReferenceStates, record_reference
+from docagent_rl.training.losses.reference import ReferenceStates, sample_reference
 from docagent_rl.training.losses.visual_kl import ObservationKlLoss, Totals
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Updater:
             self._rule = ObservationRule(term.scope, term.at, policy.config.image_token_id)
             if term.type is KlType.EXACT:
                 states = ReferenceStates()
-                record_reference(self._reference, self._rule, states)
+                sample_reference(self._reference, self._rule, states)
                 head = copied_head(reference, torch.float32, CPU)
                 self._exact = EngineExactTerm(term, policy, states, head, vocabulary)
             self._loss = ObservationKlLoss(
@@ -74,7 +74,7 @@ class Updater:
             )
 
     def update(self, rows: Sequence[LedgerRow], advantages: Sequence[float]) -> dict[str, Any]:
-        """One step on sessions of the present policy; verl's metrics and those of the term.
+        """One step on trajectories of the present policy; verl's metrics and those of the term.
 
         Args:
             rows: b rows.
@@ -104,7 +104,7 @@ class Probe:
 
     Args:
         reference: a model.
-        rows: its sessions.
+        rows: its trajectories.
     """
 
     def __init__(self, reference: Qwen2_5_VLForConditionalGeneration, rows: Sequence[LedgerRow]) -> None:
@@ -155,8 +155,8 @@ def _actor(settings: AnchoringSettings) -> FSDPActorConfig:
     return FSDPActorConfig(
         strategy="fsdp2",
         rollout_n=1,
-        ppo_mini_batch_size=settings.sessions,
-        ppo_micro_batch_size_per_gpu=settings.sessions,
+        ppo_mini_batch_size=settings.trajectories,
+        ppo_micro_batch_size_per_gpu=settings.trajectories,
         use_kl_loss=True,
         kl_loss_coef=settings.beta_gen,
         kl_loss_type="low_var_kl",

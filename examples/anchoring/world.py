@@ -20,12 +20,12 @@ from docagent_rl.lab.tiny.encoding import Example
 from docagent_rl.lab.tiny.model import build_model, build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.lab.tiny.warm_up import batch_loss
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.images import EncodedImage, join_features
 from docagent_rl.rollout.ledger import LedgerRow, TurnLedger
-from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.rollout.session import Limits
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Limits
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.sample import Sample
 from learning.oracle import EXTRA_WORD, oracle
 from learning.task import SYSTEM, Part, TaskPaths, TaskSettings, make_task, task_section
 
@@ -44,7 +44,7 @@ class World:
 
     paths: TaskPaths
     processor: Any
-    resources: SessionResources
+    resources: TrajectoryResources
 
     @classmethod
     def make(cls, root: Path, task: TaskSettings) -> World:
@@ -54,16 +54,16 @@ class World:
             UserError: the folder holds another task.
         """
         paths = make_task(root, task)
-        records = read_parquet(paths.data(Part.SFT))
+        samples = read_parquet(paths.data(Part.SFT))
         # words of the task become single tokens, which shortens everything
-        texts = [record.question for record in records]
-        texts += [f"<search>{record.extra[EXTRA_WORD]}</search><answer>" for record in records]
+        texts = [sample.question for sample in samples]
+        texts += [f"<search>{sample.extra[EXTRA_WORD]}</search><answer>" for sample in samples]
         texts += [paths.prompt.read_text(encoding="utf-8"), "</answer>"] * 4
         processor = build_processor(build_tokenizer(texts))
         config = DocAgentConfig.parse(task_section(paths))
-        return cls(paths, processor, SessionResources(config, processor.tokenizer, processor))
+        return cls(paths, processor, TrajectoryResources(config, processor.tokenizer, processor))
 
-    def records(self, part: Part) -> list[Record]:
+    def samples(self, part: Part) -> list[Sample]:
         """Questions of a part."""
         return read_parquet(self.paths.data(part))
 
@@ -73,15 +73,15 @@ def features(row: LedgerRow) -> dict[str, torch.Tensor]:
     return join_features([image for image in row.images if isinstance(image, EncodedImage)])
 
 
-def oracle_ledgers(world: World, records: Sequence[Record]) -> list[TurnLedger]:
-    """The oracle's sessions, token by token as in a rollout."""
+def oracle_ledgers(world: World, samples: Sequence[Sample]) -> list[TurnLedger]:
+    """The oracle's trajectories, token by token as in a rollout."""
     resources = world.resources
 
     async def play() -> list[TurnLedger]:
         ledgers: list[TurnLedger] = []
-        for record in records:
+        for sample in samples:
             played = await play_scripted(
-                record,
+                sample,
                 oracle,
                 env=resources.environment(validate=False),
                 system=SYSTEM,
@@ -98,7 +98,7 @@ def oracle_ledgers(world: World, records: Sequence[Record]) -> list[TurnLedger]:
 def train_reader(
     world: World, settings: ReaderSettings, *, on_step: Callable[[float], None] = lambda loss: None
 ) -> Qwen2_5_VLForConditionalGeneration:
-    """Fit a model of a million parameters to the oracle's sessions, from random weights.
+    """Fit a model of a million parameters to the oracle's trajectories, from random weights.
 
     Args:
         world: with the oracle's questions.
@@ -106,7 +106,7 @@ def train_reader(
         on_step: called with the loss of every step, in nats a token.
     """
     image = world.processor.image_token_id
-    examples = [_example(ledger.row(), image) for ledger in oracle_ledgers(world, world.records(Part.SFT))]
+    examples = [_example(ledger.row(), image) for ledger in oracle_ledgers(world, world.samples(Part.SFT))]
     model = build_model(tiny_config(world.processor.tokenizer), settings.seed)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.01)
     rng = random.Random(f"anchoring/{settings.seed}")

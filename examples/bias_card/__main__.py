@@ -23,7 +23,7 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 @app.command()
 def bias_card_command(
     out: Annotated[Path, typer.Option(help="Folder of bias_card.md and bias_card.svg.")] = Path("docs"),
-    group_size: Annotated[int, typer.Option(help="Sessions a group, 2 to 64.")] = 4,
+    group_size: Annotated[int, typer.Option(help="Trajectories a group, 2 to 64.")] = 4,
     go_on: Annotated[float, typer.Option(help="p, the probability of going on.")] = 0.3,
     good: Annotated[float, typer.Option(help="q, the probability of picking well after that.")] = 0.6,
     stop_reward: Annotated[float, typer.Option(help="a, the reward for stopping.")] = 1.0,
@@ -39,8 +39,8 @@ def bias_card_command(
 ) -> None:
     """Compare the expected gradient of each advantage estimator with the true one, in a problem of two turns.
 
-    All groups of sessions are enumerated and given to the estimators that train, and to your own. The same
-    options give the same bytes.
+    All groups of trajectories are enumerated and given to the estimators that train, and to your own. The
+    same options give the same bytes.
 
     Example: PYTHONPATH=examples python -m bias_card --group-size 8 --out card
     """

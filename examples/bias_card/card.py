@@ -133,8 +133,8 @@ def bias_card(toy: Toy | None = None, group_size: int = 4, similarity: float = 0
 
     Args:
         toy: the problem; by default p = 0.3, q = 0.6, and so on.
-        group_size: sessions a group, 2 to 64.
-        similarity: SPO's cosine between sessions that stop and sessions that go on, in [0, 1].
+        group_size: trajectories a group, 2 to 64.
+        similarity: SPO's cosine between trajectories that stop and trajectories that go on, in [0, 1].
 
     Raises:
         UserError: see `measure`; the group size or the similarity is out of range.

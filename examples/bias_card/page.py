@@ -12,15 +12,15 @@ _INTRO = """# Bias card
 
 An estimator turns rewards into advantages, and advantages decide which choices of the agent become likelier.
 Here is what the estimators of `docagent_rl.advantages` do to two choices **on average**, in a problem so
-small that all groups of {size} sessions can be written down. Every group is given to the function that
+small that all groups of {size} trajectories can be written down. Every group is given to the function that
 trains, and its gradient weighed with the probability of the group: no sampling, no error bars.
 Written by `PYTHONPATH=examples python -m bias_card`, which takes other numbers as options.
 
 ![Expected gradient over true gradient, for each estimator](bias_card.svg)
 
-In short: sum rewards over the turns of a session before comparing sessions, not turn by turn; division by the
-spread of a small group takes sides; a critic may be wrong as long as lam is 1; broadcast a turn's advantage
-only against a value from before the turn.
+In short: sum rewards over the turns of a trajectory before comparing trajectories, not turn by turn; division
+by the spread of a small group takes sides; a critic may be wrong as long as lam is 1; broadcast a turn's
+advantage only against a value from before the turn.
 
 ## The problem
 
@@ -42,7 +42,7 @@ A turn has two tokens, the choice and the end of the turn, where its reward stan
 ## How to read it
 
 `E1` and `E2` are the expected gradients, to be compared with g1 and g2; `var1` and `var2` the variances of
-the estimate of one group (the mean over its sessions). A formula says what E1 or E2 is for any numbers;
+the estimate of one group (the mean over its trajectories). A formula says what E1 or E2 is for any numbers;
 `u = 1 - 1/G = {u:g}`, `->` marks a limit of large groups.
 
 - **unbiased**: E = g.
@@ -58,23 +58,25 @@ the estimate of one group (the mean over its sessions). A formula says what E1 o
 _OUTRO = """## Why
 
 A baseline may be subtracted from the return of a choice if it is known before the choice, or depends on other
-sessions only. Each verdict follows from what the baseline has seen.
+trajectories only. Each verdict follows from what the baseline has seen.
 
-- **Own reward in the mean.** A mean over G sessions that counts the session itself takes away 1/G of its
+- **Own reward in the mean.** A mean over G trajectories that counts the trajectory itself takes away 1/G of
+  its
   reward: the scale u. `loo` leaves it out.
-- **Division by the standard deviation.** Who is in the group decides the divisor, the session included. In
+- **Division by the standard deviation.** Who is in the group decides the divisor, the trajectory included. In
   small groups this leans towards some choices even where they do not matter; in large ones it only weighs
   questions by 1/sigma, sigma^2 = p q (1-q) (b1-b0)^2 + D (c + b - a)^2 here.
-- **Normalising each turn index.** A session is charged the mean reward of every turn it reaches, and the
+- **Normalising each turn index.** A trajectory is charged the mean reward of every turn it reaches, and the
   policy chooses how many it reaches: a toll of `b` on going on under the mean over survivors, of `p b` under
   the mean padded with zeros. `rtg_centered` and `fixed_horizon` sum the rewards first and centre afterwards.
-  *split* indexes the rewards before the last by turn and compares the last over all sessions: a toll of `c`,
-  padded `p c`.
+  *split* indexes the rewards before the last by turn and compares the last over all trajectories: a toll of
+  `c`, padded `p c`.
 - **A turn that few reach.** `rtg_centered` compares the second turn with those that reached it, and says
-  nothing when one session alone did: uneven, not biased.
-- **Similar sessions (`spo`).** The baseline is taken from sessions that went alike, here with a similarity of
-  chi = {chi:g} between stopping and going on, 1 among either. It damps the choice that makes sessions differ:
-  `h = chi ((1-p) / (p + (1-p) chi) + p / (1-p + p chi))` for large groups, 0 at chi = 0.
+  nothing when one trajectory alone did: uneven, not biased.
+- **Similar trajectories (`spo`).** The baseline is taken from trajectories that went alike, here with a
+  similarity of chi = {chi:g} between stopping and going on, 1 among either. It damps the choice that makes
+  trajectories
+  differ: `h = chi ((1-p) / (p + (1-p) chi) + p / (1-p + p chi))` for large groups, 0 at chi = 0.
 - **A critic.** With lam = 1 values cancel or stand before the choice, so any critic will do. With lam < 1 a
   value stands in for rewards to come, and its error becomes bias; with an exact critic there is none. A
   discount means that later rewards count less: its toll is `(1 - gamma) b`.
@@ -85,8 +87,8 @@ sessions only. Each verdict follows from what the baseline has seen.
 In formulas of critics V1 and V2 are the values that stand for the two turns (`anchor`). The wrong critic has
 values {critic}.
 
-`spo_prefix` is not here: its baselines compare what sessions did before a turn, and before their last turn
-all sessions of this problem that have one did the same.
+`spo_prefix` is not here: its baselines compare what trajectories did before a turn, and before their last
+turn all trajectories of this problem that have one did the same.
 
 The card leaves out what comes later: whitening, clipping and KL terms. Whitening subtracts one number a batch
 and divides by one, which changes lengths and not directions as long as batches are large.
@@ -99,7 +101,7 @@ def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: f
     Args:
         card: what was measured.
         toy: the problem it was measured in.
-        group_size: sessions a group.
+        group_size: trajectories a group.
         similarity: SPO's cosine between stopping and going on.
     """
     first, second = toy.gradient.tolist()

@@ -9,7 +9,7 @@ from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.group_turns import GroupTurns, IndexMean, index_advantages
 from docagent_rl.advantages.groups import Std, cell_count
 from docagent_rl.advantages.grpo import outcome_advantages
-from docagent_rl.advantages.sessions import session_table, turn_table
+from docagent_rl.advantages.trajectories import trajectory_table, turn_table
 
 _CARD = Card(
     Family.TURN,
@@ -22,25 +22,25 @@ _CARD = Card(
 
 @register("turn_split", card=_CARD)
 def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS) -> Advantages:
-    """The last reward of a session compared over all sessions, for all of its tokens; for a turn before the
-    last also its own, compared by turn index.
+    """The last reward of a trajectory compared over all trajectories, for all of its tokens; for a turn
+    before the last also its own, compared by turn index.
 
     Args:
-        inputs: batch of (b, t) of sessions that all have sampled tokens.
+        inputs: batch of (b, t) of trajectories that all have sampled tokens.
         mean: see `IndexMean`.
     """
     tokens = compress(inputs)
-    table, turns = session_table(inputs, tokens), turn_table(inputs, tokens)
+    table, turns = trajectory_table(inputs, tokens), turn_table(inputs, tokens)
     goes_on = turns.followed.bool()
     ends, earlier = (~goes_on).nonzero().squeeze(1), goes_on.nonzero().squeeze(1)
-    outcome = torch.zeros_like(table.totals).index_copy(0, turns.session[ends], turns.rewards[ends])
-    scores = outcome_advantages(outcome, table.group, std=Std.NONE)[turns.session]
+    outcome = torch.zeros_like(table.totals).index_copy(0, turns.trajectory[ends], turns.rewards[ends])
+    scores = outcome_advantages(outcome, table.group, std=Std.NONE)[turns.trajectory]
     steps = GroupTurns(
         rewards=turns.rewards[earlier],
-        session=turns.session[earlier],
+        trajectory=turns.trajectory[earlier],
         ordinal=turns.ordinal[earlier],
-        group=table.group[turns.session[earlier]],
+        group=table.group[turns.trajectory[earlier]],
         size=cell_count(table.group, table.num_groups),
     )
     scores = scores.index_add(0, earlier, index_advantages(steps, mean=mean))
-    return Advantages(tokens.scatter(scores[tokens.turn]), tokens.scatter(outcome[tokens.session]))
+    return Advantages(tokens.scatter(scores[tokens.turn]), tokens.scatter(outcome[tokens.trajectory]))

@@ -1,4 +1,4 @@
-"""All groups of sessions of the toy at once, as a batch for the estimators."""
+"""All groups of trajectories of the toy at once, as a batch for the estimators."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _DECISIONS = [0, 3]
 
 @dataclass(frozen=True, eq=False)
 class ToyGroups:
-    """Every group of g sessions that can be sampled, and how likely it is.
+    """Every group of g trajectories that can be sampled, and how likely it is.
 
     Attributes:
         toy: the problem.
-        endings: (n, g) `Ending` of each session.
+        endings: (n, g) `Ending` of each trajectory.
         probability: (n,) float64, sums to 1.
     """
 
@@ -38,7 +38,8 @@ class ToyGroups:
 
     @classmethod
     def enumerate(cls, toy: Toy, size: int) -> ToyGroups:
-        """All groups of `size` sessions: in every order up to 8, in one order with its multiplicity above.
+        """All groups of `size` trajectories: in every order up to 8, in one order with its multiplicity
+        above.
 
         Raises:
             UserError: `size` is not from 2 to 64.
@@ -75,8 +76,8 @@ class ToyGroups:
 
         Args:
             critic: gives the values.
-            similarity: gives embeddings: its cosine between sessions that stop and sessions that go on, 1
-                among either, in [-1, 1].
+            similarity: gives embeddings: its cosine between trajectories that stop and trajectories that go
+                on, 1 among either, in [-1, 1].
             discounts: see `Discounts`; by default none.
         """
         key = (critic, similarity, discounts)
@@ -99,14 +100,14 @@ class ToyGroups:
         if similarity is not None:
             going_on = [similarity, math.sqrt(1 - similarity**2)]
             embeddings = torch.tensor([[1.0, 0.0], going_on, going_on], dtype=torch.float64)[ending]
-        session = torch.arange(len(ending))
+        trajectory = torch.arange(len(ending))
         return AdvantageInputs(
             token_rewards=rewards,
             mask=turn_index >= 0,
             turn_index=turn_index,
-            session=session,
-            row=torch.zeros_like(session),
-            group=session // self.endings.shape[1],
+            trajectory=trajectory,
+            row=torch.zeros_like(trajectory),
+            group=trajectory // self.endings.shape[1],
             values=values,
             embeddings=embeddings,
             discounts=discounts,

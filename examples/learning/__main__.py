@@ -41,10 +41,10 @@ def learn_command(
 ) -> None:
     """Train a tiny agent that must look at pages, and compare it with its warm start on held-out documents.
 
-    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's sessions until it is right now and then, and
-    trains it further with verl. The control trains on rewards shuffled between sessions. Both are also asked
-    about the same pages left white. Results go to results.json and learning.svg; runs that are done are not
-    repeated.
+    Makes documents, fine-tunes a tiny Qwen2.5-VL on an oracle's trajectories until it is right now and then,
+    and trains it further with verl. The control trains on rewards shuffled between trajectories. Both are
+    also asked about the same pages left white. Results go to results.json and learning.svg; runs that are
+    done are not repeated.
 
     Example: PYTHONPATH=examples python -m learning --estimator grpo --seeds 0 --seeds 1 --out learning
     """

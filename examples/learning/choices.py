@@ -15,7 +15,7 @@ class Estimator(StrEnum):
     @property
     def registered(self) -> str:
         """Its name under `algorithm.adv_estimator`."""
-        return "session_grpo" if self is Estimator.GRPO else self.value
+        return "trajectory_grpo" if self is Estimator.GRPO else self.value
 
 
 class Arm(StrEnum):
@@ -24,4 +24,4 @@ class Arm(StrEnum):
     REWARD = "reward"
     """Its own rewards."""
     SHUFFLED = "shuffled"
-    """Rewards of other sessions of the batch."""
+    """Rewards of other trajectories of the batch."""

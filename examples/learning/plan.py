@@ -22,7 +22,7 @@ class LearnSettings:
 
     Args:
         task: the documents.
-        sft_steps: most steps of supervised training, batches of 32 sessions.
+        sft_steps: most steps of supervised training, batches of 32 trajectories.
         sft_every: steps between checkpoints.
         ceiling: the warm start is the last checkpoint before sampled answers are right this often.
         steps: steps of reinforcement learning.
@@ -119,7 +119,7 @@ def sft_overrides(rows: Path, model: Path, out: Path, store: Path, settings: Lea
     """Overrides of `python -m verl.trainer.sft_trainer`.
 
     Args:
-        rows: the oracle's sessions.
+        rows: the oracle's trajectories.
         model: the model to begin with.
         out: folder of the checkpoints.
         store: the document store.

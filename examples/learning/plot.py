@@ -68,7 +68,7 @@ def _curves(axes: Axes, results: Sequence[RunResult]) -> None:
         if len(runs) > 1:
             low, high = [p.low for p in points], [p.high for p in points]
             axes.fill_between(steps, low, high, color=colour, alpha=0.12, linewidth=0)
-    axes.set(xlabel="step", ylabel="reward of sampled sessions", ylim=(0, 1.02))
+    axes.set(xlabel="step", ylabel="reward of sampled trajectories", ylim=(0, 1.02))
     axes.legend(frameon=False, fontsize=7)
 
 

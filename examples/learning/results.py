@@ -23,7 +23,7 @@ STEP_SECONDS = "timing_s/step"
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Greedy sessions about one part, question by question.
+    """Greedy by_part about one part, question by question.
 
     Args:
         reward: reward of each question, in the order of their ids.
@@ -58,7 +58,7 @@ class RunResult:
         after: the same after training.
         blank_before: the held-out questions on white paper, warm start.
         blank_after: the same after training.
-        curve: mean reward of the sampled sessions of each step.
+        curve: mean reward of the sampled by_part of each step.
     """
 
     estimator: Estimator
@@ -156,19 +156,19 @@ def read_results(path: Path) -> list[RunResult]:
 
 
 def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
-    sessions: dict[str, list[Trajectory]] = {}
+    by_part: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
-        sessions.setdefault(trajectory.record["dataset"], []).append(trajectory)
-    missing = [part for part in (Part.HELD_OUT, Part.BLANK) if part.dataset not in sessions]
+        by_part.setdefault(trajectory.sample["dataset"], []).append(trajectory)
+    missing = [part for part in (Part.HELD_OUT, Part.BLANK) if part.dataset not in by_part]
     if missing:
         raise UserError(f"the validation holds no question of {missing[0].dataset}")
-    return {part: _measure(sessions[part.dataset]) for part in (Part.HELD_OUT, Part.BLANK)}
+    return {part: _measure(by_part[part.dataset]) for part in (Part.HELD_OUT, Part.BLANK)}
 
 
-def _measure(sessions: Sequence[Trajectory]) -> Scores:
-    ordered = sorted(sessions, key=lambda t: t.record["question_id"])
-    if masked := [t.record["question_id"] for t in ordered if t.masked]:
-        raise UserError(f"{len(masked)} held-out sessions were masked, {masked[0]} among them")
+def _measure(by_part: Sequence[Trajectory]) -> Scores:
+    ordered = sorted(by_part, key=lambda t: t.sample["question_id"])
+    if masked := [t.sample["question_id"] for t in ordered if t.masked]:
+        raise UserError(f"{len(masked)} held-out by_part were masked, {masked[0]} among them")
     return Scores(
         tuple(round(t.reward, 6) for t in ordered), tuple(t.metrics[ANSWERED_RIGHT] for t in ordered)
     )

@@ -1,4 +1,4 @@
-"""Estimators that give every session the reward of another one: training on them must not help.
+"""Estimators that give every trajectory the reward of another one: training on them must not help.
 
 A run imports this module by `docagent.modules=[learning.shuffled]` and names an estimator
 `shuffled_<name>`. Everything else of the run stays as it is, the distribution of rewards included.
@@ -25,7 +25,7 @@ PREFIX = "shuffled_"
 
 
 def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
-    """The batch with the totals of its sessions permuted, each on its session's last sampled token.
+    """The batch with the totals of its trajectories permuted, each on its trajectory's last sampled token.
 
     The permutation is a function of `seed` and of the batch, so that every step has another one.
 
@@ -33,31 +33,31 @@ def shuffled(inputs: AdvantageInputs, seed: int = 0) -> AdvantageInputs:
         inputs: `b` rows of `t` positions.
         seed: of the permutation.
     """
-    totals, session = session_totals(inputs)
+    totals, trajectory = trajectory_totals(inputs)
     stamp = zlib.crc32(inputs.token_rewards.numpy().tobytes(), zlib.crc32(inputs.mask.numpy().tobytes()))
     generator = torch.Generator().manual_seed(stamp + seed)
     totals = totals[torch.randperm(len(totals), generator=generator)]
     rewards = torch.zeros_like(inputs.token_rewards)
-    rows, columns = last_tokens(inputs, session)
-    rewards[rows, columns] = totals[session[rows]].to(rewards.dtype)
+    rows, columns = last_tokens(inputs, trajectory)
+    rewards[rows, columns] = totals[trajectory[rows]].to(rewards.dtype)
     return dataclasses.replace(inputs, token_rewards=rewards)
 
 
-def session_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
-    """Total reward of each session over the rows that count, and the number of each row's session.
+def trajectory_totals(inputs: AdvantageInputs) -> tuple[Tensor, Tensor]:
+    """Total reward of each trajectory over the rows that count, and the number of each row's trajectory.
 
     Returns:
-        (s,) totals in ascending order of the session ids, and (b,) numbers from 0.
+        (s,) totals in ascending order of the trajectory ids, and (b,) numbers from 0.
     """
-    ids, session = torch.unique(inputs.session, return_inverse=True)
+    ids, trajectory = torch.unique(inputs.trajectory, return_inverse=True)
     paid = (inputs.token_rewards * inputs.mask).sum(1) * inputs.valid
-    return torch.zeros(len(ids)).index_add(0, session, paid.float()), session
+    return torch.zeros(len(ids)).index_add(0, trajectory, paid.float()), trajectory
 
 
-def last_tokens(inputs: AdvantageInputs, session: Tensor) -> tuple[Tensor, Tensor]:
-    """Row and column of the last sampled token of each session that sampled any.
+def last_tokens(inputs: AdvantageInputs, trajectory: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column of the last sampled token of each trajectory that sampled any.
 
-    A session's rows follow each other in the order of `inputs.row`; copies of a row are passed over.
+    A trajectory's rows follow each other in the order of `inputs.row`; copies of a row are passed over.
 
     Returns:
         two (s',) tensors.
@@ -65,8 +65,8 @@ def last_tokens(inputs: AdvantageInputs, session: Tensor) -> tuple[Tensor, Tenso
     length = inputs.mask.shape[1]
     alive = inputs.mask.any(1) & inputs.valid
     place = torch.where(alive, inputs.row, torch.full_like(inputs.row, -1))
-    top = torch.full((int(session.max()) + 1,), -1).scatter_reduce(0, session, place, "amax")
-    rows = (alive & (place == top[session])).nonzero()[:, 0]
+    top = torch.full((int(trajectory.max()) + 1,), -1).scatter_reduce(0, trajectory, place, "amax")
+    rows = (alive & (place == top[trajectory])).nonzero()[:, 0]
     columns = length - 1 - inputs.mask[rows].flip(1).int().argmax(1)
     return rows, columns
 
@@ -81,6 +81,6 @@ def _variant(name: str, estimator: Callable[..., Advantages], needs: tuple[Need,
     register(f"{PREFIX}{name}", needs=needs)(estimate)
 
 
-_variant("session_grpo", grpo)
+_variant("trajectory_grpo", grpo)
 _variant("spo", spo, needs=(Need.EMBEDDINGS,))
 _variant("turn_gae", turn_gae, needs=(Need.VALUES,))

@@ -18,8 +18,8 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.tiny.demo import build_index, shuffled
 from docagent_rl.lab.tiny.workspace import WorkspacePaths
-from docagent_rl.records.parquet import write_parquet
-from docagent_rl.records.record import Record, Split
+from docagent_rl.samples.parquet import write_parquet
+from docagent_rl.samples.sample import Sample, Split
 from learning.oracle import EXTRA_WORD
 from learning.pages import NumberPage, number_pages_pdf
 
@@ -51,7 +51,7 @@ class Part(StrEnum):
 
     @property
     def dataset(self) -> str:
-        """`Record.dataset` of its questions; verl reports validations by it."""
+        """`Sample.dataset` of its questions; verl reports validations by it."""
         return f"numbers_{self.value}"
 
 
@@ -107,11 +107,11 @@ class Sheet:
     part: Part
     pages: tuple[NumberPage, ...]
 
-    def records(self) -> Iterator[Record]:
+    def samples(self) -> Iterator[Sample]:
         """One question a page."""
         split = Split.TRAIN if self.part in (Part.SFT, Part.TRAIN) else Split.VAL
         for number, page in enumerate(self.pages, start=1):
-            yield Record(
+            yield Sample(
                 question_id=f"{self.doc_id}-{number}",
                 dataset=self.part.dataset,
                 split=split,
@@ -179,7 +179,7 @@ def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False
 
 
 def task_section(paths: TaskPaths) -> dict[str, Any]:
-    """The section `docagent` of sessions outside of a trainer: what the recipe sets, over a workspace."""
+    """The section `docagent` of trajectories outside of a trainer: what the recipe sets, over a workspace."""
     recipe = OmegaConf.load(NUMBER_PAGES).docagent
     return {
         "system": SYSTEM,
@@ -198,9 +198,9 @@ def write_prompt(paths: TaskPaths) -> Path:
     return atomic_write(paths.prompt, Path(__file__).with_name("prompt.yaml").read_bytes())
 
 
-def _shuffled(drawn: Sequence[Sheet], part: Part, seed: int) -> list[Record]:
-    records = [record for sheet in drawn if sheet.part is part for record in sheet.records()]
-    return shuffled(records, f"{_DRAWS}/{seed}/{part.value}")
+def _shuffled(drawn: Sequence[Sheet], part: Part, seed: int) -> list[Sample]:
+    samples = [sample for sheet in drawn if sheet.part is part for sample in sheet.samples()]
+    return shuffled(samples, f"{_DRAWS}/{seed}/{part.value}")
 
 
 def _numbers(settings: TaskSettings, rng: random.Random) -> tuple[list[str], list[str]]:

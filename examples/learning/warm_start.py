@@ -1,4 +1,4 @@
-"""The warm start: the oracle's sessions, verl's supervised trainer, and the checkpoint to begin with."""
+"""The warm start: the oracle's trajectories, verl's supervised trainer, and the checkpoint to begin with."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
 from docagent_rl.lab.sft.scripted import play_scripted
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.record import Record
-from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.sample import Sample
 from learning.oracle import oracle
 from learning.plan import RECIPE, LearnPaths, LearnSettings, base_overrides, sft_overrides
 from learning.process import SFT_MODULE, Trainer
 from learning.task import Part
 from trial import Setting, play_trial
 
-RECORD = "warm_start.json"
+SAMPLE = "warm_start.json"
 """How the checkpoint was chosen, kept beside its weights."""
 
-DEV_SESSIONS = 2
-"""Sampled sessions of each question of `Part.DEV`."""
+DEV_TRAJECTORIES = 2
+"""Sampled trajectories of each question of `Part.DEV`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Checkpoint:
     Args:
         step: of the trainer.
         path: a model as transformers loads it.
-        accuracy: share of sampled sessions about `Part.DEV` with the right answer.
+        accuracy: share of sampled trajectories about `Part.DEV` with the right answer.
     """
 
     step: int
@@ -65,13 +65,13 @@ def make_warm_start(
         python: interpreter of the trainer; by default this one.
 
     Returns:
-        A folder with a model, and `RECORD`.
+        A folder with a model, and `SAMPLE`.
 
     Raises:
         InfrastructureError: the trainer failed, or no checkpoint is weak enough.
     """
     target = paths.warm_start(seed)
-    if (target / RECORD).is_file():
+    if (target / SAMPLE).is_file():
         remove_leftovers(target)
         return target
     folder = paths.seed(seed) / "sft"
@@ -86,38 +86,38 @@ def make_warm_start(
     shutil.rmtree(checkpoints, ignore_errors=True)
     overrides = sft_overrides(rows, model, checkpoints, paths.task.store, settings)
     Trainer(SFT_MODULE, overrides, folder, python).run(on_wait)
-    records = read_parquet(paths.task.data(Part.DEV))
+    samples = read_parquet(paths.task.data(Part.DEV))
     chosen, measured = choose(
         checkpoint_steps(checkpoints),
-        lambda step: accuracy(setting, _weights(checkpoints, step), records, seed),
+        lambda step: accuracy(setting, _weights(checkpoints, step), samples, seed),
         settings.ceiling,
     )
-    record = {"step": chosen, "ceiling": settings.ceiling, "dev_accuracy": measured}
+    sample = {"step": chosen, "ceiling": settings.ceiling, "dev_accuracy": measured}
     with atomic_dir(target) as made:
         shutil.copytree(_weights(checkpoints, chosen), made, dirs_exist_ok=True)
-        (made / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (made / SAMPLE).write_text(json.dumps(sample, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(checkpoints)
     return target
 
 
 def play_setting(paths: LearnPaths) -> Setting:
-    """How the recipe plays: the oracle's sessions and the trainer's differ in nothing but the policy."""
+    """How the recipe plays: the oracle's trajectories and the trainer's differ in nothing but the policy."""
     return Setting.of(composed(RECIPE, base_overrides(paths, paths.root / "unused")))
 
 
-def oracle_rows(setting: Setting, processor: Any, records: Sequence[Record]) -> list[SftRow]:
-    """The oracle's sessions as training rows, in the order of the questions.
+def oracle_rows(setting: Setting, processor: Any, samples: Sequence[Sample]) -> list[SftRow]:
+    """The oracle's trajectories as training rows, in the order of the questions.
 
     Raises:
         InfrastructureError: the oracle's answer is not right, so task and environment do not fit each other.
     """
-    resources = SessionResources(setting.config, processor.tokenizer, processor, setting.template)
+    resources = TrajectoryResources(setting.config, processor.tokenizer, processor, setting.template)
 
     async def play() -> list[SftRow]:
         rows: list[SftRow] = []
-        for record in records:
-            session = await play_scripted(
-                record,
+        for sample in samples:
+            trajectory = await play_scripted(
+                sample,
                 oracle,
                 env=resources.environment(validate=False),
                 system=resources.system.name,
@@ -125,12 +125,12 @@ def oracle_rows(setting: Setting, processor: Any, records: Sequence[Record]) -> 
                 encoder=resources.encoder,
                 limits=setting.limits,
             )
-            if session.trajectory.reward < 1.0:
-                reward = session.trajectory.reward
+            if trajectory.trajectory.reward < 1.0:
+                reward = trajectory.trajectory.reward
                 raise InfrastructureError(
-                    f"the oracle earns {reward} for {record.question_id}, 1 is expected"
+                    f"the oracle earns {reward} for {sample.question_id}, 1 is expected"
                 )
-            rows += sft_rows(session.trajectory, session.ledgers)
+            rows += sft_rows(trajectory.trajectory, trajectory.ledgers)
         return rows
 
     return asyncio.run(play())
@@ -175,14 +175,14 @@ def choose(
     return steps[low - 1], dict(sorted(measured.items()))
 
 
-def accuracy(setting: Setting, model: Path, records: Sequence[Record], seed: int) -> float:
-    """Share of sampled sessions with the right answer."""
+def accuracy(setting: Setting, model: Path, samples: Sequence[Sample], seed: int) -> float:
+    """Share of sampled trajectories with the right answer."""
     import torch
     from transformers import Qwen2_5_VLForConditionalGeneration
 
     weights = Qwen2_5_VLForConditionalGeneration.from_pretrained(model, dtype=torch.float32)
     played = play_trial(
-        setting, weights, _processor(model), records, sessions=DEV_SESSIONS, together=64, seed=seed
+        setting, weights, _processor(model), samples, trajectories=DEV_TRAJECTORIES, together=64, seed=seed
     )
     return sum(trajectory.metrics["reward/outcome"] for trajectory in played) / len(played)
 

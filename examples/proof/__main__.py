@@ -44,8 +44,8 @@ def run_command(
 ) -> None:
     """Measure units without a result of the present settings, one after the other, the most telling first.
 
-    Makes documents, fine-tunes a tiny model on a script's sessions until it is right now and then, trains it
-    further with verl by the system's recipe, and writes one JSON file a unit. A unit that was interrupted
+    Makes documents, fine-tunes a tiny model on a script's trajectories until it is right now and then, trains
+    it further with verl by the system's recipe, and writes one JSON file a unit. A unit that was interrupted
     goes on with the same command.
 
     Example: PYTHONPATH=examples python -m proof run --system alden --arm reward --seeds 0 --out /data/proof

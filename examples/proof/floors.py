@@ -13,14 +13,14 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.agents.chance import ChancePlayer
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.agents import appoint
-from docagent_rl.records.parquet import read_parquet
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.parquet import read_parquet
 from proof.plan import base_overrides
 from proof.scores import Scores
 from proof.tasks.base import Part
 from proof.unit import ProofPaths, Unit
-from proof.warm_start import processor_of, sampled, script_sessions, setting_of
+from proof.warm_start import processor_of, sampled, script_trajectories, setting_of
 from trial import Setting
 
 QUESTION_ONLY, COMMONEST, RANDOM, ORACLE = "question_only", "commonest", "random", "oracle"
@@ -39,17 +39,19 @@ def measure_floors(unit: Unit, paths: ProofPaths) -> dict[str, Any]:
         `oracle`: the script of the task, in the real environment.
     """
     task = unit.task
-    records = read_parquet(paths.task.data(Part.HELD_OUT))
+    samples = read_parquet(paths.task.data(Part.HELD_OUT))
     model = paths.warm_start(unit)
     setting = setting_of(task, paths)
-    played = script_sessions(task, setting, processor_of(model), records)
+    played = script_trajectories(task, setting, processor_of(model), samples)
     found = {
-        QUESTION_ONLY: sampled(_alone(unit, paths), model, records, sessions=1, seed=unit.seed),
-        RANDOM: asyncio.run(_by_chance(setting.config, records, unit.seed)),
-        ORACLE: [session.trajectory for session in played],
+        QUESTION_ONLY: sampled(_alone(unit, paths), model, samples, trajectories=1, seed=unit.seed),
+        RANDOM: asyncio.run(_by_chance(setting.config, samples, unit.seed)),
+        ORACLE: [trajectory.trajectory for trajectory in played],
     }
-    numbers: dict[str, Any] = {name: _summary(Scores.of(sessions)) for name, sessions in found.items()}
-    numbers[COMMONEST] = {"accuracy": _commonest(paths, [record.answers[0] for record in records])}
+    numbers: dict[str, Any] = {
+        name: _summary(Scores.of(trajectories)) for name, trajectories in found.items()
+    }
+    numbers[COMMONEST] = {"accuracy": _commonest(paths, [sample.answers[0] for sample in samples])}
     return numbers
 
 
@@ -60,13 +62,13 @@ def _alone(unit: Unit, paths: ProofPaths) -> Setting:
     return Setting.of(run)
 
 
-async def _by_chance(config: DocAgentConfig, records: list, seed: int) -> list[Trajectory]:
+async def _by_chance(config: DocAgentConfig, samples: list, seed: int) -> list[Trajectory]:
     player = ChancePlayer(EnvResources(config, running=False), seed=seed)
-    return [await player.play(record, 0) for record in records]
+    return [await player.play(sample, 0) for sample in samples]
 
 
 def _commonest(paths: ProofPaths, wanted: list[str]) -> float:
-    counts = Counter(record.answers[0] for record in read_parquet(paths.task.data(Part.TRAIN)))
+    counts = Counter(sample.answers[0] for sample in read_parquet(paths.task.data(Part.TRAIN)))
     ((answer, _),) = counts.most_common(1)
     return sum(each == answer for each in wanted) / len(wanted)
 

@@ -72,7 +72,7 @@ def sft_command(
 
     Args:
         task: whose.
-        rows: of the script's sessions.
+        rows: of the script's trajectories.
         model: the model to begin with.
         paths: of the system.
         folder: of the run; `checkpoints` below it. It goes on after the last one that is there.

@@ -44,7 +44,7 @@ class UnitResult:
         after: the same after training.
         blank_before: the held-out questions on white paper, warm start.
         blank_after: the same after training.
-        curve: mean reward of the sampled sessions of each step.
+        curve: mean reward of the sampled by_part of each step.
     """
 
     system: str
@@ -127,7 +127,7 @@ def read_run(
 ) -> UnitResult:
     """The result of a unit off the files of its run.
 
-    The sessions of the trainer's own validations are scored: they are those of `docagent-rl eval`, token by
+    The by_part of the trainer's own validations are scored: they are those of `docagent-rl eval`, token by
     token, and cost no further start of vLLM.
 
     Raises:
@@ -154,13 +154,13 @@ def read_run(
 
 
 def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
-    sessions: dict[str, list[Trajectory]] = {}
+    by_part: dict[str, list[Trajectory]] = {}
     for trajectory in trajectories:
-        sessions.setdefault(trajectory.record["dataset"], []).append(trajectory)
+        by_part.setdefault(trajectory.sample["dataset"], []).append(trajectory)
     wanted = (Part.HELD_OUT, Part.BLANK)
-    if missing := [part for part in wanted if part.dataset not in sessions]:
+    if missing := [part for part in wanted if part.dataset not in by_part]:
         raise UserError(f"the validation holds no question of {missing[0].dataset}")
-    return {part: Scores.of(sessions[part.dataset]) for part in wanted}
+    return {part: Scores.of(by_part[part.dataset]) for part in wanted}
 
 
 def _validation(run_dir: Path, step: int) -> Path:

@@ -1,4 +1,4 @@
-"""Whether a session is right, by the reading and the exact match of the evaluation harness."""
+"""Whether a trajectory is right, by the reading and the exact match of the evaluation harness."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.checks import references
-from docagent_rl.lab.eval.scoring.played import read_session
-from docagent_rl.records.record import Record
+from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.rewards.text import squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 
 
 def right(trajectory: Trajectory) -> float:
     """1 where the last answer is a reference but for case, articles and punctuation, else 0.
 
-    A session that was not played, or gave no answer, is wrong.
+    A trajectory that was not played, or gave no answer, is wrong.
     """
-    played = read_session(trajectory)
+    played = read_trajectory(trajectory)
     said = squad_normalise(played.extracted or played.answer or "")
-    golds = references(Record.from_dict(trajectory.record))
+    golds = references(Sample.from_dict(trajectory.sample))
     return float(bool(said) and any(said == squad_normalise(gold) for gold in golds))
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Sessions about one part, question by question in the order of their ids.
+    """Trajectories about one part, question by question in the order of their ids.
 
     Args:
         documents: that the questions are about.
         kinds: of the questions.
         right: 1 where the answer was right.
-        reward: of the sessions.
+        reward: of the trajectories.
     """
 
     documents: tuple[str, ...]
@@ -58,17 +58,17 @@ class Scores:
 
     @classmethod
     def of(cls, trajectories: Iterable[Trajectory]) -> Scores:
-        """Score sessions, one a question.
+        """Score trajectories, one a question.
 
         Raises:
-            UserError: a session was masked, so that a service failed.
+            UserError: a trajectory was masked, so that a service failed.
         """
-        ordered = sorted(trajectories, key=lambda t: t.record["question_id"])
-        if masked := [t.record["question_id"] for t in ordered if t.masked]:
-            raise UserError(f"{len(masked)} sessions were masked, {masked[0]} among them")
+        ordered = sorted(trajectories, key=lambda t: t.sample["question_id"])
+        if masked := [t.sample["question_id"] for t in ordered if t.masked]:
+            raise UserError(f"{len(masked)} trajectories were masked, {masked[0]} among them")
         return cls(
-            documents=tuple(t.record["doc_id"] for t in ordered),
-            kinds=tuple(t.record["extra"]["kind"] for t in ordered),
+            documents=tuple(t.sample["doc_id"] for t in ordered),
+            kinds=tuple(t.sample["extra"]["kind"] for t in ordered),
             right=tuple(map(right, ordered)),
             reward=tuple(round(t.reward, 4) for t in ordered),
         )

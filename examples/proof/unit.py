@@ -13,7 +13,7 @@ from proof.tasks import ProofTask, get_task
 REWARD = "reward"
 """The arm that is trained as the recipe says."""
 SHUFFLED = "shuffled"
-"""The arm whose rewards are permuted over the sessions of a batch."""
+"""The arm whose rewards are permuted over the trajectories of a batch."""
 SEEDS = (0, 1, 2)
 
 

@@ -1,4 +1,6 @@
-"""The warm start of a unit: the script's sessions, supervised training, and the checkpoint to begin with."""
+"""The warm start of a unit: the script's trajectories, supervised training, and the checkpoint to begin
+with.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
-from docagent_rl.lab.sft.scripted import ScriptedSession, play_scripted
+from docagent_rl.lab.sft.scripted import ScriptedTrajectory, play_scripted
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.record import Record
-from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.sample import Sample
 from learning.process import SFT_MODULE, Trainer
 from learning.warm_start import checkpoint_steps, choose
 from proof.plan import base_overrides, sft_command
@@ -29,7 +31,7 @@ from proof.tasks.base import Part, ProofTask, Sizes
 from proof.unit import ProofPaths, Unit
 from trial import Setting, play_trial
 
-RECORD = "warm_start.json"
+SAMPLE = "warm_start.json"
 """How the checkpoint was chosen, kept beside its weights."""
 
 
@@ -50,8 +52,8 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
         UserError: one is there that was chosen among other checkpoints.
     """
     target, task = paths.warm_start(unit), unit.task
-    if (target / RECORD).is_file():
-        return _made(target / RECORD, task.sizes)
+    if (target / SAMPLE).is_file():
+        return _made(target / SAMPLE, task.sizes)
     began = time.monotonic()
     folder = target.with_name(f"{target.name}-sft")
     shutil.rmtree(folder, ignore_errors=True)
@@ -59,9 +61,9 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     processor = processor_of(model)
     ablation = unit.ablation if unit.own_warm_start else None
     setting = setting_of(task, paths, ablation)
-    records = read_parquet(paths.task.data(Part.SFT))
-    played = script_sessions(task, setting, processor, records, ablation)
-    rows = [row for session in played for row in sft_rows(session.trajectory, session.ledgers)]
+    samples = read_parquet(paths.task.data(Part.SFT))
+    played = script_trajectories(task, setting, processor, samples, ablation)
+    rows = [row for trajectory in played for row in sft_rows(trajectory.trajectory, trajectory.ledgers)]
     file = write_sft(rows, folder / "rows.parquet", processor.tokenizer)
     checkpoints = folder / "run" / "checkpoints"
     dev = read_parquet(paths.task.data(Part.DEV))
@@ -76,7 +78,7 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
 
     last = _train(task.sizes, train, measure)
     chosen, measured = choose(checkpoint_steps(checkpoints), measure, task.sizes.ceiling)
-    record = {
+    sample = {
         "step": chosen,
         **_asked(task.sizes),
         "dev_accuracy": measured | {last: measure(last)},
@@ -85,9 +87,9 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     }
     with atomic_dir(target) as made:
         shutil.copytree(_weights(checkpoints, chosen), made, dirs_exist_ok=True)
-        (made / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (made / SAMPLE).write_text(json.dumps(sample, indent=1) + "\n", encoding="utf-8")
     shutil.rmtree(checkpoints)
-    return record
+    return sample
 
 
 def _train(sizes: Sizes, train: Callable[[int], None], measure: Callable[[int], float]) -> int:
@@ -105,38 +107,38 @@ def _asked(sizes: Sizes) -> dict[str, Any]:
 
 
 def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
-    record = json.loads(file.read_text(encoding="utf-8"))
-    if not sizes.chose(record):
+    sample = json.loads(file.read_text(encoding="utf-8"))
+    if not sizes.chose(sample):
         raise UserError(f"{file.parent} was chosen with other sizes; move it away, or choose another --out")
-    return record
+    return sample
 
 
 def setting_of(task: ProofTask, paths: ProofPaths, ablation: str | None = None) -> Setting:
-    """How the recipe plays: the script's sessions and the trainer's differ in nothing but the policy."""
+    """How the recipe plays: the script's trajectories and the trainer's differ in nothing but the policy."""
     unused = paths.folder / "unused"
     return Setting.of(composed(task.recipe, base_overrides(task, paths, unused, ablation)))
 
 
-def script_sessions(
+def script_trajectories(
     task: ProofTask,
     setting: Setting,
     processor: Any,
-    records: Sequence[Record],
+    samples: Sequence[Sample],
     ablation: str | None = None,
-) -> list[ScriptedSession]:
-    """The script's sessions, in the order of the questions.
+) -> list[ScriptedTrajectory]:
+    """The script's trajectories, in the order of the questions.
 
     Raises:
         InfrastructureError: an answer is not right, so task and environment do not fit each other.
     """
-    resources = SessionResources(setting.config, processor.tokenizer, processor, setting.template)
+    resources = TrajectoryResources(setting.config, processor.tokenizer, processor, setting.template)
 
-    async def play() -> list[ScriptedSession]:
+    async def play() -> list[ScriptedTrajectory]:
         played = []
-        for record in records:
-            session = await play_scripted(
-                record,
-                task.player(record, ablation),
+        for sample in samples:
+            trajectory = await play_scripted(
+                sample,
+                task.player(sample, ablation),
                 env=resources.environment(validate=False),
                 system=resources.system.name,
                 codec=resources.codec,
@@ -144,31 +146,31 @@ def script_sessions(
                 limits=setting.limits,
             )
             # an ablation may lack what it takes
-            if ablation is None and not right(session.trajectory):
-                said = [turn.text for turn in session.trajectory.turns]
-                raise InfrastructureError(f"the script is not right about {record.question_id}: {said}")
-            played.append(session)
+            if ablation is None and not right(trajectory.trajectory):
+                said = [turn.text for turn in trajectory.trajectory.turns]
+                raise InfrastructureError(f"the script is not right about {sample.question_id}: {said}")
+            played.append(trajectory)
         return played
 
     return asyncio.run(play())
 
 
-def accuracy(task: ProofTask, setting: Setting, model: Path, records: Sequence[Record], seed: int) -> float:
-    """Share of sampled sessions with the right answer."""
-    played = sampled(setting, model, records, sessions=task.sizes.dev_sessions, seed=seed)
+def accuracy(task: ProofTask, setting: Setting, model: Path, samples: Sequence[Sample], seed: int) -> float:
+    """Share of sampled trajectories with the right answer."""
+    played = sampled(setting, model, samples, trajectories=task.sizes.dev_trajectories, seed=seed)
     return sum(map(right, played)) / len(played)
 
 
 def sampled(
-    setting: Setting, model: Path, records: Sequence[Record], *, sessions: int, seed: int
+    setting: Setting, model: Path, samples: Sequence[Sample], *, trajectories: int, seed: int
 ) -> list[Trajectory]:
-    """Sessions of a model, by transformers in this process."""
+    """Trajectories of a model, by transformers in this process."""
     import torch
     from transformers import Qwen2_5_VLForConditionalGeneration
 
     weights = Qwen2_5_VLForConditionalGeneration.from_pretrained(model, dtype=torch.float32)
     return play_trial(
-        setting, weights, processor_of(model), records, sessions=sessions, together=64, seed=seed
+        setting, weights, processor_of(model), samples, trajectories=trajectories, together=64, seed=seed
     )
 
 

@@ -15,8 +15,8 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.tiny.demo import build_index, shuffled
 from docagent_rl.lab.tiny.workspace import WorkspacePaths
-from docagent_rl.records.parquet import write_parquet
-from docagent_rl.records.record import Record
+from docagent_rl.samples.parquet import write_parquet
+from docagent_rl.samples.sample import Sample
 from proof.tasks.base import Part, ProofTask, Sheet
 
 HERE = Path(__file__).parent
@@ -50,10 +50,10 @@ def make_workspace(task: ProofTask, paths: WorkspacePaths) -> WorkspacePaths:
     return paths
 
 
-def questions(drawn: Sequence[Sheet], part: Part) -> list[Record]:
+def questions(drawn: Sequence[Sheet], part: Part) -> list[Sample]:
     """All questions of a part, shuffled."""
-    records = [record for sheet in drawn if sheet.part is part for record in sheet.records()]
-    return shuffled(records, f"proof/{DOCUMENT_SEED}/{part.value}")
+    samples = [sample for sheet in drawn if sheet.part is part for sample in sheet.samples()]
+    return shuffled(samples, f"proof/{DOCUMENT_SEED}/{part.value}")
 
 
 def digest_of(drawn: Sequence[Sheet]) -> str:

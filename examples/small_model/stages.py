@@ -22,7 +22,7 @@ class Stage(StrEnum):
     BEFORE = "before"
     """The model as it comes, the baselines with it, floor and ceiling."""
     COLLECT = "collect"
-    """The oracle's sessions, filtered."""
+    """The oracle's trajectories, filtered."""
     SFT = "sft"
     """Fine-tuning on them."""
     AFTER_SFT = "after_sft"
@@ -111,7 +111,7 @@ class StudyPaths:
         return self.root / "done.json"
 
     def run(self, system: StudySystem, name: str) -> Path:
-        """A folder of sessions."""
+        """A folder of trajectories."""
         return self.root / "runs" / system.value / name
 
     def rows(self, system: StudySystem) -> Path:

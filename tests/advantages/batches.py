@@ -15,7 +15,7 @@ def batch(
     turns: list[list[int]],
     rewards: list[list[float]],
     values: list[list[float]] | None = None,
-    session: list[int] | None = None,
+    trajectory: list[int] | None = None,
     row: list[int] | None = None,
     group: list[int] | None = None,
     **more: object,
@@ -28,7 +28,7 @@ def batch(
         values=None if values is None else torch.tensor(values, dtype=torch.float64),
         mask=turn_index >= 0,
         turn_index=turn_index,
-        session=torch.tensor(session or list(range(count))),
+        trajectory=torch.tensor(trajectory or list(range(count))),
         row=torch.tensor(row or [0] * count),
         group=torch.tensor(group or [0] * count),
         **more,
@@ -36,14 +36,14 @@ def batch(
 
 
 def from_turn_rewards(
-    sessions: list[list[float]], group: list[int] | None = None, **more: object
+    trajectories: list[list[float]], group: list[int] | None = None, **more: object
 ) -> AdvantageInputs:
-    """One row a session, one token a turn, an observation after each."""
-    width = 2 * max(len(s) for s in sessions)
-    turns = [[k // 2 if k % 2 == 0 and k // 2 < len(s) else -1 for k in range(width)] for s in sessions]
+    """One row a trajectory, one token a turn, an observation after each."""
+    width = 2 * max(len(s) for s in trajectories)
+    turns = [[k // 2 if k % 2 == 0 and k // 2 < len(s) else -1 for k in range(width)] for s in trajectories]
     rewards = [
         [s[k // 2] if t >= 0 else 0.0 for k, t in enumerate(row)]
-        for s, row in zip(sessions, turns, strict=True)
+        for s, row in zip(trajectories, turns, strict=True)
     ]
     return batch(turns, rewards, group=group, **more)
 
@@ -54,9 +54,11 @@ checked = settings(deadline=None, max_examples=25)
 
 @dataclass(frozen=True)
 class Shape:
-    """Sessions of rows of turns of (observations before, sampled tokens), and the group of each session."""
+    """Trajectories of rows of turns of (observations before, sampled tokens), and the group of each
+    trajectory.
+    """
 
-    sessions: list[list[list[tuple[int, int]]]]
+    trajectories: list[list[list[tuple[int, int]]]]
     groups: list[int]
     seed: int
 
@@ -65,9 +67,9 @@ class Shape:
 def shapes(draw: st.DrawFn, max_rows: int = 3, min_rows: int = 1) -> Shape:
     turn = st.tuples(st.integers(0, 3), st.integers(1, 4))
     row = st.lists(turn, min_size=0, max_size=4)
-    sessions = draw(st.lists(st.lists(row, min_size=min_rows, max_size=max_rows), min_size=1, max_size=6))
-    groups = draw(st.lists(st.integers(0, 2), min_size=len(sessions), max_size=len(sessions)))
-    return Shape(sessions, groups, draw(st.integers(0, 2**31)))
+    trajectories = draw(st.lists(st.lists(row, min_size=min_rows, max_size=max_rows), min_size=1, max_size=6))
+    groups = draw(st.lists(st.integers(0, 2), min_size=len(trajectories), max_size=len(trajectories)))
+    return Shape(trajectories, groups, draw(st.integers(0, 2**31)))
 
 
 unit = st.sampled_from([0.0, 0.3, 0.5, 0.9, 0.95, 1.0])
@@ -77,7 +79,7 @@ discounts = st.builds(Discounts, unit, unit, unit, unit)
 def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
     """A batch in random order of rows, with noise on all values and on rewards of observations."""
     generator = torch.Generator().manual_seed(shape.seed)
-    rows = [(s, r, turns) for s, rows in enumerate(shape.sessions) for r, turns in enumerate(rows)]
+    rows = [(s, r, turns) for s, rows in enumerate(shape.trajectories) for r, turns in enumerate(rows)]
     width = max([sum(gap + n for gap, n in turns) for _, _, turns in rows]) + 3
     turn_index = torch.full((len(rows), width), -1)
     for b, (_, _, turns) in enumerate(rows):
@@ -86,13 +88,13 @@ def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
             turn_index[b, at + gap : at + gap + n] = 2 * k if shape.seed % 2 else k
             at += gap + n
     shuffled = torch.randperm(len(rows), generator=generator)
-    count = len(shape.sessions)
+    count = len(shape.trajectories)
     return AdvantageInputs(
         token_rewards=torch.randn(turn_index.shape, generator=generator, dtype=torch.float64),
         values=torch.randn(turn_index.shape, generator=generator, dtype=torch.float64),
         mask=turn_index[shuffled] >= 0,
         turn_index=turn_index[shuffled],
-        session=torch.tensor([10 * s + 3 for s, _, _ in rows])[shuffled],
+        trajectory=torch.tensor([10 * s + 3 for s, _, _ in rows])[shuffled],
         row=torch.tensor([5 * r for _, r, _ in rows])[shuffled],
         group=torch.tensor([7 * shape.groups[s] for s, _, _ in rows])[shuffled],
         embeddings=torch.randn(count, 3, generator=generator),
@@ -111,6 +113,6 @@ def noise_off_tokens(inputs: AdvantageInputs) -> AdvantageInputs:
 
 def take_rows(inputs: AdvantageInputs, order: torch.Tensor, **changes: object) -> AdvantageInputs:
     """The rows of a batch in another order, or some of them, or some of them twice."""
-    names = ("token_rewards", "values", "mask", "turn_index", "session", "row", "group", "valid")
+    names = ("token_rewards", "values", "mask", "turn_index", "trajectory", "row", "group", "valid")
     picked = {n: getattr(inputs, n)[order] for n in names if getattr(inputs, n) is not None}
     return replace(inputs, **(picked | changes))

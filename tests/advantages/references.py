@@ -12,17 +12,17 @@ from docagent_rl.advantages.inputs import AdvantageInputs
 Token = tuple[int, int]
 
 
-def session_turns(inputs: AdvantageInputs) -> dict[int, list[list[Token]]]:
-    """The turns of each session, each a list of (batch row, position)."""
-    order = sorted(range(len(inputs.row)), key=lambda b: (int(inputs.session[b]), int(inputs.row[b])))
-    sessions: dict[int, list[list[Token]]] = defaultdict(list)
+def trajectory_turns(inputs: AdvantageInputs) -> dict[int, list[list[Token]]]:
+    """The turns of each trajectory, each a list of (batch row, position)."""
+    order = sorted(range(len(inputs.row)), key=lambda b: (int(inputs.trajectory[b]), int(inputs.row[b])))
+    trajectories: dict[int, list[list[Token]]] = defaultdict(list)
     for b in order:
         turns: dict[int, list[Token]] = {}
         for s in range(inputs.mask.shape[1]):
             if inputs.mask[b, s] and inputs.valid[b]:
                 turns.setdefault(int(inputs.turn_index[b, s]), []).append((b, s))
-        sessions[int(inputs.session[b])] += [turns[k] for k in sorted(turns)]
-    return dict(sessions)
+        trajectories[int(inputs.trajectory[b])] += [turns[k] for k in sorted(turns)]
+    return dict(trajectories)
 
 
 def gae(rewards: list[float], values: list[float], gamma: float, lam: float) -> list[float]:
@@ -50,7 +50,7 @@ def token_gae(inputs: AdvantageInputs) -> tuple[torch.Tensor, torch.Tensor]:
 def turn_gae(inputs: AdvantageInputs, anchor: str, broadcast: bool) -> tuple[torch.Tensor, torch.Tensor]:
     advantages, returns = torch.zeros(2, *inputs.mask.shape, dtype=torch.float64)
     d = inputs.discounts
-    for turns in session_turns(inputs).values():
+    for turns in trajectory_turns(inputs).values():
         at = [t[-1] if anchor == "end" else t[0] for t in turns]
         level_values = [float(inputs.values[a]) for a in at]
         rewards = [float(inputs.token_rewards[t[-1]]) for t in turns]
@@ -76,23 +76,23 @@ def whitened(advantages: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 def groups_of(inputs: AdvantageInputs) -> list[dict[int, list[float]]]:
-    """Turn rewards of the sessions with tokens, group by group."""
+    """Turn rewards of the trajectories with tokens, group by group."""
     groups: dict[int, dict[int, list[float]]] = defaultdict(dict)
-    group_of = dict(zip(inputs.session.tolist(), inputs.group.tolist(), strict=True))
-    for session, turns in session_turns(inputs).items():
+    group_of = dict(zip(inputs.trajectory.tolist(), inputs.group.tolist(), strict=True))
+    for trajectory, turns in trajectory_turns(inputs).items():
         if turns:
             rewards = [sum(float(inputs.token_rewards[s]) for s in turn) for turn in turns]
-            groups[group_of[session]][session] = rewards
+            groups[group_of[trajectory]][trajectory] = rewards
     return list(groups.values())
 
 
 def write(inputs: AdvantageInputs, scores: dict[int, list[float]]) -> torch.Tensor:
-    """Give the turn scores of each session to the tokens."""
+    """Give the turn scores of each trajectory to the tokens."""
     dense = torch.zeros(inputs.mask.shape, dtype=torch.float64)
-    for session, turns in session_turns(inputs).items():
+    for trajectory, turns in trajectory_turns(inputs).items():
         for k, turn in enumerate(turns):
             for s in turn:
-                dense[s] = scores[session][k]
+                dense[s] = scores[trajectory][k]
     return dense
 
 
@@ -118,7 +118,7 @@ def grpo(inputs: AdvantageInputs, std: str, loo: bool) -> torch.Tensor:
 
 
 def spo(inputs: AdvantageInputs, negatives: str, loo: bool, std: str) -> torch.Tensor:
-    ids = sorted(set(inputs.session.tolist()))
+    ids = sorted(set(inputs.trajectory.tolist()))
     vector = {s: inputs.embeddings[k].double() for k, s in enumerate(ids)}
     shape = {
         "clamp": lambda c: max(c, 0.0),

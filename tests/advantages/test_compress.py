@@ -20,7 +20,7 @@ def test_order_and_turns(shape: Shape) -> None:
     want = [
         (s, number)
         for number, turn in enumerate(
-            t for _, turns in sorted(references.session_turns(inputs).items()) for t in turns
+            t for _, turns in sorted(references.trajectory_turns(inputs).items()) for t in turns
         )
         for s in turn
     ]
@@ -38,7 +38,9 @@ def test_scatter_undoes_gather(shape: Shape) -> None:
 
 
 def test_a_row_without_an_original_gets_zeros() -> None:
-    inputs = batch(turns=[[0, 0], [0, 0], [0, 0]], rewards=[[0, 1.0], [0, 2.0], [0, 1.0]], session=[0, 1, 0])
+    inputs = batch(
+        turns=[[0, 0], [0, 0], [0, 0]], rewards=[[0, 1.0], [0, 2.0], [0, 1.0]], trajectory=[0, 1, 0]
+    )
     inputs = replace(inputs, valid=torch.tensor([1, 0, 0]))
     tokens = compress(inputs)
     assert tokens.rows.tolist() == [0, 0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.advantages.groups import Singleton, Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages
-from docagent_rl.advantages.sessions import RowWeight
+from docagent_rl.advantages.trajectories import RowWeight
 from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
@@ -57,7 +57,9 @@ def test_order_of_rows_and_ids_do_not_matter(shape: Shape, std: Std) -> None:
     inputs = build(shape)
     found = grpo(inputs, std=std)
     order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
-    moved = take_rows(inputs, order, session=1000 - inputs.session[order], group=50 - inputs.group[order])
+    moved = take_rows(
+        inputs, order, trajectory=1000 - inputs.trajectory[order], group=50 - inputs.group[order]
+    )
     torch.testing.assert_close(grpo(moved, std=std).advantages, found.advantages[order])
 
 
@@ -67,11 +69,13 @@ rewards = st.lists(st.integers(-64, 64).map(lambda n: n / 32), min_size=1, max_s
 @checked
 @given(st.lists(st.lists(rewards, min_size=1, max_size=6), min_size=1, max_size=4), st.booleans())
 def test_equals_verl_but_in_groups_of_one(groups: list[list[list[float]]], by_std: bool) -> None:
-    """Sessions of one row; verl gives the last session of a group its reward."""
+    """Trajectories of one row; verl gives the last trajectory of a group its reward."""
     from verl.trainer.ppo.core_algos import compute_grpo_outcome_advantage
 
-    number = [n for n, sessions in enumerate(groups) for _ in sessions]
-    inputs = from_turn_rewards([session for sessions in groups for session in sessions], group=number)
+    number = [n for n, trajectories in enumerate(groups) for _ in trajectories]
+    inputs = from_turn_rewards(
+        [trajectory for trajectories in groups for trajectory in trajectories], group=number
+    )
     want, _ = compute_grpo_outcome_advantage(
         inputs.token_rewards, inputs.mask.double(), inputs.group.numpy(), norm_adv_by_std_in_grpo=by_std
     )
@@ -98,22 +102,22 @@ def test_groups_of_one() -> None:
         grpo(inputs, singleton=Singleton.ERROR)
 
 
-def test_masked_sessions_and_copies_do_not_count() -> None:
+def test_masked_trajectories_and_copies_do_not_count() -> None:
     inputs = batch(
         turns=[[0, -1], [0, -1], [-1, -1], [0, -1], [0, -1]],
         rewards=[[1.0, 0], [3.0, 0], [100.0, 0], [50.0, 0], [3.0, 0]],
-        session=[0, 1, 2, 3, 1],
+        trajectory=[0, 1, 2, 3, 1],
         valid=torch.tensor([1, 1, 1, 0, 0]),
     )
     found = grpo(inputs, std=Std.NONE).advantages
     assert found.tolist() == [[-1.0, 0], [1.0, 0], [0, 0], [0, 0], [1.0, 0]]
 
 
-def test_a_session_counts_once_however_many_rows_it_has() -> None:
+def test_a_trajectory_counts_once_however_many_rows_it_has() -> None:
     inputs = batch(
         turns=[[0], [0], [0], [0]],
         rewards=[[1.0], [1.0], [4.0], [0.0]],
-        session=[0, 0, 0, 1],
+        trajectory=[0, 0, 0, 1],
         row=[0, 1, 2, 0],
     )
     found = grpo(inputs, std=Std.NONE)

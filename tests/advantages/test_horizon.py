@@ -1,7 +1,8 @@
 """The horizon lemma on a chain of up to three turns.
 
 Subtracting `mu[l]` for every turn l reached optimises `J - sum_{l >= 2} mu[l] P(T >= l)`, whatever mu is.
-The other sessions of the group are held fixed and the baseline leaves the session out, so mu is arbitrary.
+The other trajectories of the group are held fixed and the baseline leaves the trajectory out, so mu is
+arbitrary.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ class Chain:
         return self.derivatives(torch.tensor([sum(r) for r in self.rewards], dtype=torch.float64))
 
     def expected_gradient(self, others: list[tuple[float, ...]], **options: object) -> Tensor:
-        """Over the lengths of the first session of a group whose other members are given."""
+        """Over the lengths of the first trajectory of a group whose other members are given."""
         chances = self._chances(torch.tensor(self.go_on, dtype=torch.float64))
-        sessions, group = [], []
+        trajectories, group = [], []
         for number, rewards in enumerate(self.rewards):
-            sessions += [list(rewards), *map(list, others)]
+            trajectories += [list(rewards), *map(list, others)]
             group += [number] * (1 + len(others))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            inputs = from_turn_rewards(sessions, group=group)
+            inputs = from_turn_rewards(trajectories, group=group)
             advantages = turn_grpo(inputs, loo=True, tol=0.0, **options).advantages
         own = advantages[:: 1 + len(others), ::2].double()
         first, second = self.go_on
@@ -69,7 +70,7 @@ def causal(stop: float, go: float, stop_then: float, go_then: float, end: float)
 
 chains = st.builds(Chain, st.tuples(probability, probability), st.builds(causal, pay, pay, pay, pay, pay))
 full = st.lists(st.tuples(pay, pay, pay), min_size=1, max_size=4)
-"""Other sessions that reached every turn."""
+"""Other trajectories that reached every turn."""
 any_length = st.lists(st.lists(pay, min_size=1, max_size=3).map(tuple), min_size=1, max_size=4)
 biased = pytest.mark.parametrize("baseline", [TurnBaseline.INDEX_SUFFIX, TurnBaseline.INDEX_BROADCAST])
 

@@ -17,7 +17,7 @@ def small(**changes: object) -> AdvantageInputs:
         turns=[[0, -1, 1], [0, 0, -1]],
         rewards=[[0.0, 0, 1], [0, 2, 0]],
         values=[[0.0, 0, 0], [0, 0, 0]],
-        session=[5, 6],
+        trajectory=[5, 6],
         group=[1, 1],
     )
     return replace(inputs, **changes)
@@ -31,17 +31,17 @@ def small(**changes: object) -> AdvantageInputs:
         ({"token_rewards": torch.zeros(2, 3, dtype=torch.long)}, "token_rewards is torch.int64"),
         ({"values": torch.zeros(2, 4)}, "values has shape"),
         ({"mask": torch.ones(3, 3)}, "mask has shape"),
-        ({"session": torch.tensor([1])}, "session has shape"),
+        ({"trajectory": torch.tensor([1])}, "trajectory has shape"),
         ({"group": torch.tensor([1.0, 2.0])}, "group is torch.float32"),
         ({"group": torch.tensor([True, False])}, "group is torch.bool"),
-        ({"embeddings": torch.zeros(3, 4)}, "2 sessions"),
-        ({"embeddings": torch.zeros(2)}, "2 sessions"),
-        ({"prefix_embeddings": torch.zeros(2, 4)}, "2 sessions"),
-        ({"texts": ["a"]}, "texts .* 1 .* 2 sessions"),
+        ({"embeddings": torch.zeros(3, 4)}, "2 trajectories"),
+        ({"embeddings": torch.zeros(2)}, "2 trajectories"),
+        ({"prefix_embeddings": torch.zeros(2, 4)}, "2 trajectories"),
+        ({"texts": ["a"]}, "texts .* 1 .* 2 trajectories"),
         ({"mask": torch.ones(2, 3)}, "turn_index .* batch row 0"),
-        ({"session": torch.tensor([5, 5]), "valid": torch.ones(2)}, "row 0 of session 5"),
+        ({"trajectory": torch.tensor([5, 5]), "valid": torch.ones(2)}, "row 0 of trajectory 5"),
         (
-            {"session": torch.tensor([5, 5]), "row": torch.tensor([0, 1]), "group": torch.tensor([1, 2])},
+            {"trajectory": torch.tensor([5, 5]), "row": torch.tensor([0, 1]), "group": torch.tensor([1, 2])},
             "group",
         ),
         ({"values": torch.tensor([[0, 0, math.nan], [0, 0, 0]])}, "values is"),
@@ -59,7 +59,7 @@ def test_a_reward_of_a_turn_without_sampled_tokens_is_an_error() -> None:
         small(mask=lost)
     with pytest.raises(UserError, match="turn 0 at position 0"):
         small(mask=torch.tensor([[0, 0, 1], [1, 1, 0]]), token_rewards=torch.ones(2, 3))
-    # a session that is masked altogether is left out with its rewards
+    # a trajectory that is masked altogether is left out with its rewards
     assert not small(mask=torch.tensor([[0, 0, 0], [1, 1, 0]])).mask[0].any()
     # and a turn without tokens and without reward is dropped
     quiet = small(mask=lost, token_rewards=torch.tensor([[1.0, 0, 0], [0, 2, 0]]))
@@ -74,17 +74,17 @@ def test_discounts_are_checked(name: str, value: float) -> None:
 
 
 def test_the_first_of_equal_rows_counts_by_default() -> None:
-    inputs = small(session=torch.tensor([5, 5]), valid=None)
+    inputs = small(trajectory=torch.tensor([5, 5]), valid=None)
     assert inputs.valid.tolist() == [True, False]
 
 
 def test_what_a_copy_holds_is_not_looked_at() -> None:
     values = torch.tensor([[0.0, 0, 0], [float("nan"), 0, 0]])
-    assert small(session=torch.tensor([5, 5]), values=values, valid=None).valid.tolist() == [True, False]
+    assert small(trajectory=torch.tensor([5, 5]), values=values, valid=None).valid.tolist() == [True, False]
 
 
 def test_originals() -> None:
-    session, row = torch.tensor([1, 1, 2, 1, 2]), torch.tensor([0, 1, 0, 1, 1])
-    assert originals(session, row).tolist() == [0, 1, 2, 1, 4]
+    trajectory, row = torch.tensor([1, 1, 2, 1, 2]), torch.tensor([0, 1, 0, 1, 1])
+    assert originals(trajectory, row).tolist() == [0, 1, 2, 1, 4]
     valid = torch.tensor([True, False, False, True, True])
-    assert originals(session, row, valid).tolist() == [0, 3, -1, 3, 4]
+    assert originals(trajectory, row, valid).tolist() == [0, 3, -1, 3, 4]

@@ -12,12 +12,12 @@ from docagent_rl.advantages import registered_estimators
 from docagent_rl.advantages.inputs import Discounts
 from tests.advantages.batches import batch
 
-# a group of three sessions, the first of two rows, and a group of one
+# a group of three trajectories, the first of two rows, and a group of one
 BATCH = {
     "turns": [[0, -1, 1], [2, 2, -1], [0, 1, -1], [0, -1, 1], [0, 0, 1]],
     "rewards": [[0.5, 0, 1.0], [0.2, 0.1, 0], [0.3, 0.4, 0], [1.0, 0, -0.6], [0.7, 0.1, 0.2]],
     "values": [[0.1, 0, 0.4], [0.2, 0.5, 0], [0.3, 0.1, 0], [0.9, 0, 0.2], [0.5, 0.4, 0.3]],
-    "session": [0, 0, 1, 2, 3],
+    "trajectory": [0, 0, 1, 2, 3],
     "row": [0, 1, 0, 0, 0],
     "group": [0, 0, 0, 0, 1],
 }
@@ -37,7 +37,7 @@ SIMILAR = [
 ]
 SUFFIX = {"baseline": "index_suffix"}
 OPTIONS = {
-    "session_grpo": [
+    "trajectory_grpo": [
         ({}, {"std": "biased"}),
         ({}, {"loo": True}),
         ({}, {"singleton": "raw"}),
@@ -82,7 +82,7 @@ def test_eps_is_added_to_the_deviation(std):
     """Totals 1.8, 0.7 and 0.4: by hand."""
     mean, n = (1.8 + 0.7 + 0.4) / 3, 3 if std == "biased" else 2
     deviation = math.sqrt(sum((x - mean) ** 2 for x in (1.8, 0.7, 0.4)) / n)
-    found = made("session_grpo", {"std": std, "eps": 0.5})
+    found = made("trajectory_grpo", {"std": std, "eps": 0.5})
     assert float(found[0, 0]) == pytest.approx((1.8 - mean) / (deviation + 0.5))
 
 

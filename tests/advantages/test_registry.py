@@ -25,7 +25,7 @@ def batch() -> AdvantageInputs:
         token_rewards=torch.tensor([[0.0, 1.0], [0.0, 3.0]]),
         mask=torch.ones(2, 2),
         turn_index=torch.zeros(2, 2, dtype=torch.int64),
-        session=torch.tensor([0, 1]),
+        trajectory=torch.tensor([0, 1]),
         row=torch.tensor([0, 0]),
         group=torch.tensor([0, 0]),
     )
@@ -33,7 +33,7 @@ def batch() -> AdvantageInputs:
 
 def test_what_the_packages_own_need():
     needs = {
-        "session_grpo": set(),
+        "trajectory_grpo": set(),
         "spo": {Need.EMBEDDINGS},
         "spo_prefix": {Need.PREFIXES},
         "token_gae": {Need.VALUES},
@@ -46,7 +46,7 @@ def test_what_the_packages_own_need():
 
 
 def test_options_come_as_the_function_takes_them():
-    estimator = registered_estimators()["session_grpo"]
+    estimator = registered_estimators()["trajectory_grpo"]
     assert estimator.parse({"std": "biased", "loo": True, "eps": 1}) == {
         "std": Std.BIASED,
         "loo": True,
@@ -66,7 +66,7 @@ def test_options_come_as_the_function_takes_them():
 )
 def test_wrong_options(options, message):
     with pytest.raises(UserError, match=message):
-        registered_estimators()["session_grpo"].parse(options)
+        registered_estimators()["trajectory_grpo"].parse(options)
 
 
 def test_own_estimator():

@@ -18,10 +18,12 @@ def zeros(inputs) -> Advantages:
     return Advantages(torch.zeros(inputs.mask.shape), torch.zeros(inputs.mask.shape))
 
 
-@pytest.mark.parametrize("name", ["turn_gae", "token_gae", "spo", "spo_prefix", "session_grpo", "turn_grpo"])
-@pytest.mark.parametrize("sessions", [1, 2, 5])
-def test_built_in_estimators_pass(name, sessions):
-    assert rehearse(registered_estimators()[name], {}, sessions=sessions) is None
+@pytest.mark.parametrize(
+    "name", ["turn_gae", "token_gae", "spo", "spo_prefix", "trajectory_grpo", "turn_grpo"]
+)
+@pytest.mark.parametrize("trajectories", [1, 2, 5])
+def test_built_in_estimators_pass(name, trajectories):
+    assert rehearse(registered_estimators()[name], {}, trajectories=trajectories) is None
 
 
 def test_the_batch_holds_what_is_needed():
@@ -31,7 +33,7 @@ def test_the_batch_holds_what_is_needed():
     assert plain.step is plain.prefix_embeddings is None
     assert plain.values is None
     assert plain.embeddings is None
-    full = made_up_inputs(set(Need), sessions=3)
+    full = made_up_inputs(set(Need), trajectories=3)
     assert full.values.shape == full.mask.shape
     assert len(full.embeddings) == len(full.texts) == 6
     assert full.group.tolist() == [0, 0, 0, 1, 1, 1]
@@ -66,12 +68,12 @@ def test_a_large_group_is_not_played_in_full():
     sizes = []
 
     def function(inputs):
-        sizes.append(len(inputs.session))
+        sizes.append(len(inputs.trajectory))
         return zeros(inputs)
 
     rehearse(estimator(function), {})
-    rehearse(estimator(function), {}, sessions=3)
-    rehearse(estimator(function), {}, sessions=1000)
+    rehearse(estimator(function), {}, trajectories=3)
+    rehearse(estimator(function), {}, trajectories=1000)
     assert sizes == [4, 6, 16]
 
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.advantages.groups import Singleton, Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages
-from docagent_rl.advantages.sessions import RowWeight
 from docagent_rl.advantages.similarity import Negatives, SelfWeight
 from docagent_rl.advantages.spo import SpoStd, similarity_advantages, spo
+from docagent_rl.advantages.trajectories import RowWeight
 from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (
@@ -76,12 +76,12 @@ def test_equals_the_slow_version(
 
 @checked
 @given(shapes(), kinds)
-def test_order_of_rows_and_sessions_does_not_matter(shape: Shape, negatives: Negatives) -> None:
+def test_order_of_rows_and_trajectories_does_not_matter(shape: Shape, negatives: Negatives) -> None:
     inputs = build(shape)
     found = spo(inputs, negatives=negatives, temperature=0.2)
     order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
     moved = take_rows(
-        inputs, order, session=1000 - inputs.session[order], embeddings=inputs.embeddings.flip(0)
+        inputs, order, trajectory=1000 - inputs.trajectory[order], embeddings=inputs.embeddings.flip(0)
     )
     moved_advantages = spo(moved, negatives=negatives, temperature=0.2).advantages
     torch.testing.assert_close(moved_advantages, found.advantages[order], atol=1e-5, rtol=1e-5)
@@ -93,7 +93,7 @@ def test_equal_embeddings_are_grpo_with_a_mean(
     shape: Shape, negatives: Negatives, self_weight: SelfWeight
 ) -> None:
     inputs = build(shape)
-    same = torch.tensor([0.3, -1.0, 2.0]).repeat(len(shape.sessions), 1)
+    same = torch.tensor([0.3, -1.0, 2.0]).repeat(len(shape.trajectories), 1)
     found = spo(
         replace(inputs, embeddings=same), negatives=negatives, self_weight=self_weight, temperature=0.5
     )
@@ -108,12 +108,12 @@ def test_group_std_of_equal_embeddings_is_grpo_with_biased_std() -> None:
         torch.testing.assert_close(found, want, atol=1e-5, rtol=1e-5)
 
 
-def test_two_sessions_alike_differ_by_their_rewards() -> None:
+def test_two_trajectories_alike_differ_by_their_rewards() -> None:
     found = similarity_advantages(R, ONE_GROUP, torch.tensor([[1.0, 0], [1, 0], [1, 1], [0, 1]]))
     assert float(found[0] - found[1]) == pytest.approx(1.2, abs=1e-6)
 
 
-def test_a_session_unlike_all_others_gets_nothing_unless_left_out() -> None:
+def test_a_trajectory_unlike_all_others_gets_nothing_unless_left_out() -> None:
     vectors = torch.eye(4)
     assert not similarity_advantages(R, ONE_GROUP, vectors).any()
     assert not similarity_advantages(R, ONE_GROUP, vectors, std=SpoStd.WEIGHTED).any()
@@ -143,7 +143,7 @@ def test_groups_of_one() -> None:
         spo(inputs, singleton=Singleton.ERROR)
 
 
-def test_masked_sessions_keep_their_place_among_the_embeddings() -> None:
+def test_masked_trajectories_keep_their_place_among_the_embeddings() -> None:
     vectors = torch.tensor([[1.0, 0], [5.0, 5.0], [1.0, 0], [1.0, 0]])
     inputs = batch(turns=[[0], [-1], [0], [0]], rewards=[[1.0], [90.0], [3.0], [5.0]], embeddings=vectors)
     assert spo(inputs).advantages.squeeze(1).tolist() == pytest.approx([-2.0, 0.0, 0.0, 2.0])
@@ -166,7 +166,7 @@ def test_bfloat16_embeddings() -> None:
     assert found.tolist() == pytest.approx([0.5727, -0.5739, 0.2545, -0.3333], abs=2e-2)
 
 
-def test_over_the_batch_the_questions_of_the_sessions_do_not_matter() -> None:
+def test_over_the_batch_the_questions_of_the_trajectories_do_not_matter() -> None:
     made = from_turn_rewards([[1.6], [0.4], [1.0], [0.0]], [0, 0, 1, 1])
     inputs = replace(made, embeddings=E3.float())
     one_question = replace(inputs, group=torch.zeros_like(inputs.group))
@@ -176,12 +176,12 @@ def test_over_the_batch_the_questions_of_the_sessions_do_not_matter() -> None:
     assert not torch.equal(over_batch, spo(inputs).advantages)
 
 
-def test_rows_of_a_session_share_its_weight_where_that_is_wanted() -> None:
-    """Two rows of the first session, one of the second; rewards 3 and 1 with equal embeddings."""
+def test_rows_of_a_trajectory_share_its_weight_where_that_is_wanted() -> None:
+    """Two rows of the first trajectory, one of the second; rewards 3 and 1 with equal embeddings."""
     inputs = batch(
         turns=[[0], [1], [0]],
         rewards=[[1.0], [2.0], [1.0]],
-        session=[0, 0, 1],
+        trajectory=[0, 0, 1],
         row=[0, 1, 0],
         group=[0, 0, 0],
         embeddings=torch.ones(2, 2),

@@ -15,7 +15,7 @@ AFTER_ALL = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]
 
 
 def inputs(*, rows: bool = False, after_all=AFTER_ALL, **changes) -> AdvantageInputs:
-    """Three sessions of one question with a token a turn, in one row each or one row a turn."""
+    """Three trajectories of one question with a token a turn, in one row each or one row a turn."""
     table = torch.stack([torch.zeros(3, 2), torch.tensor(AFTER_ONE), torch.tensor(after_all)], 1)
     cells = [(s, k) for s, turns in enumerate(TURNS) for k in range(turns)]
     groups = [[cell] for cell in cells] if rows else [[c for c in cells if c[0] == s] for s in range(3)]
@@ -23,16 +23,16 @@ def inputs(*, rows: bool = False, after_all=AFTER_ALL, **changes) -> AdvantageIn
     token_rewards, step = torch.zeros(size), torch.full(size, -1)
     turn_index = torch.full(size, -1)
     for number, group in enumerate(groups):
-        for place, (session, turn) in enumerate(group):
+        for place, (trajectory, turn) in enumerate(group):
             step[number, place] = turn
             turn_index[number, place] = place
-            if turn == TURNS[session] - 1:
-                token_rewards[number, place] = REWARDS[session]
+            if turn == TURNS[trajectory] - 1:
+                token_rewards[number, place] = REWARDS[trajectory]
     given = {
         "token_rewards": token_rewards,
         "mask": step >= 0,
         "turn_index": turn_index,
-        "session": torch.tensor([group[0][0] for group in groups]),
+        "trajectory": torch.tensor([group[0][0] for group in groups]),
         "row": torch.tensor([group[0][1] if rows else 0 for group in groups]),
         "group": torch.zeros(len(groups), dtype=torch.long),
         "prefix_embeddings": table,
@@ -45,20 +45,21 @@ def by_turn(batch: AdvantageInputs, **options) -> dict[tuple[int, int], float]:
     found = spo_prefix(batch, **options).advantages
     rows, places = batch.mask.nonzero(as_tuple=True)
     return {
-        (int(batch.session[r]), int(batch.step[r, p])): float(found[r, p])
+        (int(batch.trajectory[r]), int(batch.step[r, p])): float(found[r, p])
         for r, p in zip(rows, places, strict=True)
     }
 
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_by_hand(rows):
-    """At the first step the mean of the group is 1. Before the second, sessions 0 and 1 went alike and 2 did
+    """At the first step the mean of the group is 1. Before the second, trajectories 0 and 1 went alike and 2
+    did
     not: their baseline is 1.5."""
     want = {(0, 0): 1.0, (1, 0): 0.0, (2, 0): -1.0, (0, 1): 0.5, (1, 1): -0.5}
     assert by_turn(inputs(rows=rows)) == pytest.approx(want, abs=1e-6)
 
 
-def test_without_the_session_itself():
+def test_without_the_trajectory_itself():
     found = by_turn(inputs(), self_weight="loo")
     want = {(0, 0): 1.5, (1, 0): 0.0, (2, 0): -1.5, (0, 1): 1.0, (1, 1): -1.0}
     assert found == pytest.approx(want, abs=1e-6)
@@ -72,7 +73,7 @@ def test_what_a_step_and_later_ones_did_has_no_part_in_its_baseline():
     assert judged.tolist() != spo(inputs(embeddings=torch.tensor(elsewhere))).advantages[:, 0].tolist()
 
 
-def test_sessions_that_went_alike_have_the_baseline_of_grpo():
+def test_trajectories_that_went_alike_have_the_baseline_of_grpo():
     table = torch.ones(3, 3, 2)
     assert by_turn(inputs(prefix_embeddings=table)) == pytest.approx(
         {(0, 0): 1.0, (1, 0): 0.0, (2, 0): -1.0, (0, 1): 1.0, (1, 1): 0.0}, abs=1e-6

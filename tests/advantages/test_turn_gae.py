@@ -137,7 +137,7 @@ def test_a_long_row() -> None:
         values=torch.randn(4, 19_000, generator=generator),
         mask=turn_index >= 0,
         turn_index=turn_index,
-        session=torch.arange(4),
+        trajectory=torch.arange(4),
         row=torch.zeros(4, dtype=torch.long),
         group=torch.zeros(4, dtype=torch.long),
         discounts=Discounts(0.99, 0.95, 0.9, 0.9),

@@ -29,7 +29,7 @@ def test_anchors_agree_at_lambda_one(shape: Shape, d: Discounts) -> None:
 def test_all_ones_without_query_penalties_is_token_gae(shape: Shape) -> None:
     inputs = build(shape)
     only_ends = torch.zeros_like(inputs.token_rewards)
-    for turns in references.session_turns(inputs).values():
+    for turns in references.trajectory_turns(inputs).values():
         for turn in turns:
             only_ends[turn[-1]] = inputs.token_rewards[turn[-1]]
     inputs = replace(inputs, token_rewards=only_ends)
@@ -62,9 +62,9 @@ def test_one_turn_is_verls_gae(size: int, d: Discounts, anchor: Anchor, seed: in
 def test_one_row_a_turn_is_one_row_of_all_turns(shape: Shape, d: Discounts, anchor: Anchor) -> None:
     whole = build(shape, d)
     pieces, back = [], []
-    for session, turns in references.session_turns(whole).items():
+    for trajectory, turns in references.trajectory_turns(whole).items():
         for k, turn in enumerate(turns):
-            pieces.append((turn[0][0], int(whole.turn_index[turn[0]]), session, k))
+            pieces.append((turn[0][0], int(whole.turn_index[turn[0]]), trajectory, k))
             back.append(turn)
     if not pieces:
         return

@@ -85,15 +85,15 @@ def test_equals_the_slow_version(
 def test_order_of_rows_and_ids_do_not_matter(shape: Shape, baseline: TurnBaseline) -> None:
     inputs = build(shape)
     order = torch.randperm(len(inputs.row), generator=torch.Generator().manual_seed(shape.seed))
-    moved = take_rows(inputs, order, session=1000 - inputs.session[order])
+    moved = take_rows(inputs, order, trajectory=1000 - inputs.trajectory[order])
     found = quietly(inputs, baseline=baseline)
     torch.testing.assert_close(quietly(moved, baseline=baseline), found[order])
 
 
 @checked
 @given(st.lists(st.lists(st.floats(-2, 2), min_size=1, max_size=4), min_size=2, max_size=6))
-def test_the_first_turn_of_fixed_horizon_is_grpo_on_the_total(sessions: list[list[float]]) -> None:
-    inputs = from_turn_rewards(sessions)
+def test_the_first_turn_of_fixed_horizon_is_grpo_on_the_total(trajectories: list[list[float]]) -> None:
+    inputs = from_turn_rewards(trajectories)
     for baseline in (TurnBaseline.FIXED_HORIZON, TurnBaseline.RTG_CENTERED):
         for loo in (False, True):
             found = quietly(inputs, baseline=baseline, loo=loo)[:, 0]
@@ -104,7 +104,7 @@ def test_the_first_turn_of_fixed_horizon_is_grpo_on_the_total(sessions: list[lis
 @checked
 @given(shapes(max_rows=1))
 def test_one_turn_everywhere_is_grpo(shape: Shape) -> None:
-    single = Shape([[row[:1] for row in rows] for rows in shape.sessions], shape.groups, shape.seed)
+    single = Shape([[row[:1] for row in rows] for rows in shape.trajectories], shape.groups, shape.seed)
     inputs = build(single)
     want = grpo(inputs, std=Std.NONE).advantages
     for baseline in TurnBaseline:
@@ -138,10 +138,10 @@ def test_turns_are_chained_across_rows() -> None:
     inputs = batch(
         turns=[[0, -1], [0, 1], [0, -1]],
         rewards=[[4.0, 0], [1.0, 2.0], [0.0, 0]],
-        session=[0, 1, 0],
+        trajectory=[0, 1, 0],
         row=[0, 0, 1],
     )
-    # returns-to-go: session 0 has (4, 0), session 1 has (3, 2)
+    # returns-to-go: trajectory 0 has (4, 0), trajectory 1 has (3, 2)
     assert quietly(inputs).tolist() == [[0.5, 0], [-0.5, 1.0], [-1.0, 0]]
     assert turn_grpo(inputs).returns.tolist() == [[4.0, 0], [3.0, 2.0], [0.0, 0]]
 
@@ -169,10 +169,10 @@ def test_a_padded_spread_below_the_tolerance_gives_zeros(tol: float, want: list[
 
 
 def test_turns_of_groups_by_hand() -> None:
-    """Two sessions of two turns and one; a group without sessions; one of one session."""
+    """Two trajectories of two turns and one; a group without trajectories; one of one trajectory."""
     turns = GroupTurns(
         rewards=torch.tensor([1.0, 2.0, 4.0, 8.0]),
-        session=torch.tensor([0, 0, 1, 2]),
+        trajectory=torch.tensor([0, 0, 1, 2]),
         ordinal=torch.tensor([0, 1, 0, 0]),
         group=torch.tensor([0, 0, 0, 2]),
         size=torch.tensor([2, 0, 1]),

@@ -16,7 +16,7 @@ from docagent_rl.documents.refs import PageRef
 from docagent_rl.documents.sources import discover
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.records.record import Record, Split, parse_page_id
+from docagent_rl.samples.sample import Sample, Split, parse_page_id
 
 ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.text(
     "\x00\x07\r\n\t\x1b\x9b[]/b\u202e\ud800\uffff"
@@ -65,7 +65,7 @@ def test_no_id_acts_on_a_terminal_or_turns_text_around(tmp_path, bad):
     rest = {"split": Split.VAL, "question": "?", "answers": ()}
     about = {"source": Source("a", "b"), "settings": "", "software": "", "outline": (), "pages": ()}
     makers = [
-        *[lambda key=key: Record(**{**ids, key: name}, **rest) for key in ids],
+        *[lambda key=key: Sample(**{**ids, key: name}, **rest) for key in ids],
         lambda: PageRef(name, 1),
         lambda: parse_page_id(f"{name}#1"),
         lambda: Manifest(doc_id=name, **about),

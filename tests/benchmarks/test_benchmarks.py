@@ -20,7 +20,7 @@ def test_both_compute_the_same_gae():
 
 @pytest.mark.parametrize(("way", "size"), [(spo.loop, 4), (spo.loop, 7), (spo.matmul, 3), (spo.matmul, 10)])
 def test_all_ways_compute_the_same_spo(size, way):
-    batch = spo.sessions(30, size, 16, seed=3)
+    batch = spo.trajectories(30, size, 16, seed=3)
     torch.testing.assert_close(similarity_advantages(*batch), way(*batch), atol=1e-6, rtol=1e-6)
 
 

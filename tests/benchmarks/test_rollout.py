@@ -1,4 +1,4 @@
-"""The sessions that the benchmark plays are as large as their recipes allow, and both ways carry them."""
+"""The trajectories that the benchmark plays are as large as their recipes allow, and both ways carry them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from benchmarks.bill import FRONT_END, HAND, JOIN, RECORD, RENDER, STORE
-from benchmarks.full_sessions import FULL, configured, passes_of, play, workspace
+from benchmarks.bill import FRONT_END, HAND, JOIN, RENDER, SAMPLE, STORE
+from benchmarks.full_trajectories import FULL, configured, passes_of, play, workspace
 from benchmarks.image_replay import Stage
 from benchmarks.rollout import compare, front_end, qwen2_5_vl
 from benchmarks.row_traffic import queue
@@ -36,19 +36,19 @@ TURNS = {"alden": 7, "doc_v_star": 8, "mm_doc_r1": 4, "unidoc_rl": 10, "vrag_rl"
 
 
 @pytest.mark.parametrize("name", sorted(FULL))
-def test_sessions_go_on_to_their_last_turn(name, folder, questions, processor):
+def test_trajectories_go_on_to_their_last_turn(name, folder, questions, processor):
     run = configured(name, folder)
-    theatre = play(name, run, processor, questions, sessions=1, group=1)
+    theatre = play(name, run, processor, questions, trajectories=1, group=1)
     assert len(passes_of(run)) == PASSES[name]
-    for session in theatre.sessions:
-        assert len(session.record.turns) == TURNS[name] == len(session.requests)
-        for earlier, later in zip(session.requests, session.requests[1:], strict=False):
+    for trajectory in theatre.trajectories:
+        assert len(trajectory.trajectory.turns) == TURNS[name] == len(trajectory.requests)
+        for earlier, later in zip(trajectory.requests, trajectory.requests[1:], strict=False):
             assert later[: len(earlier)] == earlier
-        images = sum(map(len, session.rows))
+        images = sum(map(len, trajectory.rows))
         if name == "mm_doc_r1":
-            assert (len(session.ledgers), images) == (TURNS[name], 0)
+            assert (len(trajectory.ledgers), images) == (TURNS[name], 0)
         else:
-            assert (len(session.ledgers), images) == (1, len(session.requests[-1]))
+            assert (len(trajectory.ledgers), images) == (1, len(trajectory.requests[-1]))
         if name == "alden":
             assert images == 30
         if name == "doc_v_star":
@@ -56,13 +56,13 @@ def test_sessions_go_on_to_their_last_turn(name, folder, questions, processor):
 
 
 def test_both_ways_of_a_system_by_part(folder, questions, processor):
-    theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, sessions=2, group=2)
+    theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, trajectories=2, group=2)
     ends = [front_end(folder / "model", processor)]
     stage = Stage(processor, partial(render, store=theatre.store), ends, 2, 2, len(theatre.passes))
     with queue():
         found = compare(theatre, stage, room=1 << 27)
     mine, theirs = found.mine, found.theirs
-    for name in (RENDER, HAND, FRONT_END, JOIN, STORE, RECORD):
+    for name in (RENDER, HAND, FRONT_END, JOIN, STORE, SAMPLE):
         assert mine.part(name).seconds > 0 < theirs.part(name).seconds
     assert found.preprocessings[1] == found.unique < found.preprocessings[0]
     # rows name their images

@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.checks.preflight import check
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.records.parquet import write_parquet
+from docagent_rl.samples.parquet import write_parquet
 
 RECIPES = {
     "vrag_rl": "vrag_rl_qwen2_5_vl_7b",
@@ -26,7 +26,7 @@ def workspace(world, tmp_path_factory):
     for name in ("store", "index"):
         (root / name).symlink_to(world.root / name)
     for split in ("train", "val"):
-        write_parquet(world.records, root / "data" / f"{split}.parquet")
+        write_parquet(world.samples, root / "data" / f"{split}.parquet")
     build_tiny_qwen2_5_vl(root / "models" / "tiny_vrag_rl")
     for system in RECIPES.keys() - {"vrag_rl"}:
         (root / "models" / f"tiny_{system}").symlink_to(root / "models" / "tiny_vrag_rl")

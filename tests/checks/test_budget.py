@@ -116,13 +116,13 @@ def test_what_is_offloaded_waits_in_host_memory_and_a_server_that_does_not_sleep
     assert sizes(Place.HOST, trained=away)["policy: weights and optimizer"] == 8 * 15_000
 
 
-def test_the_servers_cache_is_what_its_share_leaves_and_one_session_at_least():
-    assert SERVER.session == 2 * 2 * 4 * 5 * 100 // 2
+def test_the_servers_cache_is_what_its_share_leaves_and_one_trajectory_at_least():
+    assert SERVER.trajectory == 2 * 2 * 4 * 5 * 100 // 2
     found = sizes(Place.ROLLOUT, 8 * GIB)
     cache = 4 * GIB - 10_000 - SERVER_WORKSPACE
-    assert found[f"server: cache, {cache // 4_000} of the longest sessions at 100 tokens"] == cache
+    assert found[f"server: cache, {cache // 4_000} of the longest trajectories at 100 tokens"] == cache
     assert sum(found.values()) == 15_000 + 4 * GIB + CONTEXT
-    assert sizes(Place.ROLLOUT)["server: cache, 0 of the longest sessions at 100 tokens"] == 4_000
+    assert sizes(Place.ROLLOUT)["server: cache, 0 of the longest trajectories at 100 tokens"] == 4_000
 
 
 def test_a_node_holds_its_part_of_the_reference_and_of_the_features():

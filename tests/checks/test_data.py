@@ -15,11 +15,11 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Manifest, dump_record, read_record
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.records.parquet import write_parquet
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.playability import recipe_playability
+from docagent_rl.samples.parquet import write_parquet
 from tests.checks.conftest import RECIPES
 
 BARE = {"evidence_pages": (), "evidence_boxes": {}}
@@ -34,9 +34,9 @@ def files(world, tmp_path):
     """The world's questions with the first of them changed, as a file."""
 
     def files(key="train", count=None, **changes):
-        extra = {**world.records[0].extra, **changes.pop("extra", {})}
-        first = dataclasses.replace(world.records[0], **changes, extra=extra)
-        path = write_parquet([first, *world.records[1:count]], tmp_path / "x.parquet")
+        extra = {**world.samples[0].extra, **changes.pop("extra", {})}
+        first = dataclasses.replace(world.samples[0], **changes, extra=extra)
+        path = write_parquet([first, *world.samples[1:count]], tmp_path / "x.parquet")
         return f"data.{key}_files={path}"
 
     return files
@@ -47,14 +47,14 @@ REFUSED = {"vrag_rl": 2, "unidoc_rl": 2, "alden": 1, "doc_v_star": 1, "mm_doc_r1
 
 @pytest.mark.parametrize("system", RECIPES)
 def test_rows_that_a_system_cannot_play_are_named(checked, files, world, system):
-    first = world.records[0]
+    first = world.samples[0]
     for number, changes in enumerate((BARE, UNANSWERABLE)):
         if number >= REFUSED[system]:
             assert checked(files(**changes), system=system).system == system
             continue
         with pytest.raises(UserError) as told:
             checked(files(**changes), system=system)
-        assert str(told.value).startswith(f"data.train_files: 1 of {len(world.records)} ")
+        assert str(told.value).startswith(f"data.train_files: 1 of {len(world.samples)} ")
         assert all(part in str(told.value) for part in (system, repr(first.doc_id), repr(first.question_id)))
 
 
@@ -74,7 +74,7 @@ def test_rows_that_nobody_can_play(checked, files, system, changes, message):
 
 def test_validation_keeps_what_cannot_be_played_and_says_so(checked, files, world, capsys):
     checked(files("val", **LONG))
-    told = f"data.val_files: 1 of {len(world.records)} .*{world.records[0].question_id!r}"
+    told = f"data.val_files: 1 of {len(world.samples)} .*{world.samples[0].question_id!r}"
     assert re.search(f"(?s){told}", capsys.readouterr().err)
     with pytest.raises(UserError, match=r"data\.val_files: 1 of 1 "):
         checked(files("val", 1, **LONG))
@@ -100,8 +100,8 @@ def test_the_longest_prompt_is_counted(checked, files, world, workspace):
     question = "How many people " + "really " * 300 + "work there?"
     env = recipe_playability(checked(), world.store)
     services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
-    record = dataclasses.replace(world.records[0], question=question)
-    opening = env.system.make_env(env.config, services).opening(record)
+    sample = dataclasses.replace(world.samples[0], question=question)
+    opening = env.system.make_env(env.config, services).opening(sample)
     codec = ChatCodec(AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl"))
     tokens = len(codec.prompt_ids(opening))
     given = [files(question=question), f"actor_rollout_ref.rollout.max_model_len={tokens + 2000}"]

@@ -21,7 +21,7 @@ from docagent_rl.checks.preflight import (
 )
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
-from docagent_rl.records.parquet import write_parquet
+from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts
 
 NOBODY = "http://127.0.0.1:9"
@@ -76,7 +76,7 @@ def test_a_search_server_that_does_not_answer(checked):
 def test_columns_that_are_not_as_they_should_be(checked, workspace, tmp_path):
     table, path = pq.read_table(workspace / "data" / "train.parquet"), tmp_path / "x.parquet"
     others = table.drop_columns(["agent_name"]).append_column("agent_name", pa.array(["mine"] * len(table)))
-    for changed, message in ((table.drop_columns(["record"]), r"x\.parquet: .*'record'"), (others, "'mine'")):
+    for changed, message in ((table.drop_columns(["sample"]), r"x\.parquet: .*'sample'"), (others, "'mine'")):
         pq.write_table(changed, path)
         with pytest.raises(UserError, match=message):
             checked(f"data.train_files={path}")
@@ -84,8 +84,8 @@ def test_columns_that_are_not_as_they_should_be(checked, workspace, tmp_path):
 
 @pytest.mark.parametrize(("field", "value"), [("doc_id", "gone-report"), ("evidence_pages", (999,))])
 def test_data_that_do_not_fit_the_store(checked, world, tmp_path, field, value):
-    record = dataclasses.replace(world.records[0], **{field: value}, evidence_boxes={})
-    write_parquet([record], tmp_path / "x.parquet")
+    sample = dataclasses.replace(world.samples[0], **{field: value}, evidence_boxes={})
+    write_parquet([sample], tmp_path / "x.parquet")
     with pytest.raises(UserError, match=r"gone-report|999"):
         checked(f"data.train_files={tmp_path / 'x.parquet'}")
 
@@ -132,10 +132,10 @@ def check(recipe, *overrides):
         (ALDEN, "+docagent.advantage.options.broadcast=true", "broadcast"),
         (ALDEN, "docagent.advantage.gamma_turn=1.5", r"docagent\.advantage\.gamma_turn"),
         (ALDEN, "actor_rollout_ref.actor.use_kl_loss=false", r"docagent\.kl\.observation\.coef"),
-        (SPO, "algorithm.adv_estimator=session_grpo", r"negatives: .*session_grpo .*options=null"),
+        (SPO, "algorithm.adv_estimator=trajectory_grpo", r"negatives: .*trajectory_grpo .*options=null"),
         (SPO, "docagent.advantage.embedder.model=wheel:nothing_here", "'nothing_here'"),
         (SPO, "docagent.advantage.text.source=everything", r"docagent\.advantage\.text\.source"),
-        (GRPO, "algorithm.norm_adv_by_std_in_grpo=false", r"norm_adv_by.* session_grpo: .*std=none"),
+        (GRPO, "algorithm.norm_adv_by_std_in_grpo=false", r"norm_adv_by.* trajectory_grpo: .*std=none"),
         (GRPO, "docagent.modules=[no_such_module]", "modules: no_such_module"),
         (GRPO, "algorithm.adv_estimator=turn_gea", r"adv_estimator=turn_gea .*spo, .*turn_gae, "),
     ],
@@ -152,7 +152,7 @@ def test_a_policy_that_answers_needs_room_for_the_material():
 
 
 def test_the_options_of_another_estimator_are_cleared_by_null():
-    def options(*overrides, estimator="session_grpo"):
+    def options(*overrides, estimator="trajectory_grpo"):
         return check(SPO, f"algorithm.adv_estimator={estimator}", *overrides).advantage.options
 
     with pytest.raises(UserError, match="negatives"):  # Hydra merges
@@ -163,7 +163,7 @@ def test_the_options_of_another_estimator_are_cleared_by_null():
     own = "+docagent.advantage.options.std=biased"
     assert options("docagent.advantage.options=null", own) == {"std": "biased"}
     # as a recipe file clears one of them
-    run = composed(SPO, ["+profile=cpu", "algorithm.adv_estimator=session_grpo"])
+    run = composed(SPO, ["+profile=cpu", "algorithm.adv_estimator=trajectory_grpo"])
     changed = {"negatives": None, "self_weight": None, "std": "biased"}
     check_statically(OmegaConf.merge(run, {"docagent": {"advantage": {"options": changed}}}))
 

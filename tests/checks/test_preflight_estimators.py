@@ -100,9 +100,9 @@ def test_a_result_of_another_form_is_refused_before_the_run(module, result, mess
 
 
 def test_what_may_be_the_made_up_batchs_fault_is_a_warning(module, caplog):
-    body = "    if len(inputs.session) < 64:\n        raise ValueError('64 sessions at least')\n"
+    body = "    if len(inputs.trajectory) < 64:\n        raise ValueError('64 trajectories at least')\n"
     with caplog.at_level(logging.WARNING):
         check(module(registered("inputs", body)))
     (message,) = [r.getMessage() for r in caplog.records if r.name == "docagent_rl.checks.configuration"]
     assert message.startswith("estimator mine")
-    assert "ValueError: 64 sessions at least" in message
+    assert "ValueError: 64 trajectories at least" in message

@@ -88,8 +88,8 @@ def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe
 @pytest.mark.parametrize("size", ["4b", "8b"])
 def test_recipes_of_one_system_differ_from_their_baseline_in_the_estimator_alone(size):
     spo, grpo = composed(f"mm_doc_r1_qwen3_{size}"), composed(f"mm_doc_r1_qwen3_{size}_grpo")
-    assert (spo.algorithm.adv_estimator, grpo.algorithm.adv_estimator) == ("spo", "session_grpo")
-    spo.algorithm.adv_estimator = "session_grpo"
+    assert (spo.algorithm.adv_estimator, grpo.algorithm.adv_estimator) == ("spo", "trajectory_grpo")
+    spo.algorithm.adv_estimator = "trajectory_grpo"
     # what the estimator alone reads
     spo.docagent.advantage = grpo.docagent.advantage
     spo.trainer.experiment_name = grpo.trainer.experiment_name

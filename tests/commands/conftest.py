@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 from typer.testing import CliRunner
 
-from docagent_rl.records.record import write_jsonl
-from tests.records.conftest import make_record  # noqa: F401  a fixture
+from docagent_rl.samples.sample import write_jsonl
+from tests.samples.conftest import make_sample  # noqa: F401  a fixture
 
 
 def called(command, *arguments, status=0):
@@ -28,6 +28,6 @@ def on_cpu(world, *overrides) -> list[str]:
 
 
 def asked_about(world, folder, count=6):
-    """A file of questions, and its records."""
-    write_jsonl(world.records[:count], folder / "questions.jsonl")
-    return world.records[:count]
+    """A file of questions, and its samples."""
+    write_jsonl(world.samples[:count], folder / "questions.jsonl")
+    return world.samples[:count]

@@ -92,8 +92,8 @@ def test_all_damaged_files_of_an_index_and_manifests_are_listed(folder):
 def run(tmp_path):
     for step in (1, 2, 3):
         save(tmp_path / "run" / "checkpoints", step)
-        sessions = [SimpleNamespace(question_id=f"q{n}", uid="u", session=0) for n in range(3)]
-        write_lines(tmp_path / "run", step, [(each, [b'{"reward": 1}']) for each in sessions])
+        trajectories = [SimpleNamespace(question_id=f"q{n}", uid="u", number=0) for n in range(3)]
+        write_lines(tmp_path / "run", step, [(each, [b'{"reward": 1}']) for each in trajectories])
         write_metrics(tmp_path / "run", step, {})
     (tmp_path / "run" / "hydra").mkdir()
     (tmp_path / "run" / "hydra" / "config.yaml").write_text("docagent: {system: alden}\n")
@@ -118,11 +118,11 @@ DAMAGES = {
     "zeros behind a text": ("store/objects/*/*.gz", lambda data: data + bytes(9)),
     "another text behind a text": ("store/objects/*/*.gz", lambda data: data * 2),
     "the catalogue is cut": ("store/docagent_documents.json", lambda data: data[:9]),
-    "sessions are lost": ("run/trajectories/2.jsonl", None),
-    "sessions are cut": ("run/trajectories/2.jsonl", lambda data: data[:-20]),
-    "a session is cut off": ("run/trajectories/2.jsonl", lambda data: data[: data.index(b"\n") + 1]),
-    "sessions are doubled": ("run/trajectories/2.jsonl", lambda data: data * 2),
-    "a session is edited": ("run/trajectories/2.jsonl", lambda data: data.replace(b"1", b"9", 1)),
+    "trajectories are lost": ("run/trajectories/2.jsonl", None),
+    "trajectories are cut": ("run/trajectories/2.jsonl", lambda data: data[:-20]),
+    "a trajectory is cut off": ("run/trajectories/2.jsonl", lambda data: data[: data.index(b"\n") + 1]),
+    "trajectories are doubled": ("run/trajectories/2.jsonl", lambda data: data * 2),
+    "a trajectory is edited": ("run/trajectories/2.jsonl", lambda data: data.replace(b"1", b"9", 1)),
     "the seal is edited": ("run/trajectories/2.json", lambda data: data.replace(b"3", b"4", 1)),
     "numbers are zeros": ("run/metrics/2.json", lambda data: bytes(len(data))),
     "the configuration is zeros": ("run/hydra/config.yaml", lambda data: bytes(len(data))),

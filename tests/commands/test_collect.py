@@ -41,7 +41,7 @@ async def taught(world, folder, server, out, *more):
     return await asyncio.to_thread(collected, world, folder, out, *named)
 
 
-def sessions(folder, name="sessions"):
+def trajectories(folder, name="trajectories"):
     return list(read_trajectories(folder / f"{name}.jsonl"))
 
 
@@ -50,13 +50,13 @@ async def test_a_teacher_is_kept_to_its_budget_and_goes_on(world, questions, tmp
     async with serving(ChatServer(compute=ready_or(PlayingModel(questions)))) as server:
         with pytest.raises(BudgetError, match=r"[1-4] of 5 "):
             await taught(world, tmp_path, server, "run", "--max-requests", "7", "--at-a-time", "1")
-        assert 0 < len(sessions(tmp_path / "run")) < 5
+        assert 0 < len(trajectories(tmp_path / "run")) < 5
         assert len(server.requests) == 7  # the sign of life among them
         await taught(world, tmp_path, server, "run")
         asked = [json.dumps(each) for each in server.requests]
-    # but for the two signs of life no request is sent twice, those of the session cut short neither
+    # but for the two signs of life no request is sent twice, those of the trajectory cut short neither
     assert len(asked) - len(set(asked)) == 1
-    assert [each.status for each in sessions(tmp_path / "run")] == ["finished"] * 5
+    assert [each.status for each in trajectories(tmp_path / "run")] == ["finished"] * 5
 
 
 @pytest.mark.slow
@@ -89,14 +89,16 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
     async with serving(ChatServer(compute=reply)) as server:
         await taught(world, tmp_path, server, "run", "--preset", own)
     asked = len(server.requests)
-    assert [each.uid for each in sessions(run, "kept")] == [record.question_id for record in questions[:4]]
+    assert [each.uid for each in trajectories(run, "kept")] == [
+        sample.question_id for sample in questions[:4]
+    ]
     verdicts = [json.loads(line) for line in (run / "verdicts.jsonl").read_text().splitlines()]
     assert [each["dropped_by"] for each in verdicts] == [None] * 4 + ["1 format"]
     own.write_text("filters: [finished]\n")
     # the teacher is gone, and nobody asks for it
     await taught(world, tmp_path, server, "run", "--preset", own)
     assert len(server.requests) == asked
-    assert len(sessions(run, "kept")) == 5
+    assert len(trajectories(run, "kept")) == 5
 
 
 def at_nobody(who):

@@ -8,8 +8,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.record import read_jsonl, write_jsonl
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.sample import read_jsonl, write_jsonl
 from tests.commands.conftest import called
 
 
@@ -33,8 +33,8 @@ def test_from_synthetic_documents_to_a_training_file(tmp_path):
     assert "(0 written now)" in data(*synth)
     ingest(corpus / "pdfs", store, workers=1)
     given = ("--split", "train", "--answerable-only", "--store", store)
-    data("convert", corpus / "records.jsonl", "--out", out, *given)
-    expected = [r for r in read_jsonl(corpus / "records.jsonl") if r.split == "train" and r.answerable]
+    data("convert", corpus / "samples.jsonl", "--out", out, *given)
+    expected = [r for r in read_jsonl(corpus / "samples.jsonl") if r.split == "train" and r.answerable]
     assert read_parquet(out) == expected
     count = len(expected)
     told = data("validate", out, "--store", store)
@@ -42,9 +42,9 @@ def test_from_synthetic_documents_to_a_training_file(tmp_path):
     assert f"2 of {count} " in data("show", out, "--rows", 2)
 
 
-def test_problems_are_listed_with_status_2(make_record, tmp_path):
-    bad = [make_record(question_id=f"q{index}", answers=()) for index in range(60)]
-    path = write_jsonl(bad, tmp_path / "records.jsonl")
+def test_problems_are_listed_with_status_2(make_sample, tmp_path):
+    bad = [make_sample(question_id=f"q{index}", answers=()) for index in range(60)]
+    path = write_jsonl(bad, tmp_path / "samples.jsonl")
     for arguments in (["validate", path], ["convert", path, "--out", tmp_path / "x.parquet"]):
         told = data(*arguments, status=2).replace("\n", "")
         assert f"{path}:1: field 'answers'" in told
@@ -55,14 +55,14 @@ def test_problems_are_listed_with_status_2(make_record, tmp_path):
 
 def test_four_fields_are_enough(world, tmp_path):
     store = world.store.path
-    known = next(r for r in read_jsonl(world.root / "synthetic" / "records.jsonl") if r.gold_pages)
+    known = next(r for r in read_jsonl(world.root / "synthetic" / "samples.jsonl") if r.gold_pages)
     row = asked(doc_id=f"{known.doc_id}.pdf", answers="41", evidence_pages=[1])
     questions, out = lines(tmp_path / "questions.jsonl", row), tmp_path / "train.parquet"
     data("validate", questions, "--store", store)
     data("convert", questions, "--store", store, "--out", out)
-    (record,) = read_parquet(out)
-    assert (record.doc_id, record.answers, record.evidence_pages) == (known.doc_id, ("41",), (1,))
-    assert record.extra["num_pages"] == known.extra["num_pages"]
+    (sample,) = read_parquet(out)
+    assert (sample.doc_id, sample.answers, sample.evidence_pages) == (known.doc_id, ("41",), (1,))
+    assert sample.extra["num_pages"] == known.extra["num_pages"]
     data("validate", out, "--store", store)
 
 

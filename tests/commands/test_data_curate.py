@@ -1,4 +1,4 @@
-"""Choosing questions from sessions that were really played."""
+"""Choosing questions from trajectories that were really played."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.agents.scripted import ScriptPlayer
 from docagent_rl.lab.agents.texts import play_texts, said
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.record import write_jsonl
 from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called
 from tests.lab.agents.stage import resources
 
@@ -28,42 +28,42 @@ def right_of(question_id):
 
 
 class Forgetful(ScriptPlayer):
-    """Right in so many sessions as the question's number says."""
+    """Right in so many trajectories as the question's number says."""
 
-    async def play(self, sample, session):
-        if session < right_of(sample.question_id):
-            return await ScriptPlayer.play(self, sample, session)
+    async def play(self, sample, trajectory):
+        if trajectory < right_of(sample.question_id):
+            return await ScriptPlayer.play(self, sample, trajectory)
 
         async def write(trajectory):
             searched = bool(trajectory.turns)
             return said("<answer>nonsense</answer>" if searched else f"<search>{sample.question}</search>")
 
         env = self.resources.environment()
-        return await play_texts(env, sample, write, new_trajectory(sample, session, "vrag_rl"))
+        return await play_texts(env, sample, write, new_trajectory(sample, trajectory, "vrag_rl"))
 
 
 @pytest.fixture(scope="module")
 async def run(world, tmp_path_factory):
-    """Four sessions each of ten questions: two are easy, six medium, two hard."""
+    """Four trajectories each of ten questions: two are easy, six medium, two hard."""
     player = Forgetful(resources(world, "vrag_rl", judge={"kind": "anls"}))
-    records = [
-        dataclasses.replace(record, question_id=f"{number}-{number % 5}")
-        for number, record in enumerate(world.records[:10])
+    samples = [
+        dataclasses.replace(sample, question_id=f"{number}-{number % 5}")
+        for number, sample in enumerate(world.samples[:10])
     ]
     folder = RunFolder(tmp_path_factory.mktemp("curate") / "run")
     folder.begin({"player": "forgetful"})
-    await Runner(player, "vrag_rl", folder, RunSettings(sessions=4)).run(records)
-    return folder.path, records
+    await Runner(player, "vrag_rl", folder, RunSettings(trajectories=4)).run(samples)
+    return folder.path, samples
 
 
-def curated(out, sessions, *options):
+def curated(out, trajectories, *options):
     """The chosen questions by their ids, and what was told."""
-    found = called(app, "curate", sessions, "--out", out / "rl.parquet", "--force", *options)
-    return {record.question_id: record for record in read_parquet(out / "rl.parquet")}, found.output
+    found = called(app, "curate", trajectories, "--out", out / "rl.parquet", "--force", *options)
+    return {sample.question_id: sample for sample in read_parquet(out / "rl.parquet")}, found.output
 
 
-def ids(records):
-    return {record.question_id for record in records}
+def ids(samples):
+    return {sample.question_id for sample in samples}
 
 
 def lines(path, rows):
@@ -72,7 +72,7 @@ def lines(path, rows):
 
 
 def stored(path):
-    return [json.loads(line) for line in (path / "sessions.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (path / "trajectories.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("option", ["--without", "--without-documents"])
@@ -82,7 +82,7 @@ def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_p
     again = dataclasses.replace(first, question_id="other", question=first.question.upper())
     if option == "--without-documents":
         again = dataclasses.replace(first, doc_id="w", extra={**first.extra, "native_doc_id": first.doc_id})
-        rest = [record for record in rest if record.doc_id != first.doc_id]
+        rest = [sample for sample in rest if sample.doc_id != first.doc_id]
     for held in (first, again):
         write_jsonl([held], tmp_path / "held.jsonl")
         chosen, _ = curated(tmp_path, path, *DOC_V_STAR, option, tmp_path / "held.jsonl")
@@ -90,29 +90,29 @@ def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_p
 
 
 def test_what_other_filters_drop_is_not_hard(run, tmp_path):
-    path, records = run
+    path, samples = run
     steps = {"1 failed": 0, "2 answer": 1, "1 format": 2, None: 3}
-    verdicts = [{"question_id": records[n].question_id, "dropped_by": step} for step, n in steps.items()]
-    verdicts += [{"question_id": records[2].question_id, "dropped_by": None}]
+    verdicts = [{"question_id": samples[n].question_id, "dropped_by": step} for step, n in steps.items()]
+    verdicts += [{"question_id": samples[2].question_id, "dropped_by": None}]
     prefer = ("--prefer", lines(tmp_path / "verdicts.jsonl", verdicts), "--count", "1")
     for seed in range(3):
         assert list(curated(tmp_path, path, *UNIDOC_RL, *prefer, "--seed", seed)[0]) == [
-            records[1].question_id
+            samples[1].question_id
         ]
 
 
-def test_a_question_with_fewer_sessions_than_others_is_left_out(run, tmp_path):
-    path, records = run
-    short = records[4].question_id
-    own = [line for line in stored(path) if line["record"]["question_id"] == short]
-    rest = [line for line in stored(path) if line["record"]["question_id"] != short]
+def test_a_question_with_fewer_trajectories_than_others_is_left_out(run, tmp_path):
+    path, samples = run
+    short = samples[4].question_id
+    own = [line for line in stored(path) if line["sample"]["question_id"] == short]
+    rest = [line for line in stored(path) if line["sample"]["question_id"] != short]
     chosen, _ = curated(tmp_path, lines(tmp_path / "stopped.jsonl", rest + own[:3]), *DOC_V_STAR)
-    assert chosen.keys() == ids(records) - {short}
-    for name, record in chosen.items():
-        assert record.extra["pass_rate"] == {"right": right_of(name), "sessions": 4}
+    assert chosen.keys() == ids(samples) - {short}
+    for name, sample in chosen.items():
+        assert sample.extra["pass_rate"] == {"right": right_of(name), "trajectories": 4}
 
 
-def test_sessions_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
+def test_trajectories_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
     unjudged = lines(tmp_path / "s.jsonl", [{**line, "outcome": None} for line in stored(run[0])])
     with pytest.raises(UserError, match="judge"):
         curated(tmp_path, unjudged, *UNIDOC_RL)
@@ -121,11 +121,11 @@ def test_sessions_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
 
 def test_what_cannot_be_drawn_from_is_told(run, tmp_path):
     prefer = ("--prefer", lines(tmp_path / "v.jsonl", [[]]))
-    for sessions, out, options, message in (
+    for trajectories, out, options, message in (
         (tmp_path / "gone.jsonl", "rl.parquet", UNIDOC_RL, r"gone\.jsonl"),
         (tmp_path, "rl.jsonl", UNIDOC_RL, r"\.parquet"),
         (tmp_path, "o", (*DOC_V_STAR, *prefer), "--prefer"),
         (run[0], "rl.parquet", DOC_V_STAR[:2], ""),  # short documents are left out as in the paper
     ):
         with pytest.raises(UserError, match=message):
-            called(app, "curate", sessions, "--out", tmp_path / out, *options)
+            called(app, "curate", trajectories, "--out", tmp_path / out, *options)

@@ -10,8 +10,8 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands import data_generate
 from docagent_rl.commands.data import app
 from docagent_rl.lab.generate.forecast import forecast
-from docagent_rl.records.questions import read_questions
-from docagent_rl.records.validation import record_notes
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.validation import sample_notes
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.lab.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
@@ -82,10 +82,10 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
     made_by = {(r.extra["kind"], r.extra["provenance"]["model"]) for r in (*known, *made)}
     assert made_by == {("single_page", None)}
     assert (len(known), len(made)) == (2, 2)
-    assert not {record.question for record in known} & {record.question for record in made}
+    assert not {sample.question for sample in known} & {sample.question for sample in made}
     run(reports, tmp_path / "d.jsonl", None, "--doc", report, "--limit", 50)
     assert [
-        record_notes(record) for record in read_questions(tmp_path / "d.jsonl") if record_notes(record)
+        sample_notes(sample) for sample in read_questions(tmp_path / "d.jsonl") if sample_notes(sample)
     ] == []
     config.write_text("kinds: [{kind: unanswerable, per_document: 0}]")
     refused("--config", reports, tmp_path / "c.jsonl", None, *options)
@@ -129,7 +129,7 @@ def test_labels_are_asked_for_through_the_command(reports, server, tmp_path):
     assert lines[0]["question"] in run(*command, "--dry-run").stdout
     assert server.requests == []
     run(*command)
-    made = [record.question for record in read_questions(out)]
+    made = [sample.question for sample in read_questions(out)]
     assert made == ["On page 4, what stands at the top of the sheet?", lines[1]["question"]]
     assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["counts"]["rewritten"] == 1
     kept, asked = out.read_bytes(), len(server.requests)

@@ -7,11 +7,11 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
-from docagent_rl.records.parquet import read_parquet
-from docagent_rl.records.questions import read_questions
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.questions import read_questions
 from tests.commands.conftest import called
-from tests.records.importers.conftest import Files
-from tests.records.importers.test_mmlongbench_doc import row
+from tests.samples.importers.conftest import Files
+from tests.samples.importers.test_mmlongbench_doc import row
 
 OPTIONS = ("--any-count", "--dpi", 36, "--workers", 1)
 
@@ -41,8 +41,8 @@ def download(tmp_path) -> Files:
 
 def test_from_a_download_to_a_training_file(download, tmp_path):
     store, out = tmp_path / "store", tmp_path / "out" / "mmlb.jsonl"
-    records = imported(download, out, "--store", store)
-    assert [record.answers for record in records] == [(f"d{number} page 2",) for number in range(1, 6)]
+    samples = imported(download, out, "--store", store)
+    assert [sample.answers for sample in samples] == [(f"d{number} page 2",) for number in range(1, 6)]
     report = json.loads((out.parent / "mmlb.report.json").read_text())
     assert report["rows"]["read"] == {"mmlongbench/test": 6}
     (skipped,) = report["rows"]["skipped"]
@@ -54,7 +54,7 @@ def test_from_a_download_to_a_training_file(download, tmp_path):
     parquet = tmp_path / "test.parquet"
     data("convert", out, "--store", store, "--out", parquet)
     data("validate", parquet, "--store", store)
-    assert read_parquet(parquet) == records
+    assert read_parquet(parquet) == samples
 
 
 def test_the_same_command_again_changes_nothing(download, tmp_path):
@@ -66,7 +66,7 @@ def test_the_same_command_again_changes_nothing(download, tmp_path):
     with pytest.raises(UserError, match="--force"):
         imported(download, out, *more, "--min-pages", 9)
     long = imported(download, out, "--min-pages", 9, "--force")
-    assert [record.doc_id for record in long] == ["d3", "d4", "d5"]
+    assert [sample.doc_id for sample in long] == ["d3", "d4", "d5"]
 
 
 def test_parts_for_sft_and_rl_share_no_question(download, tmp_path):

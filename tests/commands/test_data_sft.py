@@ -29,10 +29,10 @@ def played(task):
 
 @pytest.fixture
 def sft(task, model, tmp_path):
-    """Rows of sessions in a file, by the command."""
+    """Rows of trajectories in a file, by the command."""
 
-    def run(sessions, out, *more):
-        source = write(sessions, tmp_path / "s.jsonl") if isinstance(sessions, list) else sessions
+    def run(trajectories, out, *more):
+        source = write(trajectories, tmp_path / "s.jsonl") if isinstance(trajectories, list) else trajectories
         given = ("sft", source, *more, "--out", tmp_path / out)
         return called(app, *given, "--model", model, "--store", task.paths.store)
 
@@ -47,7 +47,7 @@ def test_rows_are_those_that_were_played_however_they_were_recorded(sft, task, p
     expected = (row.input_ids, row.loss_mask, row.images)
     assert [(r.input_ids, r.loss_mask, r.images) for r in rows] == [expected] * 2
     tokens, trained = len(row.input_ids), sum(row.loss_mask)
-    assert f"2 rows of 2 sessions, {2 * tokens} tokens ({2 * trained} trained on), 2 images" in told
+    assert f"2 rows of 2 trajectories, {2 * tokens} tokens ({2 * trained} trained on), 2 images" in told
     assert f"longest row {tokens}" in told
 
 
@@ -57,7 +57,7 @@ def test_what_is_left_out_is_counted_by_reason(sft, played):
     bad = [*[masked(good)] * 3, with_turn(good, stop="truncated")]
     bad += [with_turn(text, text="<|im_start|>user"), with_turn(text, text="")]
     result = sft([good, *bad], "rows.parquet", "--max-length", tokens)
-    assert "1 rows of 1 sessions" in result.stdout
+    assert "1 rows of 1 trajectories" in result.stdout
     counts = {line.split("│")[1].strip(): line for line in result.stderr.splitlines() if "│" in line}
     reasons = {"3": "masked", "2": "special token", "1": "cut off"}
     assert all(reason in counts[count] for count, reason in reasons.items())
@@ -65,11 +65,11 @@ def test_what_is_left_out_is_counted_by_reason(sft, played):
         sft([good], "none.parquet", "--max-length", tokens - 1)
 
 
-def test_sessions_of_a_document_stay_together(sft, played, tmp_path):
-    sessions = [about(played.trajectory, f"doc{number % 5}.pdf", number) for number in range(10)]
-    for number, session in enumerate(sessions):
-        session.record = {**session.record, "question_id": f"q{number}"}
-    sft(sessions, "out", "--val-fraction", 0.4)
+def test_trajectories_of_a_document_stay_together(sft, played, tmp_path):
+    trajectories = [about(played.trajectory, f"doc{number % 5}.pdf", number) for number in range(10)]
+    for number, trajectory in enumerate(trajectories):
+        trajectory.sample = {**trajectory.sample, "question_id": f"q{number}"}
+    sft(trajectories, "out", "--val-fraction", 0.4)
     files = [tmp_path / "out" / f"{part}.parquet" for part in ("train", "val")]
     train, val = ({int(row.question_id[1:]) for row in read_sft(file)} for file in files)
     assert (train | val, train & val) == (set(range(10)), set())
@@ -85,7 +85,7 @@ def test_the_same_command_changes_nothing_and_other_rows_need_force(sft, played)
     assert "2 rows" in sft([played.trajectory] * 2, "rows.parquet", "--force").stdout
 
 
-def test_a_session_of_another_model_is_an_error_that_says_what_to_do(sft, played):
+def test_a_trajectory_of_another_model_is_an_error_that_says_what_to_do(sft, played):
     other = with_turn(played.trajectory)
     other.prompt_tokens += 1
     with pytest.raises(UserError, match="--retokenise"):

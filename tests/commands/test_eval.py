@@ -20,17 +20,17 @@ from docagent_rl.commands.view import view_command
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.eval.scoring.run import score_run
-from docagent_rl.lab.eval.scoring.session import ScoringSettings
+from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.images import session_image
+from docagent_rl.lab.viewer.images import trajectory_image
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.records.record import write_jsonl
 from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.samples.sample import write_jsonl
 from tests.chat_server import ChatServer, completion, serving
 from tests.commands.conftest import asked_about, called, on_cpu
 from tests.lab.agents.stage import PlayingModel, texts_of
-from tests.lab.eval.scoring.sessions import run_of
 from tests.lab.eval.scoring.test_run import mixed, panel, verdict
+from tests.lab.eval.scoring.trajectories import run_of
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
@@ -48,8 +48,8 @@ def ready_or(model):
 class ReadingModel:
     """Gives the answer of a question where it stands in what it is shown, after an action as ReAct has it."""
 
-    def __init__(self, records) -> None:
-        self.answers = {record.question: record.answers[0] for record in records}
+    def __init__(self, samples) -> None:
+        self.answers = {sample.question: sample.answers[0] for sample in samples}
 
     def __call__(self, request: dict) -> dict:
         messages = request["messages"]
@@ -81,7 +81,7 @@ async def evaluated(world, folder, out, *more, **options):
 
 
 def played(folder):
-    return list(read_trajectories(folder / "sessions.jsonl"))
+    return list(read_trajectories(folder / "trajectories.jsonl"))
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ async def test_a_system_is_played_recorded_and_shown_and_another_run_is_not_gone
         assert len(server.requests) == asked + 1  # the sign of life
         with pytest.raises(UserError, match=r"run"):
             await evaluated(world, tmp_path, "run", url=server.url, overrides=["docagent.env.max_turns=2"])
-    ids = [record.question_id for record in questions]
+    ids = [sample.question_id for sample in questions]
     *right, masked = played(run)
     found = [(each.uid, each.status, each.metrics["reward/outcome"]) for each in right]
     assert found == [(name, "finished", 1) for name in ids]
@@ -203,8 +203,8 @@ def test_who_knows_the_answers_loses_nothing_and_the_viewer_shows_what_was_shown
     extremes = {}
     for condition in ("as_is", "blank"):
         run = OpenRun(0, condition, ViewedRun(known / condition))
-        session = json.loads(next(iter((run.folder.path / "sessions.jsonl").open())))
-        content, _ = session_image(session, 0, run.store)
+        trajectory = json.loads(next(iter((run.folder.path / "trajectories.jsonl").open())))
+        content, _ = trajectory_image(trajectory, 0, run.store)
         extremes[condition] = Image.open(io.BytesIO(content)).convert("L").getextrema()
         assert run.searched.path == world.root / "store"
     assert extremes["blank"] == (255, 255)
@@ -219,7 +219,7 @@ def test_a_model_is_named_where_one_plays(world, questions, tmp_path, url, agent
 
 async def asked(server, world, folder, question, *more, **expected):
     document = folder / "report.pdf"
-    shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.records[0].doc_id}.pdf", document)
+    shutil.copyfile(world.root / "synthetic" / "pdfs" / f"{world.samples[0].doc_id}.pdf", document)
     given = [document, question, "--recipe", RECIPE, "--store", folder / "cache", "--set", "+profile=cpu"]
     given += ["--base-url", server.url, "--model", "m", *more]
     return await asyncio.to_thread(called, ask_command, *given, **expected)
@@ -227,16 +227,16 @@ async def asked(server, world, folder, question, *more, **expected):
 
 @pytest.mark.slow
 async def test_a_question_is_answered_with_the_pages_it_rests_on(world, tmp_path):
-    record = world.records[0]
-    async with serving(ChatServer(compute=ready_or(PlayingModel(world.records)))) as server:
-        found = await asked(server, world, tmp_path, record.question, "--html", tmp_path / "page.html")
+    sample = world.samples[0]
+    async with serving(ChatServer(compute=ready_or(PlayingModel(world.samples)))) as server:
+        found = await asked(server, world, tmp_path, sample.question, "--html", tmp_path / "page.html")
         before = sorted((tmp_path / "cache").rglob("*"))
-        told = await asked(server, world, tmp_path, record.question, "--json")
-    assert record.answers[0] in found.stdout
+        told = await asked(server, world, tmp_path, sample.question, "--json")
+    assert sample.answers[0] in found.stdout
     assert "2. crop" in found.stderr
     assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,") >= 3
     data = json.loads(told.stdout)
-    assert (data["answer"], data["evidence"][0]["document"]) == (record.answers[0], "report")
+    assert (data["answer"], data["evidence"][0]["document"]) == (sample.answers[0], "report")
     assert data["evidence"][0]["regions"]
     assert [turn["action"].split()[0] for turn in data["turns"]] == ["search", "crop", "answer"]
     assert sorted((tmp_path / "cache").rglob("*")) == before

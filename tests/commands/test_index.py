@@ -102,7 +102,7 @@ def serve(world, **options):
 
 @pytest.mark.slow
 def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world):
-    query, index = world.records[0].question, world.root / "index"
+    query, index = world.samples[0].question, world.root / "index"
     with running(world.store, index, "--token-env", "SEARCH_TOKEN") as (process, url):
         assert url.startswith("http://127.0.0.1:")
         assert httpx2.post(f"{url}/v1/search", json={"queries": [query]}).status_code == 401

@@ -13,8 +13,8 @@ from docagent_rl.commands import report
 from docagent_rl.commands.report import report_command, run_names, write_report
 from tests.chat_server import ChatServer, serving
 from tests.commands.conftest import called
-from tests.lab.eval.scoring.sessions import answered, question, run_of
 from tests.lab.eval.scoring.test_run import mixed, verdict
+from tests.lab.eval.scoring.trajectories import answered, question, run_of
 
 KEY = "sk-secret-123456"
 
@@ -33,8 +33,8 @@ def by(server, *more):
 
 def better(number=12):
     for n in range(number):
-        record = question(n, dataset="mmlongbench", answer_format="Str", extra={"gold": "Lake Ontario"})
-        yield answered(record, "Lake Ontario", system="alden")
+        sample = question(n, dataset="mmlongbench", answer_format="Str", extra={"gold": "Lake Ontario"})
+        yield answered(sample, "Lake Ontario", system="alden")
 
 
 def test_two_runs_without_a_judge(tmp_path):

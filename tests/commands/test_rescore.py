@@ -1,4 +1,4 @@
-"""Stored sessions paid another way."""
+"""Stored trajectories paid another way."""
 
 import gc
 import json
@@ -23,11 +23,11 @@ def rescored(run, out, *more):
     return json.loads((out / "rescore.json").read_text())
 
 
-def paid(sessions):
+def paid(trajectories):
     """Who got what for which tokens."""
     return [
-        (each.uid, each.session, each.reward, each.metrics["reward/total"], turn.token_ids, turn.terms)
-        for each in sessions
+        (each.uid, each.number, each.reward, each.metrics["reward/total"], turn.token_ids, turn.terms)
+        for each in trajectories
         for turn in each.turns
     ]
 
@@ -54,7 +54,7 @@ def test_a_workspace_that_has_moved_is_found_by_where_the_run_lies(world, tmp_pa
 def test_nothing_changed_changes_nothing(world, tmp_path, system):
     run, out = stored_run(world, tmp_path / "run", system, questions=2), tmp_path / "out"
     found = rescored(run, out)
-    assert (found["sessions"], found["same"]) == (16, 1.0)
+    assert (found["trajectories"], found["same"]) == (16, 1.0)
     assert all(term["changed"] == 0 for term in found["terms"])
     assert found["groups"]["agreement"] == pytest.approx(1.0)
     assert (found["credit"]["flipped"], found["credit"]["correlation"]) == (0.0, pytest.approx(1.0))
@@ -84,7 +84,7 @@ def test_other_weights_and_another_estimator(world, tmp_path):
     run, out = stored_run(world, tmp_path / "run", "vrag_rl"), tmp_path / "out"
     overrides = ["docagent.env.variant=released", "algorithm.adv_estimator=rloo"]
     found = rescored(run, out, "--step", 1, "--", *overrides)
-    assert (found["overrides"], found["sessions"]) == (overrides, 16)
+    assert (found["overrides"], found["trajectories"]) == (overrides, 16)
     changed = {term["name"]: term["changed"] for term in found["terms"]}
     assert changed["reward"] > 0 == changed["retrieval_ndcg"]
     assert found["credit"]["correlation"] < 1.0

@@ -13,13 +13,16 @@ from docagent_rl.commands.view import view_command
 from docagent_rl.lab.viewer.export import Build
 from tests.commands.conftest import called
 from tests.corpus import store  # noqa: F401  a fixture
-from tests.viewer_runs import run_folder, session, sheet, shown
+from tests.viewer_runs import run_folder, sheet, shown, trajectory
 
 
 @pytest.fixture
 def folder(store, tmp_path):  # noqa: F811
-    """A run of one session that was played and one that was not."""
-    good, masked = session(store, said="[bold]no markup[/bold]"), session(store, 1, status="masked", turns=[])
+    """A run of one trajectory that was played and one that was not."""
+    good, masked = (
+        trajectory(store, said="[bold]no markup[/bold]"),
+        trajectory(store, 1, status="masked", turns=[]),
+    )
     masked.error = "judge down"
     good.turns[0].info["effect"]["pages"][0]["gold"] = True
     good.turns[0].observation += shown(sheet(store, "K#1", "K#2"))
@@ -53,7 +56,7 @@ def test_table_filters_and_picture(file, tmp_path):
     assert "<svg" in (tmp_path / "x.svg").read_text()
 
 
-def test_sessions_are_written_as_one_file_and_the_funnel_is_drawn(folder, tmp_path, monkeypatch):
+def test_trajectories_are_written_as_one_file_and_the_funnel_is_drawn(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(Build, "shipped", lambda: Build("run()", ""))
     target = tmp_path / "case.html"
     view(folder, "--export", target, "--query", "status=finished")
@@ -71,8 +74,8 @@ def test_sessions_are_written_as_one_file_and_the_funnel_is_drawn(folder, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["RUN", "--session", "1"], "--export"),
-        (["RUN", "--export", "x.html", "--session", "1"], "no session"),
+        (["RUN", "--trajectory", "1"], "--export"),
+        (["RUN", "--export", "x.html", "--trajectory", "1"], "no trajectory"),
         (["RUN", "--store", "nowhere"], "nowhere"),
         (["RUN", "--funnel", "x.svg", "--by", "x"], "by='x'"),
         (["RUN", "RUN", "--text"], "one run"),

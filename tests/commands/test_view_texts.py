@@ -24,10 +24,10 @@ TURN = {
     "info": {"action": {"kind": "search"}, "valid": False, "detail": "d", "reason": "r", "effect": EFFECT},
     "observation": [{"role": "user", "parts": [{"text": "shown"}, {"image": IMAGE}, {"image": SHEET}]}],
 }  # fmt: skip
-RECORD = {"question_id": "q", "question": "Which?", "answers": ["this"], "doc_id": "d", "evidence_pages": [1]}
+SAMPLE = {"question_id": "q", "question": "Which?", "answers": ["this"], "doc_id": "d", "evidence_pages": [1]}
 LINE = {
-    "uid": "u", "session": 0, "step": 1, "split": "train", "system": "vrag_rl", "status": "finished",
-    "end": "answered", "error": "e", "version": 1, "metrics": {"a": 1.0}, "turns": [TURN], "record": RECORD,
+    "uid": "u", "number": 0, "step": 1, "split": "train", "system": "vrag_rl", "status": "finished",
+    "end": "answered", "error": "e", "version": 1, "metrics": {"a": 1.0}, "turns": [TURN], "sample": SAMPLE,
 }  # fmt: skip
 ATTACKS = ["\x1b]0;owned\x07", "\x9b31m", "[/b]", "[bold]x", "[link=file:///x]y[/link]", ":smile:", "\x00",
            "\ufffe", "\ud800", "<![CDATA[", "]]>", "&amp;", "</text>", "@font-face {",
@@ -91,7 +91,7 @@ def test_any_text_in_any_field(tmp_path, way, text, table):
 @pytest.mark.parametrize(
     ("way", "text", "parts"),
     [
-        (("record", "question_id"), "[/b][link=file:///x]q", ["[/b][link=file:///x]q"]),
+        (("sample", "question_id"), "[/b][link=file:///x]q", ["[/b][link=file:///x]q"]),
         (("turns", 0, "text"), "\x1b[2Jgone\x1b]52;c;eA==\x07", [r"\x1b[2Jgone\x1b]52;c;eA==\x07"]),
         (SHOWN, "@font-face{first\nsecond} third", ["@font-face{first", "second} third"]),
     ],

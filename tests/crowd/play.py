@@ -1,4 +1,4 @@
-"""Playing a crowd: a recipe, its questions, many sessions in one event loop, what became of each."""
+"""Playing a crowd: a recipe, its questions, many trajectories in one event loop, what became of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from docagent_rl.envs.script import QuestionStatistics
 from docagent_rl.rollout.images import join_features
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.systems import get_system
-from docagent_rl.training.agent_loop.output import IMAGES, session_json
+from docagent_rl.training.agent_loop.output import IMAGES, trajectory_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
 from tests.composing import by_choices, file_key, kept, list_key
 from tests.crowd.pulse import Pulse
@@ -31,9 +31,9 @@ from tests.crowd.server import ScriptedServer, WatchedLoop
 
 @dataclass(frozen=True)
 class Ended:
-    """A session that has ended: its trajectory, without times, and a digest of its training rows."""
+    """A trajectory that has ended: its trajectory, without times, and a digest of its training rows."""
 
-    record: dict[str, Any]
+    sample: dict[str, Any]
     rows: str
     trajectory: Trajectory
 
@@ -45,44 +45,44 @@ class Crowd:
         self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0, late_s: float = 0.02
     ) -> None:
         self.config = configuration(world, recipe, overrides)
-        self.records = world.records
+        self.samples = world.samples
         self.remark = ""  # behind every question: another one makes other conversations of the same length
         self.tokenizer, self.processor = load_tokenizer(self.config)
         section = OmegaConf.to_container(self.config.docagent, resolve=True)
         system = get_system(section["system"])
         env = system.parse_config(section["env"])
-        pages = {r.doc_id: world.store.document(r.doc_id).num_pages for r in self.records}
+        pages = {r.doc_id: world.store.document(r.doc_id).num_pages for r in self.samples}
         self.server = ScriptedServer(
             self.tokenizer,
             system.script(env),
             system.max_turns(env),
             pages,
-            QuestionStatistics.of(self.records),
+            QuestionStatistics.of(self.samples),
             seed,
             late_s,
         )
 
-    async def session(self, number: int) -> list[Any]:
-        """The rows of one session, as verl gets them."""
-        record = self.records[number % len(self.records)]
+    async def trajectory(self, number: int) -> list[Any]:
+        """The rows of one trajectory, as verl gets them."""
+        sample = self.samples[number % len(self.samples)]
         if self.remark:
-            record = dataclasses.replace(record, question=f"{record.question} {self.remark}")
+            sample = dataclasses.replace(sample, question=f"{sample.question} {self.remark}")
         loop = WatchedLoop(DictConfigWrap(self.config), self.server, self.tokenizer, self.processor)
-        uid, of_group = str(number % len(self.records)), number // len(self.records)
+        uid, of_group = str(number % len(self.samples)), number // len(self.samples)
         rows = await loop.run(
-            {"temperature": 1.0}, record=record.to_json(), uid=uid, session_id=of_group, global_steps=1
+            {"temperature": 1.0}, sample=sample.to_json(), uid=uid, session_id=of_group, global_steps=1
         )
         self.server.playing.pop(f"{uid}-{of_group}", None)
         return rows
 
     async def ended(self, number: int) -> Ended:
-        """What became of one session."""
-        rows = await self.session(number)
+        """What became of one trajectory."""
+        rows = await self.trajectory(number)
         trajectory = trajectory_of(rows)
         return Ended(comparable(trajectory), digest(rows), trajectory)
 
     def together(self, numbers: Sequence[int], pulse: Pulse | None = None) -> list[Ended]:
-        """Sessions at the same time in one event loop of its own."""
+        """Trajectories at the same time in one event loop of its own."""
 
         async def play() -> list[Ended]:
             async with pulse or Pulse():
@@ -91,7 +91,7 @@ class Crowd:
         return asyncio.run(play())
 
     def alone(self, number: int) -> Ended:
-        """One session with the event loop to itself."""
+        """One trajectory with the event loop to itself."""
         return asyncio.run(self.ended(number))
 
 
@@ -118,20 +118,20 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
 
 
 def trajectory_of(rows: Sequence[Any]) -> Trajectory:
-    """The record that the rows of a session carry."""
-    return Trajectory.from_dict(json.loads(session_json(rows)))
+    """The record that the rows of a trajectory carry."""
+    return Trajectory.from_dict(json.loads(trajectory_json(rows)))
 
 
 def comparable(trajectory: Trajectory) -> dict[str, Any]:
-    """A record without seconds, and without the number of images that no other session had made before."""
-    record = dataclasses.asdict(trajectory)
-    del record["image_preprocessings"]
-    for turn in record["turns"]:
+    """A record without seconds, and without the number of images that no other trajectory had made before."""
+    sample = dataclasses.asdict(trajectory)
+    del sample["image_preprocessings"]
+    for turn in sample["turns"]:
         del turn["seconds"]
         for search in turn["searches"]:
             del search["seconds"]
         turn["info"].pop("seconds", None)
-    return record
+    return sample
 
 
 def digest(rows: Sequence[Any]) -> str:

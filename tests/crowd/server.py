@@ -1,4 +1,4 @@
-"""The rollout server of a crowd: scripted policies that speak token ids, seeded by the session."""
+"""The rollout server of a crowd: scripted policies that speak token ids, seeded by the trajectory."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
 
 speaking: ContextVar[str] = ContextVar("speaking")
-"""The session whose task asks: requests are named after what servers share."""
+"""The trajectory whose task asks: requests are named after what servers share."""
 
 
 @dataclass
 class Part:
-    """A session that is played."""
+    """A trajectory that is played."""
 
     trajectory: Trajectory
     context: ScriptContext
@@ -30,7 +30,8 @@ class Part:
 class ScriptedServer:
     """Stands in for vLLM's server: takes token ids, gives token ids, after `late_s` seconds at most.
 
-    What a session says depends on the seed, its name and what its own turns led to, never on other sessions.
+    What a trajectory says depends on the seed, its name and what its own turns led to, never on other
+    trajectories.
     """
 
     tokenizer: Any
@@ -42,13 +43,13 @@ class ScriptedServer:
     late_s: float = 0.02
     playing: dict[str, Part] = field(default_factory=dict)
 
-    def begin(self, trajectory: Trajectory, record: Any) -> None:
-        """A session starts, perhaps once more."""
-        name = f"{trajectory.uid}-{trajectory.session}"
+    def begin(self, trajectory: Trajectory, sample: Any) -> None:
+        """A trajectory starts, perhaps once more."""
+        name = f"{trajectory.uid}-{trajectory.trajectory}"
         context = ScriptContext(
             random.Random(f"{self.seed}/{name}"),
-            record,
-            self.pages[record.doc_id],
+            sample,
+            self.pages[sample.doc_id],
             self.turns,
             self.statistics,
         )
@@ -72,7 +73,7 @@ class ScriptedServer:
 
 
 class WatchedLoop(DocAgentLoop):
-    """The agent loop; its sessions are made known to the scripted server."""
+    """The agent loop; its trajectories are made known to the scripted server."""
 
     def _trajectory(self, resources: Any, sample: Any, attempt: int, kwargs: dict[str, Any]) -> Trajectory:
         trajectory = super()._trajectory(resources, sample, attempt, kwargs)

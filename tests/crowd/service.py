@@ -25,7 +25,7 @@ class Service:
 
     Args:
         late_s: seconds of a reply at most.
-        broken: share of conversations that always fail, so that their sessions are masked.
+        broken: share of conversations that always fail, so that their trajectories are masked.
         shaky: share of conversations that fail the first time they are asked, and answer after that.
     """
 

@@ -10,8 +10,8 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.records.record import read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.samples.sample import read_jsonl
 
 
 def make_world(root: Path) -> SimpleNamespace:
@@ -22,5 +22,5 @@ def make_world(root: Path) -> SimpleNamespace:
     store = DocumentStore(root / "store")
     BM25Retriever.build(store).save(root / "index")
     build_tiny_qwen2_5_vl(root / "model")
-    records = [r for r in read_jsonl(root / "synthetic" / "records.jsonl") if r.gold_pages]
-    return SimpleNamespace(root=root, store=store, records=records)
+    samples = [r for r in read_jsonl(root / "synthetic" / "samples.jsonl") if r.gold_pages]
+    return SimpleNamespace(root=root, store=store, samples=samples)

@@ -73,7 +73,7 @@ def test_options_that_are_named_are_there(told, commands):
 def test_the_configuration_of_a_collection_is_one_and_all_it_knows_is_named():
     (text,) = re.findall(r"```yaml\n(.*?)```", COLLECT, re.DOTALL)
     config = CollectConfig.model_validate(yaml.safe_load(text))
-    assert config.sessions == 3
+    assert config.trajectories == 3
     assert set(yaml.safe_load(text)) | {"source", "departures", "systems"} == set(CollectConfig.model_fields)
     kinds = [kind.model_fields["kind"].default for kind in get_args(get_args(Filter)[0])]
     for name in (*kinds, *preset_names(), *(who.value for who in AgentKind), KEPT, FUNNEL, VERDICTS):

@@ -107,7 +107,7 @@ def test_nowhere_to_write_is_as_without_and_what_is_there_is_read(shown, folder,
     assert all(kept(both, name) is not None for name in "ab")
 
 
-def test_a_full_disk_ends_the_keeping_not_the_session(shown, folder, monkeypatch, caplog):
+def test_a_full_disk_ends_the_keeping_not_the_trajectory(shown, folder, monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from docagent_rl.records.parquet import read_parquet
+from docagent_rl.samples.parquet import read_parquet
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.deaths import Resumed, die_and_resume
 
@@ -69,7 +69,8 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1", asked: list[str] | 
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill the engine behind the first checkpoint, with sessions of later steps under way; finish the run.
+    """Kill the engine behind the first checkpoint, with trajectories of later steps under way; finish the
+    run.
 
     The first start is that of a user, every import included.
     """

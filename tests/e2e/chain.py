@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docagent_rl.records.importers import Benchmark
-from docagent_rl.records.record import Record, read_jsonl, write_jsonl
+from docagent_rl.samples.importers import Benchmark
+from docagent_rl.samples.sample import Sample, read_jsonl, write_jsonl
 from tests.e2e.conftest import RECIPE, Run, add_model
-from tests.records.importers.conftest import Files
-from tests.records.importers.test_chain import MAKERS
+from tests.samples.importers.conftest import Files
+from tests.samples.importers.test_chain import MAKERS
 
 BATCH, STEPS = 8, 8
 SFT = (
@@ -41,7 +41,7 @@ class Chain:
 
     Args:
         questions: the file of all ten benchmarks.
-        kept: sessions of the oracle that are learned from.
+        kept: trajectories of the oracle that are learned from.
         model: what was fine-tuned.
         rows: folder of the rows it learned from.
         sft_run: the run of the supervised stage.
@@ -120,12 +120,12 @@ def imported(folder: Path, world: Path, python: Path) -> Path:
         where = ("--store", world / "store", "--out", out, "--any-count")
         commands.append(("data", "import", benchmark, download, *where))
     _docagent(python, *commands)
-    records: list[Record] = []
+    samples: list[Sample] = []
     for benchmark, file in files.items():
-        for record in read_jsonl(file):
-            if record.answers:  # ids are those of the benchmark, and two may have the same
-                records.append(replace(record, question_id=f"{benchmark}-{record.question_id}"))
-    return write_jsonl(records, folder / "questions.jsonl")
+        for sample in read_jsonl(file):
+            if sample.answers:  # ids are those of the benchmark, and two may have the same
+                samples.append(replace(sample, question_id=f"{benchmark}-{sample.question_id}"))
+    return write_jsonl(samples, folder / "questions.jsonl")
 
 
 COMMANDS = """

@@ -61,7 +61,7 @@ def is_saved_only(run_dir: Path) -> bool:
 def with_unplayable(table: pa.Table) -> pa.Table:
     """The first questions of a file, the last of them made too long."""
     table = table.slice(0, VALIDATED)
-    records = [json.loads(text) for text in table["record"].to_pylist()]
-    records[-1]["question"] += " why?" * 2000
-    lines = pa.array([json.dumps(record) for record in records])
-    return table.set_column(table.column_names.index("record"), "record", lines)
+    samples = [json.loads(text) for text in table["sample"].to_pylist()]
+    samples[-1]["question"] += " why?" * 2000
+    lines = pa.array([json.dumps(sample) for sample in samples])
+    return table.set_column(table.column_names.index("sample"), "sample", lines)

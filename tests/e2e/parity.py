@@ -18,7 +18,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.training.trainer.estimators import our_estimator
 from docagent_rl.training.trainer.modes import DocAgentColocateAsync, DocAgentSeparateAsync, DocAgentSync
-from docagent_rl.training.trainer.session_reader import SessionReader
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 
 ESTIMATORS = (
     "gae",
@@ -32,20 +32,20 @@ ESTIMATORS = (
     "rloo_vectorized",
     "grpo_vectorized",
 )
-GROUPS, SESSIONS = 3, 4
+GROUPS, TRAJECTORIES = 3, 4
 
 
 def rows(generator: torch.Generator) -> list[dict]:
     """Rows of several lengths with turns and observations, rewards on some sampled tokens."""
     made = []
-    for number in range(GROUPS * SESSIONS):
+    for number in range(GROUPS * TRAJECTORIES):
         length = 6 + number
         mask = torch.ones(length, dtype=torch.int64)
         mask[2:4] = 0
         rewards = torch.rand(length, generator=generator) * mask * (torch.arange(length) > length - 4)
         made.append(
             {
-                "uid": f"q_{number // SESSIONS}",
+                "uid": f"q_{number // TRAJECTORIES}",
                 "extra_fields": {},
                 "response_mask": mask,
                 "rm_scores": rewards,
@@ -63,7 +63,7 @@ def computed(kind: type, config, batch: KVBatchMeta) -> dict[str, torch.Tensor]:
     """What a trainer of this kind writes back."""
     trainer = object.__new__(kind)
     trainer.config, trainer._estimator, trainer.use_critic = config, our_estimator("grpo"), True
-    trainer._reader = SessionReader()
+    trainer._reader = TrajectoryReader()
     metrics: dict = {}
     trainer._compute_advantage(batch, metrics)
     fields = ["advantages", "returns"]
@@ -78,7 +78,7 @@ def main() -> None:
     config.transfer_queue.enable = True
     tq.init(OmegaConf.create(OmegaConf.to_container(config.transfer_queue, resolve=True)))
     fields = rows(torch.Generator().manual_seed(7))
-    keys = [f"q_{n // SESSIONS}_{n % SESSIONS}_0" for n in range(len(fields))]
+    keys = [f"q_{n // TRAJECTORIES}_{n % TRAJECTORIES}_0" for n in range(len(fields))]
     tags = [{} for _ in keys]
     tq.kv_batch_put(keys=keys, fields=list_of_dict_to_tensordict(fields), tags=tags, partition_id="train")
     batch = KVBatchMeta(partition_id="train", keys=keys, tags=tags)

@@ -1,7 +1,7 @@
 """Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens: ALDEN with its
 critic and the exact KL on observations; killed behind its first checkpoint, it goes on.
 
-MM-Doc-R1's several rows a session are played by one of the recipes that `recipes.RANKS` names.
+MM-Doc-R1's several rows a trajectory are played by one of the recipes that `recipes.RANKS` names.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ def rejection(row: float) -> tuple[str, ...]:
 
 
 SWITCHES = {
-    # one row a session, a critic, a KL on observations
+    # one row a trajectory, a critic, a KL on observations
     "alden_hybrid_qwen2_5_vl_7b": rejection(1.018),
-    # three rows a session, verl's own GRPO
+    # three rows a trajectory, verl's own GRPO
     "mm_doc_r1_qwen3_8b_grpo": (
         *rejection(1.0135),
         "algorithm.adv_estimator=grpo",
@@ -51,7 +51,7 @@ SWITCHES = {
 """Switches of verl, by recipe."""
 
 RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
-"""SPO over several rows a session, on two data-parallel ranks with a replica each, for one step."""
+"""SPO over several rows a trajectory, on two data-parallel ranks with a replica each, for one step."""
 
 RECIPES = (*CORE, *SWITCHES, *RANKS)
 LONGEST_FIRST = (
@@ -70,8 +70,8 @@ RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm
 asynchronous run finds them by late interaction over page images."""
 
 QUESTIONS = {"alden": 12, "doc_v_star": 12}
-"""Questions a step, each played by four sessions; the profile takes 4. Some reward terms are rare, and every
-one is to vary in any two steps."""
+"""Questions a step, each played by four trajectories; the profile takes 4. Some reward terms are rare, and
+every one is to vary in any two steps."""
 OTHER_QUESTIONS = 8
 FEW_QUESTIONS = 4
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")

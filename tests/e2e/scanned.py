@@ -5,10 +5,10 @@ from __future__ import annotations
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.tiny.workspace import DemoPaths
-from docagent_rl.records.parquet import read_parquet, write_parquet
-from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.indexes import build_bm25
+from docagent_rl.samples.parquet import read_parquet, write_parquet
+from docagent_rl.samples.sample import Sample, Split
 
 PAGES = 16
 """About so many are scanned; reading one takes seconds."""
@@ -18,7 +18,7 @@ def scan(demo: DemoPaths, own: DemoPaths) -> None:
     """Pictures of reports, as a scanner leaves them: a folder a document, a file a page."""
     store = DocumentStore(demo.store)
     questions = {split: list(read_parquet(demo.data(split))) for split in (Split.TRAIN, Split.VAL)}
-    chosen = {split: chosen_documents(store, records) for split, records in questions.items()}
+    chosen = {split: chosen_documents(store, samples) for split, samples in questions.items()}
     for doc_id in sorted(set().union(*chosen.values())):
         (own.pdfs / doc_id).mkdir(parents=True)
         for number in range(1, store.document(doc_id).num_pages + 1):
@@ -27,16 +27,16 @@ def scan(demo: DemoPaths, own: DemoPaths) -> None:
     report = ingest(own.pdfs, own.store)
     assert not report.failed
     build_bm25(DocumentStore(own.store), own.index, BM25Settings())
-    for split, records in questions.items():
-        write_parquet([record for record in records if record.doc_id in chosen[split]], own.data(split))
+    for split, samples in questions.items():
+        write_parquet([sample for sample in samples if sample.doc_id in chosen[split]], own.data(split))
 
 
-def chosen_documents(store: DocumentStore, records: list[Record]) -> set[str]:
+def chosen_documents(store: DocumentStore, samples: list[Sample]) -> set[str]:
     """The shortest documents that are asked about, of `PAGES` / 2 pages together at least."""
     found: set[str] = set()
     pages = 0
     for doc_id in sorted(
-        {record.doc_id for record in records}, key=lambda d: (store.document(d).num_pages, d)
+        {sample.doc_id for sample in samples}, key=lambda d: (store.document(d).num_pages, d)
     ):
         if pages >= PAGES // 2:
             break

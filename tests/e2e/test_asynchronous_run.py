@@ -1,4 +1,6 @@
-"""An asynchronous run with a value model, under faults: every session is trained on or masked, and once."""
+"""An asynchronous run with a value model, under faults: every trajectory is trained on or masked, and
+once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.asynchronous import STEPS, refused
 
-QUESTIONS, SESSIONS = 4, 4
+QUESTIONS, TRAJECTORIES = 4, 4
 """Of a step, and of a question (the profile's)."""
 
 
@@ -19,7 +21,7 @@ def run(runs):
 
 
 @pytest.fixture(scope="module")
-def sessions(run):
+def trajectories(run):
     return {
         step: list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
         for step in range(1, STEPS + 1)
@@ -45,39 +47,39 @@ def test_the_value_model_trains(run):
     assert metrics(run, 1)["critic/values/mean"] != metrics(run, 2)["critic/values/mean"]
 
 
-def test_every_session_of_a_step_is_accounted_for(run, sessions):
-    for step, played in sessions.items():
+def test_every_trajectory_of_a_step_is_accounted_for(run, trajectories):
+    for step, played in trajectories.items():
         numbers = metrics(run, step)
-        counts = [numbers[f"docagent/sessions/{name}"] for name in ("asked", "trained", "masked")]
-        assert counts[0] == QUESTIONS * SESSIONS == len(played)
+        counts = [numbers[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")]
+        assert counts[0] == QUESTIONS * TRAJECTORIES == len(played)
         assert counts[1] + counts[2] == counts[0]
         assert counts[2] == sum(t.masked for t in played) == numbers["docagent/masked_trajectories"]
 
 
-def test_no_session_is_trained_on_twice(sessions):
-    keys = [(t.uid, t.session) for played in sessions.values() for t in played]
+def test_no_trajectory_is_trained_on_twice(trajectories):
+    keys = [(t.uid, t.number) for played in trajectories.values() for t in played]
     assert len(set(keys)) == len(keys)
     questions = {}
-    for played in sessions.values():
+    for played in trajectories.values():
         for t in played:
-            questions.setdefault(t.record["question_id"], set()).add(t.uid)
+            questions.setdefault(t.sample["question_id"], set()).add(t.uid)
     assert all(len(uids) == 1 for uids in questions.values())
 
 
-def test_sessions_whose_judge_fails_are_masked_for_their_service(run, sessions):
+def test_trajectories_whose_judge_fails_are_masked_for_their_service(run, trajectories):
     broken = refused(run.workspace)
-    masked = [t for played in sessions.values() for t in played if t.masked]
+    masked = [t for played in trajectories.values() for t in played if t.masked]
     assert masked
     for t in masked:
         assert t.end == "infrastructure"
         assert "judge" in t.error
         assert t.attempts == 2
         assert t.reward == 0
-        assert t.record["question"] in broken
+        assert t.sample["question"] in broken
 
 
-def test_sessions_whose_judge_answers_are_rewarded(run, sessions):
+def test_trajectories_whose_judge_answers_are_rewarded(run, trajectories):
     broken = refused(run.workspace)
-    rewarded = [t for played in sessions.values() for t in played if t.metrics.get("reward/outcome")]
+    rewarded = [t for played in trajectories.values() for t in played if t.metrics.get("reward/outcome")]
     assert rewarded
-    assert not [t for t in rewarded if t.record["question"] in broken]
+    assert not [t for t in rewarded if t.sample["question"] in broken]

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.records.importers import Benchmark
-from docagent_rl.records.record import read_jsonl
 from docagent_rl.rollout.trajectory import read_trajectories
+from docagent_rl.samples.importers import Benchmark
+from docagent_rl.samples.sample import read_jsonl
 
 
 @pytest.fixture(scope="module")
@@ -18,20 +18,20 @@ def chain(runs):
 
 
 def test_all_ten_are_collected_from(chain):
-    records = read_jsonl(chain.questions)
-    assert {record.question_id.partition("-")[0] for record in records} == set(Benchmark)
+    samples = read_jsonl(chain.questions)
+    assert {sample.question_id.partition("-")[0] for sample in samples} == set(Benchmark)
     kept = list(read_trajectories(chain.kept))
-    assert {session.question_id for session in kept} <= {record.question_id for record in records}
-    assert len(kept) > 0.8 * len(records)
+    assert {trajectory.question_id for trajectory in kept} <= {sample.question_id for sample in samples}
+    assert len(kept) > 0.8 * len(samples)
 
 
 def test_rl_begins_with_the_fine_tuned_model_and_its_checkpoint_is_played(chain):
     assert (chain.run.run_dir / "trajectories" / "1.jsonl").exists()
     manifest = RunFolder(chain.trained).manifest()
     assert "global_step_1" in json.dumps(manifest)
-    sessions = list(RunFolder(chain.trained).sessions())
-    assert [s.question_id for s in sessions] == [r.question_id for r in read_jsonl(chain.questions)]
-    assert all(turn.token_ids and turn.log_probs for s in sessions if not s.masked for turn in s.turns)
+    trajectories = list(RunFolder(chain.trained).trajectories())
+    assert [s.question_id for s in trajectories] == [r.question_id for r in read_jsonl(chain.questions)]
+    assert all(turn.token_ids and turn.log_probs for s in trajectories if not s.masked for turn in s.turns)
 
 
 def headline(run: dict, benchmark: str) -> float:
@@ -41,10 +41,10 @@ def headline(run: dict, benchmark: str) -> float:
 
 def test_the_report_has_every_benchmark_between_floor_and_ceiling(chain):
     report = json.loads((chain.report / "report.json").read_text(encoding="utf-8"))
-    records = read_jsonl(chain.questions)
+    samples = read_jsonl(chain.questions)
     runs = {run["name"]: run for run in report["runs"]}
-    assert [run["sessions"] for run in runs.values()] == [len(records)] * 3
-    for dataset in {record.dataset for record in records}:
+    assert [run["trajectories"] for run in runs.values()] == [len(samples)] * 3
+    for dataset in {sample.dataset for sample in samples}:
         ceiling, floor, trained = (headline(runs[name], dataset) for name in ("oracle", "random", "trained"))
         assert 0 <= floor <= trained <= ceiling <= 1, dataset
         assert ceiling > 0.5 > floor, dataset

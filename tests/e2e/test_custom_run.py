@@ -17,7 +17,7 @@ def metrics(run, step):
     return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
 
 
-def sessions(run, step):
+def trajectories(run, step):
     return list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
 
 
@@ -35,7 +35,7 @@ def test_the_system_trains(runs):
         numbers = metrics(run, step)
         assert {"docagent/reward/correct", "docagent/turns", "docagent/funnel/right"} <= numbers.keys()
         assert numbers["docagent/masked_trajectories"] == 0
-        played = sessions(run, step)
+        played = trajectories(run, step)
         assert {t.system for t in played} == {"one_look"}
         assert len({t.metrics["reward/short"] for t in played}) > 1
 
@@ -45,13 +45,13 @@ def test_the_estimator_trains(runs):
     for step in (1, 2):
         numbers = metrics(run, step)
         rewards = {}
-        for session in sessions(run, step):
-            rewards.setdefault(session.uid, []).append(session.reward)
+        for trajectory in trajectories(run, step):
+            rewards.setdefault(trajectory.uid, []).append(trajectory.reward)
         medians = [sorted(group)[(len(group) - 1) // 2] for group in rewards.values()]
-        # groups have four sessions of one row each, so that rows and groups have the same mean
+        # groups have four trajectories of one row each, so that rows and groups have the same mean
         assert numbers["median_baseline/mean"] == pytest.approx(sum(medians) / len(medians), abs=1e-6)
         spread.append(numbers["critic/advantages/max"] - numbers["critic/advantages/min"])
-    # the sessions of a step may all be paid alike
+    # the trajectories of a step may all be paid alike
     assert max(spread) > 0
 
 
@@ -67,10 +67,10 @@ def test_pages_have_the_text_that_was_read(runs):
 
 def test_scans_are_found_and_looked_at(runs):
     run = runs.result("custom")
-    numbers, played = metrics(run, 1), sessions(run, 1)
-    assert len({session.record["doc_id"] for session in played}) > 1
-    assert all(images(session) for session in played if len(session.turns) > 1)
-    assert any(len(session.turns) > 1 for session in played)
+    numbers, played = metrics(run, 1), trajectories(run, 1)
+    assert len({trajectory.sample["doc_id"] for trajectory in played}) > 1
+    assert all(images(trajectory) for trajectory in played if len(trajectory.turns) > 1)
+    assert any(len(trajectory.turns) > 1 for trajectory in played)
     assert numbers["docagent/retriever/searches"] > 0
     assert 0 < numbers["docagent/retriever/recall"] <= 1
     assert numbers["docagent/retriever/p99_s"] > 0

@@ -12,7 +12,7 @@ from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.e2e.conftest import RECIPE
 from tests.e2e.grpo import STEPS
 
-Sessions = dict[str | None, Trajectory]
+Trajectories = dict[str | None, Trajectory]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def run(runs):
     return runs.result("grpo")
 
 
-def evaluated(run, model: Path, out: Path) -> Sessions:
+def evaluated(run, model: Path, out: Path) -> Trajectories:
     """The questions of the run's validation, played by a model in a process of its own."""
     command = [
         *(run.python, "-m", "docagent_rl.cli", "eval", RECIPE, "--no-score"),
@@ -29,27 +29,33 @@ def evaluated(run, model: Path, out: Path) -> Sessions:
     ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    return by_question(out / "sessions.jsonl")
+    return by_question(out / "trajectories.jsonl")
 
 
-def by_question(file: Path) -> Sessions:
-    return {session.question_id: session for session in read_trajectories(file)}
+def by_question(file: Path) -> Trajectories:
+    return {trajectory.question_id: trajectory for trajectory in read_trajectories(file)}
 
 
-def log_probs(sessions: Sessions) -> np.ndarray:
-    ordered = sorted(sessions.items(), key=lambda item: str(item[0]))
-    return np.array([value for _, session in ordered for turn in session.turns for value in turn.log_probs])
+def log_probs(trajectories: Trajectories) -> np.ndarray:
+    ordered = sorted(trajectories.items(), key=lambda item: str(item[0]))
+    return np.array(
+        [value for _, trajectory in ordered for turn in trajectory.turns for value in turn.log_probs]
+    )
 
 
 def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
     found = evaluated(run, run.workspace / "models" / "tiny_vrag_rl", tmp_path / "eval")
     validated = by_question(run.run_dir / "trajectories" / "val-0.jsonl")
     assert found.keys() == validated.keys()
-    for question, session in found.items():
+    for question, trajectory in found.items():
         other = validated[question]
-        assert (session.status, session.end, session.reward) == (other.status, other.end, other.reward)
-        assert [turn.token_ids for turn in session.turns] == [turn.token_ids for turn in other.turns]
-        assert [turn.observation for turn in session.turns] == [turn.observation for turn in other.turns]
+        assert (trajectory.status, trajectory.end, trajectory.reward) == (
+            other.status,
+            other.end,
+            other.reward,
+        )
+        assert [turn.token_ids for turn in trajectory.turns] == [turn.token_ids for turn in other.turns]
+        assert [turn.observation for turn in trajectory.turns] == [turn.observation for turn in other.turns]
     assert np.abs(log_probs(found) - log_probs(validated)).max() < 1e-4
 
 
@@ -61,9 +67,9 @@ def test_a_checkpoint_of_the_run_is_played_from_its_shards(run, tmp_path):
     assert [folder.name.partition("-")[0] for folder in merged] == [f"global_step_{STEPS}"]
     # merged weights are bfloat16, those of the run float32: a likeliest token may be another one
     same = {
-        question: session
-        for question, session in found.items()
-        if [turn.token_ids for turn in session.turns]
+        question: trajectory
+        for question, trajectory in found.items()
+        if [turn.token_ids for turn in trajectory.turns]
         == [turn.token_ids for turn in validated[question].turns]
     }
     assert len(same) >= len(found) - 1

@@ -33,14 +33,14 @@ def run(runs):
     return runs.result("grpo")
 
 
-def sessions(run, agent=None):
+def trajectories(run, agent=None):
     names = {}
     table = pq.read_table(run.folder / "train.parquet").to_pylist()
     for row in table:
-        names[json.loads(row["record"])["question_id"]] = row["agent_name"]
+        names[json.loads(row["sample"])["question_id"]] = row["agent_name"]
     for step in range(1, STEPS + 1):
         for trajectory in read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"):
-            if agent is None or names[trajectory.record["question_id"]] == agent:
+            if agent is None or names[trajectory.sample["question_id"]] == agent:
                 yield trajectory
 
 
@@ -67,7 +67,7 @@ def test_a_step_is_archived_before_its_checkpoint_is_saved(run):
     assert all(turn.trainer_log_probs for t in lost for turn in t.turns if not t.masked)
     metrics = json.loads((old / "metrics" / "2.json").read_text())
     assert metrics["docagent/interrupted"] == 1
-    assert metrics["docagent/sessions/asked"] == metrics["docagent/sessions/trained"] == 16
+    assert metrics["docagent/trajectories/asked"] == metrics["docagent/trajectories/trained"] == 16
     assert {"actor/grad_norm", "critic/score/mean", "training/global_step"} <= set(metrics)
 
 
@@ -83,11 +83,11 @@ def test_the_missing_validation_is_made_up_for(run):
     assert [line for line in lines if "docagent/interrupted:1.0" in line]
 
 
-def test_every_session_is_accounted_for(run):
+def test_every_trajectory_is_accounted_for(run):
     for step in range(1, STEPS + 1):
         metrics = json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-        sessions = list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
-        assert len(sessions) == metrics["docagent/sessions/asked"] == 16
+        trajectories = list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
+        assert len(trajectories) == metrics["docagent/trajectories/asked"] == 16
         # the validation of the last step was made up by the next start
         assert ("docagent/interrupted" in metrics) == (step == STEPS)
         assert metrics.get("timing_s/save_checkpoint", 0) > 0 or step == STEPS
@@ -108,11 +108,11 @@ def test_every_number_is_in_the_metrics(run):
 def test_a_validation_question_that_cannot_be_played_is_wrong_and_reported(run):
     for step in (0, STEPS):
         metrics = json.loads((run.run_dir / "metrics" / f"val-{step}.json").read_text())
-        sessions = list(read_trajectories(run.run_dir / "trajectories" / f"val-{step}.jsonl"))
-        assert [t.end for t in sessions if t.masked] == ["sample"]
+        trajectories = list(read_trajectories(run.run_dir / "trajectories" / f"val-{step}.jsonl"))
+        assert [t.end for t in trajectories if t.masked] == ["sample"]
         ((core, score),) = [(name, value) for name, value in metrics.items() if name.startswith("val-core/")]
         assert core.endswith("/reward/mean@1")
-        assert score == pytest.approx(sum(t.reward for t in sessions) / VALIDATED)
+        assert score == pytest.approx(sum(t.reward for t in trajectories) / VALIDATED)
         source = core.split("/")[1]
         assert metrics[f"val-aux/{source}/played/mean@1"] == pytest.approx(1 - 1 / VALIDATED)
         assert metrics["val-aux/docagent/masked/sample"] == 1
@@ -130,8 +130,8 @@ def test_the_policy_changes(run):
 
 
 def test_server_and_trainer_agree_token_by_token(run):
-    """Images of several sizes, and several of them in a session."""
-    played = list(sessions(run, "docagent"))
+    """Images of several sizes, and several of them in a trajectory."""
+    played = list(trajectories(run, "docagent"))
     assert len({size for t in played for size in images(t)}) > 1
     chosen = [t for t in played if len(images(t)) > 1]
     assert chosen
@@ -142,24 +142,24 @@ def test_server_and_trainer_agree_token_by_token(run):
 
 
 def test_a_misplaced_image_breaks_the_agreement(run):
-    chosen = [t for t in sessions(run, "misplaced") if images(t) and len(t.turns) > 1]
+    chosen = [t for t in trajectories(run, "misplaced") if images(t) and len(t.turns) > 1]
     assert chosen
     assert not agreement(chosen).holds
 
 
 def test_trajectories_without_images_train_too(run):
-    assert [t for t in sessions(run) if not images(t) and t.turns]
+    assert [t for t in trajectories(run) if not images(t) and t.turns]
 
 
 def test_rewards_are_what_the_rows_carry(run):
-    for trajectory in sessions(run):
+    for trajectory in trajectories(run):
         assert trajectory.reward == pytest.approx(sum(turn.reward for turn in trajectory.turns))
         assert trajectory.reward == pytest.approx(trajectory.metrics["reward/total"])
 
 
 def test_pages_are_preprocessed_once(run):
     """As many preprocessings as distinct images since the process started, not as many as were shown."""
-    resumed = [t for t in sessions(run) if t.step > 1]
+    resumed = [t for t in trajectories(run) if t.step > 1]
     shown = [json.dumps(p["image"]) for t in resumed for turn in t.turns for m in turn.observation
              for p in m["parts"] if "image" in p]  # fmt: skip
     assert sum(t.image_preprocessings for t in resumed) <= len(set(shown)) < len(shown)

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from learning.warm_start import RECORD
+from learning.warm_start import SAMPLE
 from tests.e2e.learning import KEY, SETTINGS, play
 
 
@@ -23,8 +23,8 @@ def test_reward_rises_over_the_warm_start(learned):
 
 
 def test_the_warm_start_fails_most_questions(learned):
-    record = json.loads((learned.paths.warm_start(KEY.seed) / RECORD).read_text())
-    assert record["dev_accuracy"][str(record["step"])] < SETTINGS.ceiling
+    sample = json.loads((learned.paths.warm_start(KEY.seed) / SAMPLE).read_text())
+    assert sample["dev_accuracy"][str(sample["step"])] < SETTINGS.ceiling
     assert learned.result.before.accuracy < 0.6
 
 

@@ -26,10 +26,15 @@ def test_what_the_driver_was_told_reaches_every_node(nodes):
     assert nodes.asked >= 3
 
 
-def test_no_session_is_lost_between_the_nodes(nodes):
+def test_no_trajectory_is_lost_between_the_nodes(nodes):
     metrics = json.loads((nodes.run.run_dir / "metrics" / "1.json").read_text())
-    sessions = list(read_trajectories(nodes.run.run_dir / "trajectories" / "1.jsonl"))
-    assert len(sessions) == metrics["docagent/sessions/asked"] == metrics["docagent/sessions/trained"] == 16
+    trajectories = list(read_trajectories(nodes.run.run_dir / "trajectories" / "1.jsonl"))
+    assert (
+        len(trajectories)
+        == metrics["docagent/trajectories/asked"]
+        == metrics["docagent/trajectories/trained"]
+        == 16
+    )
     assert metrics["actor/grad_norm"] > 0
 
 

@@ -1,4 +1,4 @@
-"""Two ranks are one trainer: each session trained once, both replicas the policy, one checkpoint."""
+"""Two ranks are one trainer: each trajectory trained once, both replicas the policy, one checkpoint."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ def metrics(run, step):
     return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
 
 
-def sessions(run, *steps):
+def trajectories(run, *steps):
     return [s for step in steps for s in read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")]
 
 
-def test_every_session_is_trained_once(run):
+def test_every_trajectory_is_trained_once(run):
     for step in range(1, STEPS + 1):
-        numbers, played = metrics(run, step), sessions(run, step)
+        numbers, played = metrics(run, step), trajectories(run, step)
         assert len(played) == 16
-        assert len({(s.uid, s.session) for s in played}) == 16
-        assert numbers["docagent/sessions/asked"] == numbers["docagent/sessions/trained"] == 16
+        assert len({(s.uid, s.number) for s in played}) == 16
+        assert numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == 16
         assert all(turn.trainer_log_probs for s in played for turn in s.turns)
 
 
 def test_both_replicas_agree_with_both_ranks(run):
-    result = agreement(sessions(run, *range(1, STEPS + 1)))
+    result = agreement(trajectories(run, *range(1, STEPS + 1)))
     assert result.tokens > 100
     assert result.holds, result
 
 
-def test_sessions_of_several_rows_agree_too(runs):
+def test_trajectories_of_several_rows_agree_too(runs):
     (recipe,) = RANKS
-    played = sessions(runs.result(recipe), 1)
+    played = trajectories(runs.result(recipe), 1)
     assert max(turn.row for s in played for turn in s.turns) >= 2
     trained = [turn for s in played for turn in s.turns if turn.trainer_log_probs]
     gaps = [a - b for turn in trained for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)]

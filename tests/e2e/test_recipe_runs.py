@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForImageTextToText
 
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.lab.viewer.credit import session_credit
+from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.training.trainer.agreement import APART
 from docagent_rl.training.trainer.stored_credit import Crediting
@@ -36,20 +36,20 @@ def metrics(run, recipe):
 
 
 @pytest.fixture(scope="module")
-def sessions(run, recipe):
+def trajectories(run, recipe):
     files = [run.run_dir / "trajectories" / f"{step}.jsonl" for step in steps(recipe)]
-    return [session for file in files for session in read_trajectories(file)]
+    return [trajectory for file in files for trajectory in read_trajectories(file)]
 
 
-def test_every_reward_term_varies(metrics, sessions, recipe):
-    assert {session.system for session in sessions} == {system_of(recipe)}
-    names = {name for session in sessions for name in session.metrics if name.startswith("reward/")}
+def test_every_reward_term_varies(metrics, trajectories, recipe):
+    assert {trajectory.system for trajectory in trajectories} == {system_of(recipe)}
+    names = {name for trajectory in trajectories for name in trajectory.metrics if name.startswith("reward/")}
     assert len(names) > 2
     constant = []
     for name in sorted(names):
         low = min(step[f"docagent/{name}/min"] for step in metrics)
         high = max(step[f"docagent/{name}/max"] for step in metrics)
-        assert {session.metrics[name] for session in sessions} >= {low, high}
+        assert {trajectory.metrics[name] for trajectory in trajectories} >= {low, high}
         if low == high:
             constant.append(name)
     # one step of few questions is too few for the rare ones
@@ -61,17 +61,17 @@ def test_server_and_trainer_agree_about_what_was_sampled(metrics):
     assert all(abs(step[APART]) < 0.11 for step in metrics)
 
 
-def test_sessions_are_played_to_their_ends(metrics, sessions):
+def test_trajectories_are_played_to_their_ends(metrics, trajectories):
     assert all(step["docagent/masked_trajectories"] == 0 for step in metrics)
-    assert np.mean([session.metrics["invalid_action_rate"] for session in sessions]) < 0.6
-    assert len({len(session.turns) for session in sessions}) > 1
+    assert np.mean([trajectory.metrics["invalid_action_rate"] for trajectory in trajectories]) < 0.6
+    assert len({len(trajectory.turns) for trajectory in trajectories}) > 1
 
 
-def test_the_trainer_sees_the_tokens_of_the_rollout(sessions, recipe):
+def test_the_trainer_sees_the_tokens_of_the_rollout(trajectories, recipe):
     gaps = [
         a - b
-        for session in sessions
-        for turn in session.turns
+        for trajectory in trajectories
+        for turn in trajectory.turns
         if turn.trainer_log_probs
         for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)
     ]
@@ -101,7 +101,7 @@ ROUNDING = 1e-4
 
 
 def is_updated(metrics):
-    """Whether the policy is; it is not where all sessions of each question earned the same.
+    """Whether the policy is; it is not where all trajectories of each question earned the same.
 
     Then the KL to the reference alone may move it, which is rounding where both are one model (on two ranks).
     """
@@ -133,36 +133,36 @@ def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
         assert (changed["visual"] > 0) == (trained and updated), role
 
 
-def test_turns_are_reported(metrics, sessions, recipe):
+def test_turns_are_reported(metrics, trajectories, recipe):
     critic = bool(configuration(recipe).critic.enable)
-    names = ["sessions", "reward", "advantage", *(["value", "target"] if critic else [])]
+    names = ["trajectories", "reward", "advantage", *(["value", "target"] if critic else [])]
     for step in metrics:
         assert all(np.isfinite(step[f"turns/{name}/{k}"]) for name in names for k in (1, 2))
         assert ("turns/value/1" in step) == critic
-    longest = max(len(session.turns) for session in sessions)
-    assert any(f"turns/sessions/{longest}" in step for step in metrics)
+    longest = max(len(trajectory.turns) for trajectory in trajectories)
+    assert any(f"turns/trajectories/{longest}" in step for step in metrics)
 
 
-def test_what_the_estimator_made_of_each_turn_is_kept(run, sessions, recipe):
-    """As the viewer tells it, and as `rescore` finds it again in what is stored of the sessions."""
+def test_what_the_estimator_made_of_each_turn_is_kept(run, trajectories, recipe):
+    """As the viewer tells it, and as `rescore` finds it again in what is stored of the trajectories."""
     config = configuration(recipe)
     if recipe in SWITCHES:
         return  # what was rejected or filtered has none
-    last = [session for session in sessions if session.step == steps(recipe)[-1]]
+    last = [trajectory for trajectory in trajectories if trajectory.step == steps(recipe)[-1]]
     told = []
-    for session in last:
-        credit = session_credit(run.run_dir, session.step, session.uid, session.session)
-        told.append(credit.described(json.loads(session.to_json())["turns"]))
+    for trajectory in last:
+        credit = trajectory_credit(run.run_dir, trajectory.step, trajectory.uid, trajectory.number)
+        told.append(credit.described(json.loads(trajectory.to_json())["turns"]))
     stored = [[turn["advantage"] for turn in each["turns"]] for each in told]
     assert all(value is not None for turns in stored for value in turns)
     if config.critic.enable:
         values = [turn["value"] for each in told for turn in each["turns"]]
         assert len(set(values)) > len(last)
     if config.algorithm.adv_estimator == "spo":
-        for session, each in zip(last, told, strict=True):
+        for trajectory, each in zip(last, told, strict=True):
             likeness = each["similarities"]
             assert len(likeness) == config.actor_rollout_ref.rollout.n
-            assert likeness[str(session.session)] == pytest.approx(1, abs=1e-3)
+            assert likeness[str(trajectory.number)] == pytest.approx(1, abs=1e-3)
     crediting = Crediting(config, DocAgentConfig.parse(plain(config.docagent)).advantage)
     if crediting.possible:
         again = crediting.turns(last)

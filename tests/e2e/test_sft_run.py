@@ -1,4 +1,6 @@
-"""From recorded sessions to a checkpoint that a recipe of RL starts from, by verl's supervised trainer."""
+"""From recorded trajectories to a checkpoint that a recipe of RL starts from, by verl's supervised
+trainer.
+"""
 
 from __future__ import annotations
 

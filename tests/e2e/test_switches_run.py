@@ -1,4 +1,4 @@
-"""What verl rejects is not trained, and nothing else changes; groups are compared by session."""
+"""What verl rejects is not trained, and nothing else changes; groups are compared by trajectory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def metrics(run, step):
     return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
 
 
-def sessions(run, step):
+def trajectories(run, step):
     return list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
 
 
@@ -35,11 +35,11 @@ def test_tokens_and_rows_are_rejected(run):
         assert numbers["actor/grad_norm"] > 0
 
 
-def test_records_keep_every_sampled_token(run):
+def test_samples_keep_every_sampled_token(run):
     for step in (1, 2):
-        for session in sessions(run, step):
-            assert not session.masked
-            for turn in session.turns:
+        for trajectory in trajectories(run, step):
+            assert not trajectory.masked
+            for turn in trajectory.turns:
                 if turn.row >= 0:
                     assert len(turn.trainer_log_probs) == len(turn.token_ids) == len(turn.log_probs)
 
@@ -47,17 +47,17 @@ def test_records_keep_every_sampled_token(run):
 def test_no_reward_is_lost_with_a_rejected_token(run):
     for step in (1, 2):
         numbers, rewards = metrics(run, step), defaultdict(list)
-        for session in sessions(run, step):
-            for number, turn in enumerate((t for t in session.turns if t.token_ids), 1):
+        for trajectory in trajectories(run, step):
+            for number, turn in enumerate((t for t in trajectory.turns if t.token_ids), 1):
                 rewards[number].append(turn.reward)
         for number, values in rewards.items():
-            assert numbers[f"turns/sessions/{number}"] == len(values)
+            assert numbers[f"turns/trajectories/{number}"] == len(values)
             assert numbers[f"turns/reward/{number}"] == pytest.approx(fmean(values), abs=1e-5)
 
 
-def test_sessions_have_the_rows_that_this_is_about(runs):
-    assert all(turn.row == 0 for s in sessions(runs.result(ALDEN), 1) for turn in s.turns)
-    rows = [max(turn.row for turn in s.turns) for s in sessions(runs.result(MM_DOC_R1), 1)]
+def test_trajectories_have_the_rows_that_this_is_about(runs):
+    assert all(turn.row == 0 for s in trajectories(runs.result(ALDEN), 1) for turn in s.turns)
+    rows = [max(turn.row for turn in s.turns) for s in trajectories(runs.result(MM_DOC_R1), 1)]
     assert max(rows) >= 2
 
 
@@ -67,12 +67,12 @@ def test_the_observation_kl_counts_observations_alone(runs):
     assert numbers["critic/vf_loss"] > 0
 
 
-def test_no_group_of_equal_sessions_is_trained(runs):
+def test_no_group_of_equal_trajectories_is_trained(runs):
     run, evicted = runs.result(MM_DOC_R1), 0.0
     for step in (1, 2):
         groups = defaultdict(list)
-        for session in sessions(run, step):
-            groups[session.uid].append(session.metrics[TERM])
+        for trajectory in trajectories(run, step):
+            groups[trajectory.uid].append(trajectory.metrics[TERM])
         assert len(groups) == questions(MM_DOC_R1)
         assert all(len(values) == 4 and len(set(values)) > 1 for values in groups.values())
         evicted += metrics(run, step).get("training/filter_groups/evicted_samples", 0.0)

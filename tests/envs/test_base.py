@@ -11,7 +11,7 @@ from docagent_rl.envs.base import (
     AssistantTurn,
     DocEnv,
     EndReason,
-    EpisodeState,
+    EnvState,
     Observation,
     RewardTerms,
     StepResult,
@@ -41,18 +41,18 @@ class Plain(DocEnv):
     def note(self, name: str) -> None:
         self.called.append((name, threading.current_thread() is threading.main_thread()))
 
-    def open_episode(self, sample):
+    def new_state(self, sample):
         self.note("open")
-        return super().open_episode(sample)
+        return super().new_state(sample)
 
-    async def prepare(self, episode):
+    async def prepare(self, state):
         await asyncio.sleep(0)
         self.note("prepare")
 
-    def show_prompt(self, episode):
+    def show_prompt(self, state):
         self.note("show")
-        assert self.running is episode
-        return Observation.user(TextPart(episode.sample.question))
+        assert self.running is state
+        return Observation.user(TextPart(state.sample.question))
 
     async def step(self, turn):
         self.running.end = EndReason.ANSWERED
@@ -62,7 +62,7 @@ class Plain(DocEnv):
         return RewardTerms()
 
     def metrics(self):
-        return {"turns": float(len(self.episode.log.turns))}
+        return {"turns": float(len(self.state.log.turns))}
 
 
 @pytest.fixture
@@ -70,27 +70,27 @@ def services(world):
     return EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
 
 
-async def test_an_episode_is_opened_in_a_thread_and_prepared_on_the_loop(world):
-    env, sample = Plain(), world.records[0]
+async def test_an_trajectory_is_opened_in_a_thread_and_prepared_on_the_loop(world):
+    env, sample = Plain(), world.samples[0]
     assert await env.reset(sample) == Observation.user(TextPart(sample.question))
     assert env.called == [("open", False), ("prepare", True), ("show", False)]
-    assert env.episode == EpisodeState(sample)
+    assert env.state == EnvState(sample)
     # an opening asks nobody
     fresh = Plain()
     assert fresh.opening(sample) == Observation.user(TextPart(sample.question))
     assert [name for name, _ in fresh.called] == ["open", "show"]
 
 
-async def test_an_episode_must_have_begun_and_not_have_ended(world):
+async def test_an_trajectory_must_have_begun_and_not_have_ended(world):
     env = Plain()
     with pytest.raises(RuntimeError, match="reset"):
         env.metrics()
-    await env.reset(world.records[0])
+    await env.reset(world.samples[0])
     await env.step(AssistantTurn("answer"))
     with pytest.raises(RuntimeError, match="answered"):
         await env.step(AssistantTurn("once more"))
     assert env.metrics() == {"turns": 0.0}
-    await env.reset(world.records[0])
+    await env.reset(world.samples[0])
     assert env.running.end is None
 
 
@@ -109,7 +109,7 @@ async def test_an_action_that_an_environment_does_not_know_is_an_error(name, act
             return dataclasses.replace(parsed, action=action)
 
     env._grammar = Newer()
-    await env.reset(world.records[0])
+    await env.reset(world.samples[0])
     with pytest.raises(UnknownActionError, match=type(action).__name__):
         await env.step(AssistantTurn("<mark>1, 2</mark>"))
 

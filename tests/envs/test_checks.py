@@ -7,10 +7,10 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.checks import checked_gold, references
 
 
-def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, record):
-    gold = checked_gold(record(), store, allow_empty=False)
+def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, make_sample):
+    gold = checked_gold(make_sample(), store, allow_empty=False)
     assert gold == {PageRef("K", 3), PageRef("K", 4), PageRef("M", 1)}
-    assert checked_gold(record(extra={}, evidence_pages=()), store, allow_empty=True) == frozenset()
+    assert checked_gold(make_sample(extra={}, evidence_pages=()), store, allow_empty=True) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, 
         ({"extra": {"page_ids": ["K"]}}, "page_ids"),
     ],
 )
-def test_questions_that_cannot_be_played(store, record, changes, message):
+def test_questions_that_cannot_be_played(store, make_sample, changes, message):
     with pytest.raises(UserError, match=message):
-        checked_gold(record(**changes), store, allow_empty=False)
+        checked_gold(make_sample(**changes), store, allow_empty=False)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_questions_that_cannot_be_played(store, record, changes, message):
         ({"answers": (), "answerable": False}, ("Not answerable",)),
     ],
 )
-def test_references(record, changes, expected):
-    assert references(record(**changes)) == expected
+def test_references(make_sample, changes, expected):
+    assert references(make_sample(**changes)) == expected
 
 
-def test_no_reference(record):
+def test_no_reference(make_sample):
     with pytest.raises(UserError, match="'q1'"):
-        references(record(answers=(), answerable=None))
+        references(make_sample(answers=(), answerable=None))

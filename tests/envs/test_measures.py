@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.systems import get_system
 from docagent_rl.training.trainer.summary import summarise
@@ -41,19 +41,21 @@ NO_GOLD = [{"answers": (), "answerable": False, "evidence_pages": ()}, {"evidenc
 
 @pytest.mark.parametrize("changes", NO_GOLD)
 @pytest.mark.parametrize("system", sorted(TURNS))
-async def test_sessions_without_gold_are_left_out_of_averages(system, changes, services, record, play):
+async def test_trajectories_without_gold_are_left_out_of_averages(
+    system, changes, services, make_sample, play
+):
     allowed = UNKNOWN.get(system, "allow_empty_gold")
     settings = {allowed: True} if allowed else {}
 
     async def metrics_of(**question):
         env = get_system(system).make_env(settings, services)
-        return (await play(env, record(extra={}, **question), TURNS[system])).metrics
+        return (await play(env, make_sample(extra={}, **question), TURNS[system])).metrics
 
     found, nothing = await metrics_of(evidence_pages=(3, 4)), await metrics_of(**changes)
     assert ABOUT_GOLD[system] <= set(found)
     assert not ABOUT_GOLD[system] & set(nothing)
     made = [
-        SessionDigest.of(Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics))
+        TrajectoryDigest.of(Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics))
         for number, metrics in enumerate((found, nothing, nothing))
     ]
     numbers = summarise(made)

@@ -27,7 +27,7 @@ def test_recall_and_ranks_are_of_the_pages_that_a_search_can_find():
     assert note("q", A2, doc_id="a").recall({A2, B1}, 1) == 1.0
 
 
-def test_numbers_of_a_session_by_turn():
+def test_numbers_of_a_trajectory_by_turn():
     turns = {
         1: [note("net revenue 2023", A3, A1, top_k=2)],
         2: [note("NET revenue, 2023!", top_k=2, refused="too long")],
@@ -63,7 +63,7 @@ class Counting:
         return [[Hit(A1, 1.0)]]
 
 
-async def test_searches_of_tasks_that_a_session_starts_are_its_own():
+async def test_searches_of_tasks_that_a_trajectory_starts_are_its_own():
     service = RetrieverService(Counting(), name="text_retriever")
     with noting() as ours:
         await asyncio.gather(*(service.search(str(n), doc_id=None, top_k=1) for n in range(3)))
@@ -71,9 +71,9 @@ async def test_searches_of_tasks_that_a_session_starts_are_its_own():
             await service.search("inner", doc_id="a", top_k=2, exclude={A3})
     await service.search("nobody notes", doc_id=None, top_k=1)
     assert sorted(each.query for each in ours) == ["0", "1", "2"]
-    (record,) = [each.to_dict() for each in inner]
-    assert record.pop("seconds") >= 0.01
-    assert record == {
+    (sample,) = [each.to_dict() for each in inner]
+    assert sample.pop("seconds") >= 0.01
+    assert sample == {
         "retriever": "text_retriever", "query": "inner", "doc_id": "a", "top_k": 2, "excluded": 1,
         "hits": [["a#1", 1.0]], "tries": 1, "refused": None,
     }  # fmt: skip

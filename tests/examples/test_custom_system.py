@@ -25,18 +25,18 @@ def played(world):
     shared = resources(world, "custom_system:SYSTEM", judge={"kind": "exact"})
 
     async def play(answer, marks=SYSTEM.marks):
-        shared.system, record = replace(SYSTEM, marks=marks), world.records[0]
-        texts = [f"<search>{record.question}</search>", f"<answer>{answer or record.answers[0]}</answer>"]
+        shared.system, sample = replace(SYSTEM, marks=marks), world.samples[0]
+        texts = [f"<search>{sample.question}</search>", f"<answer>{answer or sample.answers[0]}</answer>"]
 
         async def write(trajectory):
             return said(texts[len(trajectory.turns)])
 
-        return await play_texts(shared.environment(), record, write, new_trajectory(record, 0, "one_look"))
+        return await play_texts(shared.environment(), sample, write, new_trajectory(sample, 0, "one_look"))
 
     return play
 
 
-async def test_a_right_session_is_kept_and_a_wrong_one_is_lost_where_it_fails(played):
+async def test_a_right_trajectory_is_kept_and_a_wrong_one_is_lost_where_it_fails(played):
     right, wrong = await played(""), await played("no such thing")
     found = right.evidence
     assert (found.stage, found.right, found.branch) == (Stage.RIGHT, True, Branch.WHOLE)
@@ -47,9 +47,9 @@ async def test_a_right_session_is_kept_and_a_wrong_one_is_lost_where_it_fails(pl
 
 @pytest.mark.parametrize(("full", "sound"), [(0.0, True), (1.0, False)])
 async def test_a_form_that_is_a_penalty_is_in_order_at_0(played, full, sound):
-    session = await played("a b c", Marks(form="reward/correct", full_form=full))
-    assert case_of(session).sound is sound
-    assert session.outcome is None
+    trajectory = await played("a b c", Marks(form="reward/correct", full_form=full))
+    assert case_of(trajectory).sound is sound
+    assert trajectory.outcome is None
 
 
 async def test_without_an_outcome_nothing_is_said_to_be_wrong(played, caplog):

@@ -13,7 +13,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.rollout.session import Limits
+from docagent_rl.rollout.rollout import Limits
 from docagent_rl.systems import get_system
 from trial import BatchSampler, Sampling, Setting, play_trial
 
@@ -75,12 +75,12 @@ def test_the_seed_decides_what_is_drawn_and_not_who_comes_first(sampler):
     def draw(seed, *waits):
         batch = sampler(seed=seed, batch_size=2)
 
-        async def session(wait):
+        async def trajectory(wait):
             for _ in range(wait):  # turns of the event loop
                 await asyncio.sleep(0)
             return (await batch.generate([9, 8, 7], [], 12)).token_ids
 
-        return asyncio.run(batch.together([session(wait) for wait in waits]))
+        return asyncio.run(batch.together([trajectory(wait) for wait in waits]))
 
     assert draw(0, 0, 10, 20) == draw(0, 20, 0, 10) != draw(1, 0, 10, 20)
 
@@ -96,13 +96,13 @@ def trial(policy, world):
         env=dict(get_system("unidoc_rl").small),
     )
     limits = Limits(prompt=1536, response=256, turn=8, min_turn=4)
-    unknown = type(world.records[0]).from_dict({**world.records[0].to_dict(), "doc_id": "nowhere"})
-    records = [*world.records[:2], unknown]
-    return play_trial(Setting(config, limits, Sampling()), *policy, records, sessions=2, together=4)
+    unknown = type(world.samples[0]).from_dict({**world.samples[0].to_dict(), "doc_id": "nowhere"})
+    samples = [*world.samples[:2], unknown]
+    return play_trial(Setting(config, limits, Sampling()), *policy, samples, trajectories=2, together=4)
 
 
 def test_a_trial_plays_every_question_and_masks_what_cannot_be_played(trial):
-    assert [(t.uid, t.session) for t in trial] == [(str(n), s) for n in range(3) for s in range(2)]
+    assert [(t.uid, t.number) for t in trial] == [(str(n), s) for n in range(3) for s in range(2)]
     assert [t.masked for t in trial] == [False] * 4 + [True] * 2
     assert "nowhere" in trial[-1].error
     assert all(t.turns and t.metrics["turns"] == len(t.turns) for t in trial[:4])

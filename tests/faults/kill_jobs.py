@@ -13,24 +13,24 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
-from docagent_rl.records.record import read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.samples.sample import read_jsonl
 from tests.documents.conftest import write_pdf
 
 _SYNTHETIC = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,))
 _LOW = RenderSettings(dpi=20)
-_SESSIONS = """
+_TRAJECTORIES = """
 from pathlib import Path
 from docagent_rl.cli import reported
 from docagent_rl.rollout.player import new_trajectory
-from docagent_rl.records.record import read_jsonl
+from docagent_rl.samples.sample import read_jsonl
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 
 with reported():
     records = read_jsonl(Path("questions.jsonl"))[:3]
     for step in (1, 2):
-        sessions = [new_trajectory(record, number, "alden") for record in records for number in (0, 1)]
-        write_trajectories(Path("run"), step, sessions)
+        trajectories = [new_trajectory(record, number, "alden") for record in records for number in (0, 1)]
+        write_trajectories(Path("run"), step, trajectories)
         write_metrics(Path("run"), step, {"turns": 2.0})
 """
 IMPORTS = (
@@ -95,14 +95,14 @@ def _indexed(folder: Path) -> None:
 
 def _questions(folder: Path) -> None:
     """A store and questions, and files made of fewer of them."""
-    from docagent_rl.records.parquet import write_parquet
+    from docagent_rl.samples.parquet import write_parquet
 
     synthesize(folder / "synthetic", _SYNTHETIC)
     ingest(folder / "synthetic" / "pdfs", folder / "store", settings=_LOW, workers=1)
-    shutil.move(folder / "synthetic" / "records.jsonl", folder / "questions.jsonl")
-    records = read_jsonl(folder / "questions.jsonl")
-    write_parquet(records[:3], folder / "data" / "train.parquet")
-    write_parquet(records[3:5], folder / "data" / "val.parquet")
+    shutil.move(folder / "synthetic" / "samples.jsonl", folder / "questions.jsonl")
+    samples = read_jsonl(folder / "questions.jsonl")
+    write_parquet(samples[:3], folder / "data" / "train.parquet")
+    write_parquet(samples[3:5], folder / "data" / "val.parquet")
 
 
 _INGEST = "ingest in --store store --dpi 20"
@@ -117,7 +117,7 @@ QUICK = (
         _command("data convert questions.jsonl --out data --split 0.3 --store store --force"),
         _questions,
     ),
-    Job("sessions", ("-c", _SESSIONS), _questions),
+    Job("trajectories", ("-c", _TRAJECTORIES), _questions),
 )
 JOBS = (
     *QUICK,

@@ -1,4 +1,4 @@
-"""Many sessions at a time, beside services that are late and fail now and then."""
+"""Many trajectories at a time, beside services that are late and fail now and then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 CASES = 6
 _FEW, _MANY = 6, 256
 _LATE_S = 0.5
-"""CPU seconds that the event loop's thread may work between two beats, among many sessions."""
+"""CPU seconds that the event loop's thread may work between two beats, among many trajectories."""
 _RELEASED = "docagent.env.variant=released"
 _SHARED = ("++docagent.env.search.text_ranking=shared", "docagent.text_retriever=null")
 VARIANTS = (
@@ -52,9 +52,9 @@ def held() -> tuple[int, int]:
     return psutil.Process().num_fds(), threading.active_count()
 
 
-def test_a_session_in_company_is_the_same_alone(crowded, number):
+def test_a_trajectory_in_company_is_the_same_alone(crowded, number):
     """Small crowds, one a variant, and behind them large ones."""
-    logging.getLogger("docagent_rl").setLevel(logging.CRITICAL)  # masked sessions are expected
+    logging.getLogger("docagent_rl").setLevel(logging.CRITICAL)  # masked trajectories are expected
     recipe, *changes = VARIANTS[number % len(VARIANTS)]
     count = _FEW if number < len(VARIANTS) else _MANY
     policy_answers = any("policy_answer" in change for change in changes)
@@ -71,9 +71,9 @@ def test_a_session_in_company_is_the_same_alone(crowded, number):
         assert service.most_at_once() <= AT_ONCE
         assert count == _FEW or pulse.worst_cpu_s <= _LATE_S
         before, plays = held(), range(0, count, max(4, count // 8))
-        for session in plays:
-            alone = crowd.alone(session)
-            assert (alone.record, alone.rows) == (together[session].record, together[session].rows)
+        for trajectory in plays:
+            alone = crowd.alone(trajectory)
+            assert (alone.sample, alone.rows) == (together[trajectory].sample, together[trajectory].rows)
         # an event loop leaves a connection to each service that it asked, of which both ends are here
         room, after = (8 + 2 * len(roles) * len(plays), 8), held()
         assert all(now - earlier <= more for now, earlier, more in zip(after, before, room, strict=True))

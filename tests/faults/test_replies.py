@@ -1,4 +1,4 @@
-"""Odd replies of judges and roles, through whole sessions; transports are tried in `tests/endpoints`."""
+"""Odd replies of judges and roles, through whole trajectories; transports are tried in `tests/endpoints`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ VICTIMS = (
 
 
 class Due(Enum):
-    """What has to become of the session."""
+    """What has to become of the trajectory."""
 
-    RIGHT = "the session that a sound service would have had"
+    RIGHT = "the trajectory that a sound service would have had"
     MASKED = "masked for the service"
     READ = "masked by a judge; a role's goes on with a text that is odd but a text"
 
@@ -93,10 +93,10 @@ def stand(tmp_path_factory):
     def crowd(system, url):
         patience = {"timeout_s": 60, "deadline_s": 180, "backoff_s": 0.01}
         changes = overrides(system, url, api_key_env=KEY_NAME, attempts=2, **patience)
-        return Crowd(world, SYSTEMS[system], [*changes, "docagent.rollout.session_attempts=1"], late_s=0.0)
+        return Crowd(world, SYSTEMS[system], [*changes, "docagent.rollout.trajectory_attempts=1"], late_s=0.0)
 
     @functools.cache
-    def session(system, victim):
+    def trajectory(system, victim):
         """The number of one in which the service is asked."""
         for number in range(100):
             before = sound.by_model[victim]
@@ -111,23 +111,25 @@ def stand(tmp_path_factory):
         pytest.MonkeyPatch.context() as patched,
     ):
         patched.setenv(KEY_NAME, KEY)
-        yield SimpleNamespace(wild=wild, crowd=crowd, session=session, sound=sound.url, broken=broken.url)
+        yield SimpleNamespace(
+            wild=wild, crowd=crowd, trajectory=trajectory, sound=sound.url, broken=broken.url
+        )
 
 
-def test_a_reply_leads_to_the_right_session_or_masks_it(stand, caplog, number):
-    """A case is one kind of reply to one judge or role in one session."""
+def test_a_reply_leads_to_the_right_trajectory_or_masks_it(stand, caplog, number):
+    """A case is one kind of reply to one judge or role in one trajectory."""
     rounds, position = divmod(number, len(KINDS))
     due, stand.wild.change = list(KINDS.values())[position]
     system, victim = VICTIMS[(position + rounds) % len(VICTIMS)]
-    session, stand.wild.victim, stand.wild.asked = stand.session(system, victim), victim, 0
+    trajectory, stand.wild.victim, stand.wild.asked = stand.trajectory(system, victim), victim, 0
     crowd, sound = stand.crowd(system, stand.broken), stand.crowd(system, stand.sound)
     # another question each time: roles remember what they said
     crowd.remark = sound.remark = f"({number})"
     with caplog.at_level(logging.DEBUG):
-        ended = crowd.alone(session)
-    assert not [line for line in (*caplog.text.splitlines(), str(ended.record)) if KEY in line]
-    found, expected = ended.trajectory, sound.alone(session)
-    same = (ended.record, ended.rows) == (expected.record, expected.rows)
+        ended = crowd.alone(trajectory)
+    assert not [line for line in (*caplog.text.splitlines(), str(ended.sample)) if KEY in line]
+    found, expected = ended.trajectory, sound.alone(trajectory)
+    same = (ended.sample, ended.rows) == (expected.sample, expected.rows)
     if system in UNJUDGED:
         assert (same, stand.wild.asked) == (True, 0)
     elif found.masked:

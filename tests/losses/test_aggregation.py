@@ -13,7 +13,7 @@ VERLS_GRPO = "algorithm.adv_estimator=grpo docagent.advantage.options=null"
 
 def test_the_ablation_is_what_eq_1_says():
     config = composed(RECIPE, [EQ1])
-    assert check_statically(config).loss.aggregation.value == "session"
+    assert check_statically(config).loss.aggregation.value == "trajectory"
     assert config.actor_rollout_ref.actor.clip_ratio_c > 1e6
     assert composed(RECIPE).docagent.loss.aggregation == "verl"
 
@@ -30,7 +30,7 @@ def test_the_ablation_is_what_eq_1_says():
         (f"trainer.v1.trainer_mode=sync {VERLS_GRPO}", "trainer_mode is sync"),
     ],
 )
-def test_losses_that_cannot_be_averaged_by_session_are_refused(change, message):
+def test_losses_that_cannot_be_averaged_by_trajectory_are_refused(change, message):
     config = composed("mm_doc_r1_qwen3_8b_grpo", [EQ1, *change.split()])
     with pytest.raises(UserError, match=message):
         check_statically(config)

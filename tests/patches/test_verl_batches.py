@@ -110,7 +110,7 @@ REJECTED = [[1, 1], [0, 0], [1, 0], [1, 1]]
 
 
 def advantages(function, mask: list[list[int]], values=None, **options) -> list[list[float]]:
-    """Of two sessions of two rows; rewards 1 and 0 stand on the last rows."""
+    """Of two trajectories of two rows; rewards 1 and 0 stand on the last rows."""
     rewards = torch.zeros(4, 2)
     rewards[1, 1] = 1.0
     columns = {"token_level_rewards": rewards, "response_mask": torch.tensor(mask)}
@@ -122,7 +122,7 @@ def advantages(function, mask: list[list[int]], values=None, **options) -> list[
     return found.batch["advantages"].tolist()
 
 
-def test_rows_keep_the_advantage_of_a_session_whose_last_row_was_rejected():
+def test_rows_keep_the_advantage_of_a_trajectory_whose_last_row_was_rejected():
     function = trainers.compute_advantage_for_multi_trajectories
     lost = advantages(function.__wrapped__, REJECTED)  # else the patch is not needed
     assert lost == [[0, 0], [0, 0], [-0.5, 0], [-0.5, -0.5]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from docagent_rl.envs.base import EndReason
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 from tests.players.attacks import Voice
@@ -41,27 +41,27 @@ class Ledger:
 
     variant: str
     forms: tuple[str, ...]
-    record: Record
+    sample: Sample
     corpus: Corpus
     seen: set[tuple[int, str]] = field(default_factory=set)
     queries: list[list[str]] = field(default_factory=list)
 
     @property
     def gold(self) -> set[int]:
-        return set(self.record.evidence_pages)
+        return set(self.sample.evidence_pages)
 
     @property
     def pages(self) -> int:
-        return self.corpus.store.document(self.record.doc_id).num_pages
+        return self.corpus.store.document(self.sample.doc_id).num_pages
 
     def found(self, query: str) -> list[int]:
         """The pages that a search shows: one as published, three as released."""
-        hits = self.corpus.hits(query, 5, self.record.doc_id)
+        hits = self.corpus.hits(query, 5, self.sample.doc_id)
         return [page for _, page in hits][: 1 if self.variant == "paper" else 3]
 
     def worth(self, call: Call) -> float:
         """What a well-formed call is paid, on its tokens too."""
-        if self.variant == "released" and not self.record.answers:
+        if self.variant == "released" and not self.sample.answers:
             return 0.0
         return self._search(call.query) if call.query else self._fetch(call.page, call.form)
 
@@ -96,11 +96,11 @@ class Ledger:
 
     def answer(self, text: str) -> float:
         """What a well-formed answer is paid."""
-        references = self.record.answers or (REFUSAL,)
+        references = self.sample.answers or (REFUSAL,)
         if self.variant == "paper":
             return 5 * max(char_f1(text, reference) for reference in references)
         refused = plain(REFUSAL) in plain(text)
-        if not self.record.answers:
+        if not self.sample.answers:
             return 5 * word_f1(text, REFUSAL) if refused else -2.0
         return -5.0 if refused else 5 * max(_worded(text, reference) for reference in references)
 
@@ -140,8 +140,8 @@ class Alden(Rules):
     def __str__(self):
         return f"{super().__str__()}-{self.settings['modality']}"
 
-    def ledger(self, corpus, record):
-        return Ledger(self.variant, self.forms, record, corpus)
+    def ledger(self, corpus, sample):
+        return Ledger(self.variant, self.forms, sample, corpus)
 
     def write(self, call):
         """A call as the agent writes it."""
@@ -150,32 +150,32 @@ class Alden(Rules):
         form = f"{call.form}, " if len(self.forms) > 1 else ""
         return f"{THOUGHT}<fetch>{form}{call.page}{'-th' * (self.variant == 'released')}</fetch>"
 
-    def best(self, corpus, record):
+    def best(self, corpus, sample):
         """All five calls, each the one that is paid most after those before it; then the answer."""
-        pool = [q for page in sorted(record.gold_pages) for q in corpus.queries(*page)] or ["report page"]
-        book = self.ledger(corpus, record)
+        pool = [q for page in sorted(sample.gold_pages) for q in corpus.queries(*page)] or ["report page"]
+        book = self.ledger(corpus, sample)
         turns, wanted = [], []
         for _ in range(TURNS - 1):
             call = book.best(pool)
             wanted.append(book.worth(call))
             turns.append(self.write(call))
             book.note(call)
-        if not record.answers or self.variant == "paper":
-            # precision 1 five times over: no episode can be paid more
-            assert wanted == [float(bool(record.answers))] * 5
-        return [*turns, answer(self.secret(record))], [*wanted, 5.0]
+        if not sample.answers or self.variant == "paper":
+            # precision 1 five times over: no trajectory can be paid more
+            assert wanted == [float(bool(sample.answers))] * 5
+        return [*turns, answer(self.secret(sample))], [*wanted, 5.0]
 
-    def good_calls(self, corpus, record):
-        pages = corpus.store.document(record.doc_id).num_pages
-        calls = [Call(query=corpus.own_query(*page)) for page in sorted(record.gold_pages)]
+    def good_calls(self, corpus, sample):
+        pages = corpus.store.document(sample.doc_id).num_pages
+        calls = [Call(query=corpus.own_query(*page)) for page in sorted(sample.gold_pages)]
         calls += [Call(page=page, form=form) for page in (1, 2, pages, pages + 1) for form in self.forms]
         return [self.write(call) for call in (*calls, Call(query="everypage"))]
 
-    def audit(self, game, corpus, said, right):
+    def audit(self, state, corpus, said, right):
         """The pay of every turn once more, from what turns said and pages that searches bring."""
-        book = self.ledger(corpus, game.record)
-        for number, (turn, result) in enumerate(zip(game.turns, game.results, strict=True), 1):
-            action, info, paid = result.info["action"], result.info, game.pay[number - 1]
+        book = self.ledger(corpus, state.sample)
+        for number, (turn, result) in enumerate(zip(state.turns, state.results, strict=True), 1):
+            action, info, paid = result.info["action"], result.info, state.pay[number - 1]
             formed = info["valid"] and (number < TURNS or action["kind"] == "answer")
             assert result.terms.values["format"] == (0.0 if formed else -1.0)
             if not info["valid"]:
@@ -187,12 +187,12 @@ class Alden(Rules):
             if not info["valid"] or number == TURNS:
                 assert paid == -1
             elif call is None:
-                assert paid == (0.0 if self.variant == "released" and not game.record.answers else -0.5)
+                assert paid == (0.0 if self.variant == "released" and not state.sample.answers else -0.5)
             else:
                 assert paid == pytest.approx(book.worth(call))
             if call is not None and info["executed"] and (info["valid"] or self.variant == "paper"):
                 book.note(call)
-        assert (game.metrics["reward/answer"] == 0) or said is not None
+        assert (state.metrics["reward/answer"] == 0) or said is not None
 
     @staticmethod
     def _call(action, book):

@@ -49,7 +49,7 @@ def attacks(voice: Voice, secret: str) -> list[AssistantTurn]:
 def sealed(
     rng: random.Random, voice: Voice, secret: str, good: Sequence[str], number: int
 ) -> list[AssistantTurn]:
-    """A script of attacks with some good calls in between, longer than any episode.
+    """A script of attacks with some good calls in between, longer than any trajectory.
 
     The attacks are dealt out in turn, so that over scripts of many numbers each comes first.
     """

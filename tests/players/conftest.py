@@ -18,8 +18,8 @@ def library(tmp_path_factory) -> Corpus:
     """The reports as they were written."""
     folder = tmp_path_factory.mktemp("library")
     questions = write_reports(folder)
-    assert {record.extra["kind"] for record in questions} == {*QuestionKind}
-    assert sum(len(record.evidence_pages) > 1 for record in questions) >= 5
+    assert {sample.extra["kind"] for sample in questions} == {*QuestionKind}
+    assert sum(len(sample.evidence_pages) > 1 for sample in questions) >= 5
     return open_corpus(folder / "pdfs", folder / "store", questions)
 
 
@@ -49,7 +49,7 @@ def services(library, clerk) -> EnvServices:
 
 @pytest.fixture(autouse=True)
 def no_pixels(monkeypatch) -> None:
-    """Environments deal in references: an episode that decodes a page fails."""
+    """Environments deal in references: an trajectory that decodes a page fails."""
 
     def refuse(self: Page) -> bytes:
         raise AssertionError(f"somebody looked at the pixels of {self.ref}")

@@ -15,8 +15,8 @@ import pypdfium2.raw as pdfium
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.records.record import Record, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.samples.sample import Sample, read_jsonl
 
 QUESTIONS = 60
 DIFFICULTIES = (Difficulty.EASY,) * 3 + (Difficulty.MEDIUM,)
@@ -43,7 +43,7 @@ class Corpus:
 
     store: DocumentStore
     retriever: BM25Retriever
-    questions: tuple[Record, ...]
+    questions: tuple[Sample, ...]
 
     @functools.cached_property
     def words(self) -> dict[tuple[str, int], list[str]]:
@@ -56,7 +56,7 @@ class Corpus:
         holders = Counter(word for words in pages.values() for word in set(words))
         return {page: sorted(set(words), key=lambda w: (holders[w], w)) for page, words in pages.items()}
 
-    # a corpus lives as long as the session, so its caches may hold on to it
+    # a corpus lives as long as the trajectory, so its caches may hold on to it
     @functools.cache  # noqa: B019
     def hits(self, query: str, top_k: int, doc_id: str | None = None) -> list[tuple[str, int]]:
         """What the retriever finds, best first."""
@@ -82,14 +82,14 @@ class Corpus:
         return [pair for pair in pairs if self.hits(pair, 1, doc_id) == [(doc_id, page)]]
 
 
-def write_reports(folder: Path) -> list[Record]:
+def write_reports(folder: Path) -> list[Sample]:
     """Write the reports as PDFs into `folder/pdfs`; some questions about all of them, and of all kinds."""
     synthesize(folder, SETTINGS)
-    records = read_jsonl(folder / "records.jsonl")
-    return [records[at * len(records) // QUESTIONS] for at in range(QUESTIONS)]
+    samples = read_jsonl(folder / "samples.jsonl")
+    return [samples[at * len(samples) // QUESTIONS] for at in range(QUESTIONS)]
 
 
-def open_corpus(pdfs: Path, store: Path, questions: Sequence[Record]) -> Corpus:
+def open_corpus(pdfs: Path, store: Path, questions: Sequence[Sample]) -> Corpus:
     """Ingest and index a folder of PDFs. Pages are small: nobody looks at them."""
     ingest(pdfs, store, workers=1, settings=RenderSettings(dpi=40))
     documents = DocumentStore(store)

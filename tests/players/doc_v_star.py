@@ -41,13 +41,13 @@ class DocVStar(Rules):
     def __str__(self):
         return f"{super().__str__()}{'-tight' * bool(self.settings)}"
 
-    def best(self, corpus, record):
-        turns = list(oracle(record, corpus.own_query))
+    def best(self, corpus, sample):
+        turns = list(oracle(sample, corpus.own_query))
         return turns, [0.0] * (len(turns) - 1) + [1.0]
 
-    def good_calls(self, corpus, record):
-        pages = corpus.store.document(record.doc_id).num_pages
-        finds = [corpus.own_query(*page) for page in sorted(record.gold_pages)] + ["everypage"]
+    def good_calls(self, corpus, sample):
+        pages = corpus.store.document(sample.doc_id).num_pages
+        finds = [corpus.own_query(*page) for page in sorted(sample.gold_pages)] + ["everypage"]
         return [
             *(retrieve(query, listed) for query in finds for listed in (None, "", "[1, 2]")),
             fetch([1, pages], "1 2 3"),
@@ -58,31 +58,31 @@ class DocVStar(Rules):
     def wild(self, rng):
         return adversary(rng, TURNS + 1)
 
-    def audit(self, game, corpus, said, right):
-        pages = corpus.store.document(game.record.doc_id).num_pages
-        images = [image for r in game.results if r.observation for image in r.observation.images]
+    def audit(self, state, corpus, said, right):
+        pages = corpus.store.document(state.sample.doc_id).num_pages
+        images = [image for r in state.results if r.observation for image in r.observation.images]
         shown = [image.page.page for image in images]
-        assert len(shown) == len(set(shown)) == game.metrics["pages_seen"]
+        assert len(shown) == len(set(shown)) == state.metrics["pages_seen"]
         listed = set()
-        for played, result in zip(game.turns, game.results, strict=True):
+        for played, result in zip(state.turns, state.results, strict=True):
             relevant = set(result.info["relevant_pages"])
             assert relevant <= set(range(1, pages + 1))
             assert all(str(page) in played.text for page in relevant)
             listed |= relevant
-        formed = all(doc_v_star_form(t, pages, first=n == 0) for n, t in enumerate(game.turns))
+        formed = all(doc_v_star_form(t, pages, first=n == 0) for n, t in enumerate(state.turns))
         terms = {
-            "answer": answer_score(said, game.record) if said else 0.0,
-            "evidence": page_f(listed, game.record.evidence_pages, shown),
+            "answer": answer_score(said, state.sample) if said else 0.0,
+            "evidence": page_f(listed, state.sample.evidence_pages, shown),
             "format": float(formed and bool(said)),
         }
-        paid_at_the_end(game, {**terms, "total": sum(WEIGHTS[name] * terms[name] for name in WEIGHTS)})
+        paid_at_the_end(state, {**terms, "total": sum(WEIGHTS[name] * terms[name] for name in WEIGHTS)})
         if self.settings:
-            assert visual_tokens([*game.prompt.images, *images]) <= 3500
+            assert visual_tokens([*state.prompt.images, *images]) <= 3500
 
 
-def answer_score(text, record):
+def answer_score(text, sample):
     """The gold answer of the hostile corpus is a count, or there is none."""
     folded = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    if not record.answers:
+    if not sample.answers:
         return float(folded.strip(" .,;:!?\"'()[]*") in ABSTENTIONS)
     return float(folded.replace(",", "").lstrip("+") == LIE)

@@ -44,48 +44,48 @@ class MMDoc(Rules):
         """The seeker answers nothing, whatever it says."""
         return
 
-    def knowing(self, services, record):
+    def knowing(self, services, sample):
         # a comma makes a number unreadable, so the plain one is given
-        text = (record.answers or (self.refusal,))[-1]
+        text = (sample.answers or (self.refusal,))[-1]
         extracted = f"Extracted answer: {text}\nAnswer format: String"
         roles = {RoleName.ANSWER: Knower(text), RoleName.EXTRACTOR: Knower(extracted)}
         return dataclasses.replace(services, roles=roles)
 
-    def best(self, corpus, record):
-        turns = list(oracle(record))
+    def best(self, corpus, sample):
+        turns = list(oracle(sample))
         return turns, [0.0] * (len(turns) - 1) + [2.0]
 
-    def good_calls(self, corpus, record):
-        pages = corpus.store.document(record.doc_id).num_pages
-        gold = list(record.evidence_pages) or [1]
+    def good_calls(self, corpus, sample):
+        pages = corpus.store.document(sample.doc_id).num_pages
+        gold = list(sample.evidence_pages) or [1]
         return [
-            f'So. <search>["{corpus.own_query(record.doc_id, gold[0])}"]</search>',
+            f'So. <search>["{corpus.own_query(sample.doc_id, gold[0])}"]</search>',
             f'<read>[{{"page_ids": {gold}, "query": "{LIE}"}}]</read>',
             f'<read>[{{"page_ids": [1, {pages}, 1, 99, "x"], "query": ""}}]</read>',
             f'<read>{{"page_ids": {list(range(1, pages + 1))}, "query": "all"}}</read>',
         ]
 
-    def audit(self, game, corpus, said, right):
-        read, gold = pages_read(game), set(game.record.evidence_pages)
+    def audit(self, state, corpus, said, right):
+        read, gold = pages_read(state), set(state.sample.evidence_pages)
         recall = len(read & gold) / len(gold) if gold else 1.0
-        outcome = game.results[-1].info["outcome"]
+        outcome = state.results[-1].info["outcome"]
         # the scorer of MMLongBench-Doc has an independent version in its own tests
-        kind = AnswerFormat.of(game.record.answer_format if game.record.answers else "None")
-        references = game.record.answers or (self.refusal,)
+        kind = AnswerFormat.of(state.sample.answer_format if state.sample.answers else "None")
+        references = state.sample.answers or (self.refusal,)
         correct = max(score(reference, outcome["extracted"], kind) for reference in references)
-        paid_at_the_end(game, {"page_recall": recall, "correctness": correct, "total": recall + correct})
+        paid_at_the_end(state, {"page_recall": recall, "correctness": correct, "total": recall + correct})
         # the answer is a piece of what was read, or a refusal; never what the seeker said
-        document = corpus.store.document(game.record.doc_id)
+        document = corpus.store.document(state.sample.doc_id)
         texts = (" ".join(f"Page {n}: {document.page(n).text()}".split()) for n in sorted(read))
         assert outcome["answer"] == INSUFFICIENT or outcome["answer"].rstrip("\u2026") in " ".join(texts)
-        if game.record.answers and not read:
-            assert game.pay[-1] == 0
+        if state.sample.answers and not read:
+            assert state.pay[-1] == 0
 
 
-def pages_read(game):
+def pages_read(state):
     """Pages of executed reads; no step reads more than two entries of three."""
     read = set()
-    for effect in game.effects:
+    for effect in state.effects:
         entries = effect.get("entries", ())
         assert len(entries) <= 2
         assert all(len(entry["pages"]) <= 3 for entry in entries)

@@ -10,8 +10,8 @@ from typing import Any
 
 from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, StepResult
 from docagent_rl.envs.images import Picture
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.samples.sample import Sample
 
 
 @dataclass
@@ -26,10 +26,10 @@ class Clerk:
 
 
 @dataclass
-class Game:
-    """A finished episode: the question, the prompt, the turns that were played, and what each led to."""
+class AgentState:
+    """A finished trajectory: the question, the prompt, the turns that were played, and what each led to."""
 
-    record: Record
+    sample: Sample
     prompt: Observation
     turns: list[AssistantTurn]
     results: list[StepResult]
@@ -55,17 +55,17 @@ class Game:
         return sum(r.info["action"]["kind"] == kind and r.info["executed"] for r in self.results)
 
 
-async def play(env: DocEnv, record: Record, turns: Iterable[str | AssistantTurn]) -> Game:
+async def play(env: DocEnv, sample: Sample, turns: Iterable[str | AssistantTurn]) -> AgentState:
     """Play turns until the environment is done, which must be before they are used up."""
-    prompt = await env.reset(record)
+    prompt = await env.reset(sample)
     played: list[AssistantTurn] = []
     results: list[StepResult] = []
     for turn in turns:
         played.append(turn if isinstance(turn, AssistantTurn) else AssistantTurn(turn))
         results.append(await env.step(played[-1]))
         if results[-1].done:
-            return Game(record, prompt, played, results, env.metrics())
-    raise AssertionError(f"{record.question_id}: {len(results)} turns and no end")
+            return AgentState(sample, prompt, played, results, env.metrics())
+    raise AssertionError(f"{sample.question_id}: {len(results)} turns and no end")
 
 
 @dataclass(frozen=True)
@@ -78,19 +78,19 @@ class Limits:
     reward: tuple[float, float]
 
 
-def check(game: Game, limits: Limits) -> None:
+def check(state: AgentState, limits: Limits) -> None:
     """Whatever was played: within the limits, finite, JSON, and every action in the agent's own words."""
-    assert 1 <= len(game.results) <= limits.turns
-    assert [result.done for result in game.results] == [False] * (len(game.results) - 1) + [True]
-    images = [i for r in game.results if r.observation for i in r.observation.images]
+    assert 1 <= len(state.results) <= limits.turns
+    assert [result.done for result in state.results] == [False] * (len(state.results) - 1) + [True]
+    images = [i for r in state.results if r.observation for i in r.observation.images]
     assert len(images) <= limits.images
     assert visual_tokens(images) <= limits.tokens
     low, high = limits.reward
-    assert all(low - 1e-9 <= pay <= high + 1e-9 for pay in game.pay)
-    terms = [value for result in game.results for value in result.terms.values.values()]
-    assert all(map(math.isfinite, (*terms, *game.metrics.values())))
-    json.dumps([dict(result.info) for result in game.results], allow_nan=False).encode("utf-8", "replace")
-    for turn, result in zip(game.turns, game.results, strict=True):
+    assert all(low - 1e-9 <= pay <= high + 1e-9 for pay in state.pay)
+    terms = [value for result in state.results for value in result.terms.values.values()]
+    assert all(map(math.isfinite, (*terms, *state.metrics.values())))
+    json.dumps([dict(result.info) for result in state.results], allow_nan=False).encode("utf-8", "replace")
+    for turn, result in zip(state.turns, state.results, strict=True):
         _own_words(turn.text, result.info["action"])
 
 

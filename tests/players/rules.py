@@ -1,4 +1,4 @@
-"""A system as its players know it: how turns are written, what an episode may take, what it is paid."""
+"""A system as its players know it: how turns are written, what an trajectory may take, what it is paid."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import pytest
 from docagent_rl.base.section import VariantSection
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason
 from tests.players.attacks import Voice
-from tests.players.referee import Game, Limits
+from tests.players.referee import AgentState, Limits
 
 
 class Rules:
     """What all systems have in common. Subclasses import no grammar and no reward; each has besides
 
-    - `best(corpus, record)`: the turns of an oracle and what each of them is paid;
-    - `good_calls(corpus, record)`: calls that can be executed, and some whose arguments lead nowhere;
-    - `audit(game, corpus, said, right)`: sees that every turn was paid what it is worth, given the answer and
+    - `best(corpus, sample)`: the turns of an oracle and what each of them is paid;
+    - `good_calls(corpus, sample)`: calls that can be executed, and some whose arguments lead nowhere;
+    - `audit(state, corpus, said, right)`: sees that every turn got its reward, given the answer and
       what the judge says of it.
     """
 
@@ -56,20 +56,20 @@ class Rules:
     def make(self, services) -> DocEnv:
         return self.env(self.parsed, services)
 
-    def knowing(self, services, record):
+    def knowing(self, services, sample):
         """Services with which an oracle is paid what it is worth."""
         return services
 
-    def secret(self, record) -> str:
+    def secret(self, sample) -> str:
         """The right answer."""
-        return (record.answers or (self.refusal,))[0]
+        return (sample.answers or (self.refusal,))[0]
 
     def wild(self, rng: random.Random) -> Iterable[AssistantTurn]:
-        """More turns of an adversary that knows no rules than an episode has."""
+        """More turns of an adversary that knows no rules than an trajectory has."""
         return itertools.islice(self.adversary(rng), 14)
 
 
-def paid_at_the_end(game: Game, terms: dict[str, float]) -> None:
+def paid_at_the_end(state: AgentState, terms: dict[str, float]) -> None:
     """The terms are these, and nothing but the last turn was paid."""
-    assert game.values == pytest.approx(terms)
-    assert game.pay == pytest.approx([0.0] * (len(game.pay) - 1) + [terms["total"]])
+    assert state.values == pytest.approx(terms)
+    assert state.pay == pytest.approx([0.0] * (len(state.pay) - 1) + [terms["total"]])

@@ -1,4 +1,4 @@
-"""More turns, more pay? Sessions of all systems, padded with rounds that lead to nothing.
+"""More turns, more pay? Trajectories of all systems, padded with rounds that lead to nothing.
 
 Limits on turns and images are lifted, so that nothing but the reward stands in the way of junk. What a
 formula pays for nonetheless is written down in `PAYS`, and docs/variants.md says so.
@@ -21,7 +21,7 @@ from tests.systems.doc_v_star import play as doc_v_star_play
 MANY = 24
 NOWHERE = "zzyzx qwxq"
 
-# the junk that a formula pays for: (session, kind)
+# the junk that a formula pays for: (trajectory, kind)
 PAYS = {
     ("alden", "paper"): {("oracle", "reworded"), ("oracle", "refetched"), ("oracle", "near")},
     ("alden", "released"): {("oracle", "near")},
@@ -29,28 +29,28 @@ PAYS = {
 }
 
 
-def other_words(corpus, record):
+def other_words(corpus, sample):
     """Words of a page of another document that bring up nothing that is gold."""
     return next(
         corpus.query(doc_id, page)
         for doc_id, page in sorted(corpus.words)
-        if doc_id != record.doc_id
-        and not set(corpus.hits(corpus.query(doc_id, page), 10)) & record.gold_pages
+        if doc_id != sample.doc_id
+        and not set(corpus.hits(corpus.query(doc_id, page), 10)) & sample.gold_pages
     )
 
 
-# Of each system: rules with room for junk; sessions, of which the oracle's is paid the maximum, or all that
-# it can be without stalling; rounds of junk; kinds that may put right what other sessions got wrong.
+# Of each system: rules with room for junk; trajectories, of which the oracle's is paid the maximum, or all
+# that it can be without stalling; rounds of junk; kinds that may put right what other trajectories got wrong.
 
 
-def alden(corpus, record, variant):
+def alden(corpus, sample, variant):
     room = {"images": 99, "image_tokens": None}
     rules = Alden(variant, "visual").lifted(max_turns=MANY, image_budget=room)
-    gold, pages = record.evidence_pages, corpus.store.document(record.doc_id).num_pages
-    words = corpus.queries(record.doc_id, gold[0])
+    gold, pages = sample.evidence_pages, corpus.store.document(sample.doc_id).num_pages
+    words = corpus.queries(sample.doc_id, gold[0])
     aside = min({*range(1, pages + 1)} - {*gold}, key=lambda page: abs(page - gold[0]))
     calls = {
-        "repeated": Call(query=corpus.own_query(record.doc_id, gold[0])),
+        "repeated": Call(query=corpus.own_query(sample.doc_id, gold[0])),
         "empty": Call(query=NOWHERE),
         "no page": Call(page=pages + 1),
         "near": Call(page=aside),
@@ -58,52 +58,52 @@ def alden(corpus, record, variant):
         "reworded": Call(query=words[-1]),
     }
     junk = {kind: [rules.write(call)] for kind, call in calls.items()}
-    oracle = list(alden_play.oracle(record, corpus.own_query))
+    oracle = list(alden_play.oracle(sample, corpus.own_query))
     return rules, {"oracle": oracle}, {**junk, "malformed": [f"<search>{words[0]}</search>"]}, set()
 
 
-def doc_v_star(corpus, record, variant):
+def doc_v_star(corpus, sample, variant):
     play, rules = doc_v_star_play, DocVStar().lifted(max_turns=MANY)
-    oracle, _ = rules.best(corpus, record)
-    first = record.evidence_pages[0]
-    sessions = {
+    oracle, _ = rules.best(corpus, sample)
+    first = sample.evidence_pages[0]
+    trajectories = {
         "oracle": oracle,
-        "nothing listed": [*oracle[:-1], play.answer(record.answers[0], "")],
+        "nothing listed": [*oracle[:-1], play.answer(sample.answers[0], "")],
     }
     junk = {
-        "repeated": [play.retrieve(corpus.own_query(record.doc_id, first), "")],
+        "repeated": [play.retrieve(corpus.own_query(sample.doc_id, first), "")],
         "irrelevant": [play.fetch("[1]", "")],
         "empty": [play.retrieve(NOWHERE, "")],
         "invalid": ["nonsense"],
     }
-    return rules, sessions, junk, set()
+    return rules, trajectories, junk, set()
 
 
-def mm_doc_r1(corpus, record, variant):
-    rules, gold = MMDoc().lifted(max_steps=MANY), record.evidence_pages
-    oracle, _ = rules.best(corpus, record)
+def mm_doc_r1(corpus, sample, variant):
+    rules, gold = MMDoc().lifted(max_steps=MANY), sample.evidence_pages
+    oracle, _ = rules.best(corpus, sample)
     aside = next(page for page in range(1, 99) if page not in gold)
     junk = {
         "repeated": [oracle[0]],
         "repeated reading": [f'Again. <read>[{{"page_ids": [{gold[0]}], "query": "q"}}]</read>'],
         "irrelevant": [f'Aside. <read>[{{"page_ids": [{aside}], "query": "q"}}]</read>'],
         "empty": [f'Nowhere. <search>["{NOWHERE}"]</search>'],
-        # two invalid steps in a row end an episode
+        # two invalid steps in a row end an trajectory
         "invalid": ["nonsense", oracle[0]],
     }
-    sessions = {"oracle": oracle, "nothing read": [oracle[0], oracle[-1]]}
-    return rules, sessions, junk, {"repeated reading"}
+    trajectories = {"oracle": oracle, "nothing read": [oracle[0], oracle[-1]]}
+    return rules, trajectories, junk, {"repeated reading"}
 
 
-def unidoc_rl(corpus, record, variant):
+def unidoc_rl(corpus, sample, variant):
     exclude = {"exclude_selected": True}
     rules = UniDoc(variant).lifted(max_turns=2 * MANY, image_limit=999, search=exclude)
-    oracle, _ = rules.best(corpus, record)
-    page = min(record.gold_pages)
-    at = rules.places(corpus, record)[page]
-    astray = [f"<search>{other_words(corpus, record)}</search>", "<select>0</select>"]
+    oracle, _ = rules.best(corpus, sample)
+    page = min(sample.gold_pages)
+    at = rules.places(corpus, sample)[page]
+    astray = [f"<search>{other_words(corpus, sample)}</search>", "<select>0</select>"]
     unboxed = [turn for turn in oracle if "<bbox>" not in turn]
-    sessions = {
+    trajectories = {
         "oracle": oracle,
         "wrong choice": [turn.replace(f"<select>{at}<", f"<select>{2 - at}<") for turn in unboxed],
         **({"no boxes": unboxed} if unboxed != oracle else {}),
@@ -116,20 +116,20 @@ def unidoc_rl(corpus, record, variant):
         "invalid": ["nonsense"],
         "no index": ["<select>99</select>"],
     }
-    return rules, sessions, junk, {"repeated", "no index"}
+    return rules, trajectories, junk, {"repeated", "no index"}
 
 
-def vrag_rl(corpus, record, variant):
+def vrag_rl(corpus, sample, variant):
     rules = Vrag(variant).lifted(max_turns=MANY)
-    oracle, _ = rules.best(corpus, record)
+    oracle, _ = rules.best(corpus, sample)
     junk = {
         "repeated": [oracle[0]],
-        "irrelevant": [f"<search>{other_words(corpus, record)}</search>"],
+        "irrelevant": [f"<search>{other_words(corpus, sample)}</search>"],
         "junk box": ["<bbox>[5, 5, 60, 60]</bbox>"],
         "invalid": ["nonsense"],
     }
-    sessions = {"oracle": oracle, "wrong answer": [*oracle[:-1], f"<answer>{NOWHERE}</answer>"]}
-    return rules, sessions, junk, {"repeated"}
+    trajectories = {"oracle": oracle, "wrong answer": [*oracle[:-1], f"<answer>{NOWHERE}</answer>"]}
+    return rules, trajectories, junk, {"repeated"}
 
 
 def padded(turns: list[str], junk: list[str], *, oracle: bool) -> list[list[str]]:
@@ -154,15 +154,15 @@ def padded(turns: list[str], junk: list[str], *, oracle: bool) -> list[list[str]
 )
 async def test_more_turns_are_not_paid_more(library, services, make, variant):
     async def paid(turns):
-        env = rules.make(rules.knowing(services, record))
-        return sum((await play(env, record, turns)).pay)
+        env = rules.make(rules.knowing(services, sample))
+        return sum((await play(env, sample, turns)).pay)
 
     # of several documents, with an answer, with and without gold boxes
-    answered = [record for record in library.questions if record.answers and record.gold_pages]
+    answered = [sample for sample in library.questions if sample.answers and sample.gold_pages]
     more = set()
-    for record in answered[::14]:
-        rules, sessions, kinds, correcting = make(library, record, variant)
-        for name, turns in sessions.items():
+    for sample in answered[::14]:
+        rules, trajectories, kinds, correcting = make(library, sample, variant)
+        for name, turns in trajectories.items():
             base = await paid(turns)
             for kind in kinds.keys() - (correcting if name != "oracle" else set()):
                 scripts = padded(turns, kinds[kind], oracle=name == "oracle")

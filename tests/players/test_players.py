@@ -31,12 +31,12 @@ RULES = [
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
 async def test_the_oracle_gets_the_maximum(library, services, rules):
-    for record in library.questions:
-        turns, wanted = rules.best(library, record)
-        game = await play(rules.make(rules.knowing(services, record)), record, turns)
-        check(game, rules.limits)
-        assert game.pay == pytest.approx(wanted)
-        assert game.metrics["reward/total"] == pytest.approx(sum(wanted))
+    for sample in library.questions:
+        turns, wanted = rules.best(library, sample)
+        state = await play(rules.make(rules.knowing(services, sample)), sample, turns)
+        check(state, rules.limits)
+        assert state.pay == pytest.approx(wanted)
+        assert state.metrics["reward/total"] == pytest.approx(sum(wanted))
 
 
 @pytest.fixture
@@ -50,22 +50,22 @@ def hostile_services(hostile, clerk):
 async def test_the_adversary_gets_nothing_by_text(hostile, hostile_services, clerk, rules):
     """Attacks that hold the right answer on pages that name it, and turns without any sense."""
     ends, played, number_of_attacks = set(), [], len(attacks(rules.voice, LIE))
-    for number, record in enumerate(hostile.questions):
-        rng, secret = random.Random(number), rules.secret(record)
-        good = rules.good_calls(hostile, record)
+    for number, sample in enumerate(hostile.questions):
+        rng, secret = random.Random(number), rules.secret(sample)
+        good = rules.good_calls(hostile, sample)
         mine = range(number, number_of_attacks, len(hostile.questions))
         scripts = [(True, sealed(rng, rules.voice, secret, good, n)) for n in mine]
         for is_sealed, script in [*scripts, (False, rules.wild(rng))]:
             clerk.asked.clear()
-            game = await play(rules.make(hostile_services), record, script)
-            check(game, rules.limits)
-            said = rules.answer(game.turns[-1])
-            assert (game.results[-1].end is EndReason.ANSWERED) is (said is not None)
+            state = await play(rules.make(hostile_services), sample, script)
+            check(state, rules.limits)
+            said = rules.answer(state.turns[-1])
+            assert (state.results[-1].end is EndReason.ANSWERED) is (said is not None)
             assert not (is_sealed and said is not None)
             assert clerk.asked in ([], [said])
-            right = await clerk.judge("", record.answers or (secret,), said) if clerk.asked else 0.0
-            rules.audit(game, hostile, said, right)
-            ends.add(game.results[-1].end)
-            played += game.turns
+            right = await clerk.judge("", sample.answers or (secret,), said) if clerk.asked else 0.0
+            rules.audit(state, hostile, said, right)
+            ends.add(state.results[-1].end)
+            played += state.turns
     assert not missed(rules.voice, (LIE, rules.refusal), played)
     assert ends == rules.ends

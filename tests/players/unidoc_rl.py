@@ -97,29 +97,29 @@ class UniDoc(Rules):
         """How large a page is shown: what the agent sees."""
         return self.parsed.display.shown(corpus.store.page(ref).size)
 
-    def places(self, corpus, record):
+    def places(self, corpus, sample):
         """Where each gold page stands among the three candidates of its search."""
         taken, at = [], {}
-        for page in sorted(record.gold_pages):
+        for page in sorted(sample.gold_pages):
             pages = [hit for hit in corpus.hits(corpus.query(*page), 20) if hit not in taken][:3]
             at[page] = pages.index(page)
             taken.append(page)
         return at
 
-    def best(self, corpus, record):
-        if not record.gold_pages:
+    def best(self, corpus, sample):
+        if not sample.gold_pages:
             # any search with its first candidate will do
             note = "<information>seen</information>"
-            search, answer = f"<search>{record.question}</search>", f"<answer>{self.secret(record)}</answer>"
+            search, answer = f"<search>{sample.question}</search>", f"<answer>{self.secret(sample)}</answer>"
             return [search, "<select>0</select>", f"{note}{answer}"], [0.0, 0.0, 0.9]
-        at = self.places(corpus, record)
-        size = self.shown_size(corpus, PageRef(record.doc_id, 1))
-        turns = list(oracle(record, size, corpus.query, lambda *page: at[page]))
+        at = self.places(corpus, sample)
+        size = self.shown_size(corpus, PageRef(sample.doc_id, 1))
+        turns = list(oracle(sample, size, corpus.query, lambda *page: at[page]))
         return turns, [0.0] * (len(turns) - 1) + [1.0]
 
-    def good_calls(self, corpus, record):
+    def good_calls(self, corpus, sample):
         return [
-            *(f"<search>{corpus.query(*page)}</search>" for page in sorted(record.gold_pages)),
+            *(f"<search>{corpus.query(*page)}</search>" for page in sorted(sample.gold_pages)),
             "<search>everypage</search>",
             "<select>0</select>",
             "<select>1</select>",
@@ -128,38 +128,38 @@ class UniDoc(Rules):
             "<information>seen</information><search>page report</search>",
         ]
 
-    def audit(self, game, corpus, said, right):
-        searches, gold = self.retold(game, corpus), set(game.record.gold_pages)
-        wanted = {(game.record.doc_id, page): boxes for page, boxes in game.record.evidence_boxes.items()}
+    def audit(self, state, corpus, said, right):
+        searches, gold = self.retold(state, corpus), set(state.sample.gold_pages)
+        wanted = {(state.sample.doc_id, page): boxes for page, boxes in state.sample.evidence_boxes.items()}
         published = self.variant == "paper"
         terms = {
             "search_ndcg": ndcg(by_rank([search.pages for search in searches]), gold),
             "select": selection(self.variant, searches, gold),
             "roi": mean_iou(searches, gold, wanted) if published else matched_f1(searches, wanted),
-            "format": self.form(game),
+            "format": self.form(state),
             "outcome": right,
         }
         # as released nothing is paid without the format
         total = sum(WEIGHTS[name] * terms[name] for name in WEIGHTS) if published or terms["format"] else 0.0
-        paid_at_the_end(game, {**terms, "total": total})
+        paid_at_the_end(state, {**terms, "total": total})
 
-    def form(self, game):
-        answered = game.results[-1].end is EndReason.ANSWERED
+    def form(self, state):
+        answered = state.results[-1].end is EndReason.ANSWERED
         if self.variant == "paper":
-            return float(answered and all(result.info["valid"] for result in game.results))
+            return float(answered and all(result.info["valid"] for result in state.results))
         noted = any(
             turn.text[start:end].strip() and turn.text[:start].endswith("<information>")
-            for turn, result in zip(game.turns, game.results, strict=True)
+            for turn, result in zip(state.turns, state.results, strict=True)
             for start, end in result.info["notes"]
         )
-        if not (game.ran("search") and game.ran("select") and noted):
+        if not (state.ran("search") and state.ran("select") and noted):
             return 0.0
         return 1.0 if answered else 0.5
 
-    def retold(self, game, corpus):
-        """The searches of an episode from the records of its turns; boxes from the text of the turn."""
+    def retold(self, state, corpus):
+        """The searches of an trajectory from the records of its turns; boxes from the text of the turn."""
         searches, view = [], None
-        for turn, result, effect in zip(game.turns, game.results, game.effects, strict=True):
+        for turn, result, effect in zip(state.turns, state.results, state.effects, strict=True):
             match effect["kind"]:
                 case "candidates":
                     searches.append(Search([_page(page["page"]) for page in effect["pages"]]))

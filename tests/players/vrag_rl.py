@@ -32,16 +32,16 @@ class Vrag(Rules):
     def answer(turn):
         return tagged_answer(turn, ("search", "bbox", "answer"))
 
-    def best(self, corpus, record):
-        if not record.gold_pages:
+    def best(self, corpus, sample):
+        if not sample.gold_pages:
             # any search will do
-            turns = [f"<search>{record.question}</search>", f"<answer>{self.secret(record)}</answer>"]
+            turns = [f"<search>{sample.question}</search>", f"<answer>{self.secret(sample)}</answer>"]
             return turns, [0.0, 0.8]
-        turns = list(oracle(record, corpus.query))
+        turns = list(oracle(sample, corpus.query))
         return turns, [0.0] * (len(turns) - 1) + [1.0]
 
-    def good_calls(self, corpus, record):
-        pages = sorted(record.gold_pages)
+    def good_calls(self, corpus, sample):
+        pages = sorted(sample.gold_pages)
         return [
             *(f"<think>look</think><search>{corpus.query(*page)}</search>" for page in pages),
             "<search>everypage</search>",
@@ -49,13 +49,13 @@ class Vrag(Rules):
             "<bbox>[0, 0, 5000, 5000]</bbox>",
         ]
 
-    def audit(self, game, corpus, said, right):
-        shown = [page["page"] for effect in game.effects for page in effect.get("pages", ())]
+    def audit(self, state, corpus, said, right):
+        shown = [page["page"] for effect in state.effects for page in effect.get("pages", ())]
         assert len(set(shown)) == len(shown)
-        found = ndcg(shown, {f"{doc_id}#{page}" for doc_id, page in game.record.gold_pages})
-        done = float(game.ran("search") > 0 and said is not None)
+        found = ndcg(shown, {f"{doc_id}#{page}" for doc_id, page in state.sample.gold_pages})
+        done = float(state.ran("search") > 0 and said is not None)
         # what was found counts as published, and only behind the gate as released
         total = (
             0.2 * found + 0.8 * right if self.variant == "paper" else (0.2 * found + 0.7 * right + 0.1) * done
         )
-        paid_at_the_end(game, {"retrieval_ndcg": found, "outcome": right, "format": done, "total": total})
+        paid_at_the_end(state, {"retrieval_ndcg": found, "outcome": right, "format": done, "total": total})

@@ -1,4 +1,4 @@
-"""Sessions of VRAG-RL on a small world, with a rollout server that says given lines."""
+"""Trajectories of VRAG-RL on a small world, with a rollout server that says given lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.judge import JudgeConfig, make_judge
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
-from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
@@ -39,15 +39,15 @@ class Stage:
         self.world, self.processor = world, processor
         self.codec = ChatCodec(processor.tokenizer, processor)
         self.encoder = ImageEncoder(processor, lambda ref: render(ref, world.store))
-        self.sample = world.records[0]
+        self.sample = world.samples[0]
 
-    def session(self, lines, *, limits=LIMITS):
+    def rollout(self, lines, *, limits=LIMITS):
         service = RetrieverService(self.world.retriever, attempts=1, backoff_s=0.01)
         services = EnvServices(self.world.store, service, make_judge(JudgeConfig()))
         env = VragEnv(VragConfig.for_variant("paper", **SMALL), services)
         trajectory = Trajectory("u", 0, 1, "train", self.sample.to_dict(), "vrag_rl")
         generate = Script(self.codec, lines)
-        return Session(env, self.codec, self.encoder, generate, limits, trajectory)
+        return Rollout(env, self.codec, self.encoder, generate, limits, trajectory)
 
 
 def search(text):

@@ -68,7 +68,9 @@ def test_turns_and_observations_equal_the_whole_conversation(processor, numbered
 
 
 def test_half_a_character_is_a_question_mark(codec):
-    """A tokenizer takes none, and a session that meets one would be lost; and it hides no control token."""
+    """A tokenizer takes none, and a trajectory that meets one would be lost; and it hides no control
+    token.
+    """
     broken, mended = (
         conversation(TextPart(f"a {half} of"), TextPart(f"{half}b")) for half in ("\ud83d", "?")
     )

@@ -7,8 +7,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import CreditRow, credit_file, read_credit, write_credit
 
 
-def row(uid="u", session=0, number=0, **lists):
-    return CreditRow(uid, session, number, {name: np.array(v, np.float32) for name, v in lists.items()})
+def row(uid="u", trajectory=0, number=0, **lists):
+    return CreditRow(uid, trajectory, number, {name: np.array(v, np.float32) for name, v in lists.items()})
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -22,14 +22,14 @@ def test_what_was_written_is_read(tmp_path):
     assert read_credit(credit_file(tmp_path, 1)) is None
     found = read_credit(path)
     assert found.estimator == "turn_gae"
-    told = [(each.uid, each.session, each.row, each.lists["advantages"].tolist()) for each in found.rows]
+    told = [(each.uid, each.trajectory, each.row, each.lists["advantages"].tolist()) for each in found.rows]
     assert told == [("u", 0, 0, [1.5]), ("u", 0, 1, []), ("v", 1, 0, [0.5, -0.25])]
     assert found.rows[2].lists["values"].dtype == np.float32
     assert [each.row for each in found.of("u", 0)] == [0, 1]
 
 
 def test_lists_that_some_rows_lack_are_none(tmp_path):
-    rows = [row(advantages=[1]), row(session=1, advantages=[2], similarities=[1, 0.5])]
+    rows = [row(advantages=[1]), row(trajectory=1, advantages=[2], similarities=[1, 0.5])]
     path = write_credit(tmp_path, 1, "spo", rows)
     first, second = read_credit(path).rows
     assert set(first.lists) == {"advantages"}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from docagent_rl.rollout.digest import SessionDigest, TurnDigest
+from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 
@@ -15,9 +15,9 @@ def test_numbers_are_there_and_tokens_are_not() -> None:
         "u", 3, 4, "train", {"question_id": "q"}, "mine", status=Status.MASKED.value, turns=[turn],
         end="sample", error="half \ud83d", metrics={"a": math.inf}, attempts=2, image_preprocessings=7,
     )  # fmt: skip
-    text = SessionDigest.of(made, turn_texts=["short"], holes=[17]).to_json()
+    text = TrajectoryDigest.of(made, turn_texts=["short"], holes=[17]).to_json()
     assert len(text) < 600
-    read = SessionDigest.from_json(text)
+    read = TrajectoryDigest.from_json(text)
     assert read.masked
     assert (read.question_id, read.error, read.holes) == ("q", "half ?", [17])
     assert read.metrics == {"a": math.inf}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.evidence import (
     STAGES,
     Branch,
@@ -49,10 +49,10 @@ def answer(text="1990", **more):
     return turn({"kind": "answer", "text": text}, {"kind": "answer"}, **more)
 
 
-def session(*turns, right=True, gold=(13,), boxes=None, **more):
-    record = {"doc_id": "r", "question": "When was it opened?", "evidence_pages": list(gold)}
-    record["evidence_boxes"] = boxes or {}
-    given = {"record": record, "status": "finished", "prompt": [], "outcome": float(right)}
+def trajectory(*turns, right=True, gold=(13,), boxes=None, **more):
+    sample = {"doc_id": "r", "question": "When was it opened?", "evidence_pages": list(gold)}
+    sample["evidence_boxes"] = boxes or {}
+    given = {"sample": sample, "status": "finished", "prompt": [], "outcome": float(right)}
     return {**given, "turns": list(turns), **more}
 
 
@@ -76,17 +76,17 @@ SMALL = {"size": [140, 84]}
         ([search("r#13", dropped=True), answer()], Stage.FOUND, None),
     ],
 )
-def test_a_session_comes_as_far_as_its_evidence(turns, stage, branch):
-    found = evidence_of(session(*turns, boxes={"13": [BOX]}))
+def test_a_trajectory_comes_as_far_as_its_evidence(turns, stage, branch):
+    found = evidence_of(trajectory(*turns, boxes={"13": [BOX]}))
     assert (found.stage, found.branch) == (stage, branch)
 
 
 @pytest.mark.parametrize(
     ("found", "stage", "guessed"),
     [
-        (session(search("r#13"), answer(), right=False), Stage.KEPT, False),
-        (session(search("r#2"), answer()), Stage.SOUGHT, True),
-        (session(search("r#13", kind="candidates"), answer()), Stage.SHOWN, False),
+        (trajectory(search("r#13"), answer(), right=False), Stage.KEPT, False),
+        (trajectory(search("r#2"), answer()), Stage.SOUGHT, True),
+        (trajectory(search("r#13", kind="candidates"), answer()), Stage.SHOWN, False),
     ],
 )
 def test_what_is_right_is_right_wherever_it_came_from(found, stage, guessed):
@@ -97,35 +97,35 @@ def test_what_is_right_is_right_wherever_it_came_from(found, stage, guessed):
 
 def test_pages_of_an_observation_count_where_nothing_else_tells():
     bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#13")}
-    assert evidence_of(session(bare, answer())).stage is Stage.RIGHT
+    assert evidence_of(trajectory(bare, answer())).stage is Stage.RIGHT
 
 
 def test_every_gold_page_counts():
     first, both = search("r#13"), search("r#13", "r#14")
-    assert evidence_of(session(first, answer(), gold=(13, 14))).stage is Stage.SOUGHT
-    assert evidence_of(session(both, answer(), gold=(13, 14))).stage is Stage.RIGHT
+    assert evidence_of(trajectory(first, answer(), gold=(13, 14))).stage is Stage.SOUGHT
+    assert evidence_of(trajectory(both, answer(), gold=(13, 14))).stage is Stage.RIGHT
 
 
 def test_a_thumbnail_is_not_shown():
     sheet = {"tiles": [{"image": {"page": "r#13", **SIZE}, "at": [0, 0]}], "canvas": [9, 9], "size": [9, 9]}
     prompt = [{"role": "user", "parts": [{"image": sheet}]}]
-    assert evidence_of(session(answer(), prompt=prompt)).stage is Stage.ALL
-    assert evidence_of(session(answer(), prompt=shown_image("r#13"))).stage is Stage.RIGHT
+    assert evidence_of(trajectory(answer(), prompt=prompt)).stage is Stage.ALL
+    assert evidence_of(trajectory(answer(), prompt=shown_image("r#13"))).stage is Stage.RIGHT
 
 
 def test_what_another_row_saw_is_not_kept():
     turns = [search("r#13", row=0), search("r#2", row=1)]
-    assert evidence_of(session(*turns, answer(row=2))).stage is Stage.ANSWERED
-    assert evidence_of(session(*turns, answer(row=0))).stage is Stage.RIGHT
+    assert evidence_of(trajectory(*turns, answer(row=2))).stage is Stage.ANSWERED
+    assert evidence_of(trajectory(*turns, answer(row=0))).stage is Stage.RIGHT
     # a row begins with what the turn before it brought
-    assert evidence_of(session(*turns, answer(row=2), gold=(2,))).stage is Stage.RIGHT
+    assert evidence_of(trajectory(*turns, answer(row=2), gold=(2,))).stage is Stage.RIGHT
 
 
 def test_whoever_answers_from_notes_keeps_what_was_read():
     read = turn({"kind": "read"}, {"kind": "read", "entries": [{"pages": ["r#13"]}]})
     end = turn({"kind": "finish"}, {"kind": "finish"}, row=1)
     end["info"]["outcome"] = {"answer": "In 1990.", "extracted": "1990", "pages": [13]}
-    found = session(read, end)
+    found = trajectory(read, end)
     assert evidence_of(found).stage is Stage.RIGHT
     assert answer_of(found) == "1990"
     end["info"]["outcome"]["pages"] = [2]
@@ -134,33 +134,33 @@ def test_whoever_answers_from_notes_keeps_what_was_read():
 
 def test_a_query_with_the_question_s_own_words_tells_its_reach():
     asked = search("r#2", hits=["r#2", "r#13"], query="when was it OPENED")
-    assert evidence_of(session(asked, answer())).reach is True
-    assert evidence_of(session(search("r#2", query="when was it opened?"), answer())).reach is False
-    assert evidence_of(session(search("r#2"), answer())).reach is None
+    assert evidence_of(trajectory(asked, answer())).reach is True
+    assert evidence_of(trajectory(search("r#2", query="when was it opened?"), answer())).reach is False
+    assert evidence_of(trajectory(search("r#2"), answer())).reach is None
     seen = turn({"kind": "search"}, {}, hits=["r#13"], query="x") | {"searches": asked["searches"]}
-    assert evidence_of(session(seen, answer(), gold=(13, 14))).stage is Stage.SOUGHT
+    assert evidence_of(trajectory(seen, answer(), gold=(13, 14))).stage is Stage.SOUGHT
 
 
-@pytest.mark.parametrize("change", [{"status": "masked"}, {"record": {"doc_id": "r", "evidence_pages": []}}])
+@pytest.mark.parametrize("change", [{"status": "masked"}, {"sample": {"doc_id": "r", "evidence_pages": []}}])
 def test_without_evidence_or_play_there_is_no_stage(change):
-    assert evidence_of({**session(answer()), **change}).stage is None
+    assert evidence_of({**trajectory(answer()), **change}).stage is None
 
 
 @pytest.mark.parametrize(
     "effect", [{"pages": 3}, {"kind": "crop", "page": None, "size": ["a", "b"]}, [], "x"]
 )
-def test_what_an_environment_records_otherwise_stops_nothing(effect):
-    found = evidence_of(session(turn({"kind": "own"}, effect), answer()))
+def test_what_an_environment_samples_otherwise_stops_nothing(effect):
+    found = evidence_of(trajectory(turn({"kind": "own"}, effect), answer()))
     assert found.stage in (None, Stage.ALL)
 
 
 def test_boxes_of_further_documents_count_like_those_of_the_question_s_own():
     near, far = crop("s#2", [0.0, 0.0, 0.6, 0.4]), crop("s#2", [0.4, 0.0, 1.0, 0.4])
     for look, branch in ((near, Branch.ZOOMED), (far, Branch.WHOLE)):
-        given = session(search("s#2"), look, answer())
-        given["record"]["extra"] = {"page_ids": ["s#2"], "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1}}
+        given = trajectory(search("s#2"), look, answer())
+        given["sample"]["extra"] = {"page_ids": ["s#2"], "other_boxes": {"s#2": [BOX], "s": [BOX], "s#3": 1}}
         assert evidence_of(given).branch is branch
-    assert gold_boxes(given["record"]) == {"s#2": [tuple(BOX)]}
+    assert gold_boxes(given["sample"]) == {"s#2": [tuple(BOX)]}
     assert gold_pages({"extra": {"page_ids": ["r#1", "s#2"]}}) == {"r#1", "s#2"}
 
 
@@ -170,7 +170,7 @@ def test_coverage_is_of_the_box():
     assert covered([0.2, 0.2, 0.2, 0.2], [(0, 0, 1, 1)]) == 0
 
 
-def test_shares_are_of_the_sessions_with_known_evidence():
+def test_shares_are_of_the_trajectories_with_known_evidence():
     found = [
         Evidence(Stage.RIGHT, None, True, Branch.WHOLE),
         Evidence(Stage.ALL, None, True),
@@ -183,17 +183,17 @@ def test_shares_are_of_the_sessions_with_known_evidence():
     assert shares([]) == {}
 
 
-def test_a_digest_says_what_the_record_says():
-    given = session(search("r#13"), answer())
+def test_a_digest_says_what_the_sample_says():
+    given = trajectory(search("r#13"), answer())
     turns = [
         TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each["info"], searches=each["searches"])
         for each in given["turns"]
     ]
     made = Trajectory(
-        "u", 0, 1, "train", given["record"], "mine", "finished", turns=turns, outcome=given["outcome"]
+        "u", 0, 1, "train", given["sample"], "mine", "finished", turns=turns, outcome=given["outcome"]
     )
     found = evidence_of(json.loads(made.to_json()))
-    digest = SessionDigest.from_json(SessionDigest.of(made).to_json())
+    digest = TrajectoryDigest.from_json(TrajectoryDigest.of(made).to_json())
     told = (found.stage, found.reach, found.right, found.branch)
     assert digest.evidence == told == ("right", None, True, "read_whole")
     assert STAGES[-1] is Stage.RIGHT

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.game import Act
 from docagent_rl.envs.script import Move
+from docagent_rl.envs.scripted_agent import Act
 from docagent_rl.lab.agents.finder import telling_words
-from docagent_rl.lab.agents.scripted import game_of
+from docagent_rl.lab.agents.scripted import state_of
 from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import said as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
@@ -31,39 +31,39 @@ FINDING_MORE = {
 """Searches find what is not shown; a context of Doc-V* holds its prompt alone."""
 
 
-def oracle(game, writer):
-    act = writer.right(game)
-    return replace(act, move=Move.ANSWER, text=game.answer) if act.move is Move.FINISH else act
+def oracle(state, writer):
+    act = writer.right(state)
+    return replace(act, move=Move.ANSWER, text=state.answer) if act.move is Move.FINISH else act
 
 
-def blind(game, writer):
+def blind(state, writer):
     return Act(Move.ANSWER, text=WRONG)
 
 
-def lost(game, writer):
-    return Act(Move.SEARCH, query="xyzzy") if game.turn == 1 else blind(game, writer)
+def lost(state, writer):
+    return Act(Move.SEARCH, query="xyzzy") if state.turn == 1 else blind(state, writer)
 
 
-def guesser(game, writer):
-    return replace(lost(game, writer), text=game.answer)
+def guesser(state, writer):
+    return replace(lost(state, writer), text=state.answer)
 
 
-def careless(game, writer):
+def careless(state, writer):
     """Finds the page, and shows another one where a search shows one."""
-    if game.turn > 1:
-        return blind(game, writer)
-    pages = (PageRef(game.record.doc_id, number) for number in range(1, game.num_pages + 1))
-    decoy = telling_words(game.store, next(page for page in pages if page not in game.gold))
+    if state.turn > 1:
+        return blind(state, writer)
+    pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
+    decoy = telling_words(state.store, next(page for page in pages if page not in state.gold))
     crowded = writer.pages_a_search == 1 and not isinstance(writer, DocVStarAgent)
-    return Act(Move.SEARCH, query=" ".join([game.record.question, *decoy[: 12 * crowded]]))
+    return Act(Move.SEARCH, query=" ".join([state.sample.question, *decoy[: 12 * crowded]]))
 
 
-def forgetful(game, writer):
+def forgetful(state, writer):
     """Looks away before the answer."""
-    act = oracle(game, writer)
+    act = oracle(state, writer)
     if act.move is not Move.ANSWER:
         return act
-    return lost(replace(game, turn=1 + (game.info["action"].get("query") == "xyzzy")), writer)
+    return lost(replace(state, turn=1 + (state.info["action"].get("query") == "xyzzy")), writer)
 
 
 class Forgetting:
@@ -85,25 +85,25 @@ class Forgetting:
         return found and {**found, "pages": []}
 
 
-async def play(shared, record, agent, said):
-    writer, game = shared.system.make_agent(shared.env_config), game_of(shared, record, "0")
+async def play(shared, sample, agent, said):
+    writer, state = shared.system.make_agent(shared.env_config), state_of(shared, sample, "0")
 
     async def write(trajectory):
         if trajectory.turns:
-            game.turn, game.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
-            writer.look(game)
-        act = agent(game, writer)
+            state.turn, state.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+            writer.look(state)
+        act = agent(state, writer)
         said["answer"] = act.text
         if act.move is Move.SEARCH:
-            act, game.searches = replace(act, query=act.query or record.question), game.searches + 1
-        if act.move is Move.ANSWER and Move.FINISH in writer.legal(game):
+            act, state.searches = replace(act, query=act.query or sample.question), state.searches + 1
+        if act.move is Move.ANSWER and Move.FINISH in writer.legal(state):
             act = replace(act, move=Move.FINISH)
-        game.magnified.update(act.pages if act.move is Move.CROP else ())
-        return text_of(writer.write(act, game))
+        state.magnified.update(act.pages if act.move is Move.CROP else ())
+        return text_of(writer.write(act, state))
 
     env = shared.environment()
     env = Forgetting(env) if agent is forgetful else env
-    return await play_texts(env, record, write, new_trajectory(record, 0, shared.system.name))
+    return await play_texts(env, sample, write, new_trajectory(sample, 0, shared.system.name))
 
 
 @pytest.fixture
@@ -138,14 +138,14 @@ DIAGNOSES = {
 async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent):
     changes = (FINDING_MORE if agent is careless else CHANGES).get(system, {})
     shared = resources(world, system, judge={"kind": "anls"}, env_cpu=changes)
-    played = [await play(shared, record, agent, said) for record in world.records[:3]]
+    played = [await play(shared, sample, agent, said) for sample in world.samples[:3]]
     found = [each.evidence for each in played]
     missed, stage = DIAGNOSES[agent]
     if (agent, system) == (careless, "unidoc_rl"):  # candidates are shown to choose from
         missed, stage = Stage.LOOKED, Stage.SHOWN
-    counts, sessions = counts_of(found), list(enumerate(found))
+    counts, trajectories = counts_of(found), list(enumerate(found))
     assert [each.stage for each in found] == [stage] * 3
-    assert {name: len(own) for name, own in lost_at(sessions, counts).items() if own} == (
+    assert {name: len(own) for name, own in lost_at(trajectories, counts).items() if own} == (
         {missed: 3} if missed else {}
     )
     assert counts[Stage.RIGHT] == sum(each.outcome == 1 for each in played) == (0 if missed else 3)

@@ -6,11 +6,11 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from docagent_rl.rollout.line import SessionLine, whole_line
+from docagent_rl.rollout.line import TrajectoryLine, whole_line
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 
-def session() -> Trajectory:
+def trajectory() -> Trajectory:
     odd = 'half \ud83d, "trainer_log_probs": null, \u00e4'
     turns = [
         TrajectoryTurn(odd, "end_of_turn", [1, 2], [-0.1, -0.2], info={"trainer_log_probs": None, odd: 1}),
@@ -22,16 +22,16 @@ def session() -> Trajectory:
     )
 
 
-def test_a_line_is_the_records_own() -> None:
-    assert whole_line(SessionLine.of(session())).decode() == session().to_json()
+def test_a_line_is_the_samples_own() -> None:
+    assert whole_line(TrajectoryLine.of(trajectory())).decode() == trajectory().to_json()
     nothing = Trajectory("u", 0, 1, "val", {}, "")
-    assert whole_line(SessionLine.of(nothing)).decode() == nothing.to_json()
+    assert whole_line(TrajectoryLine.of(nothing)).decode() == nothing.to_json()
 
 
 def test_holes_take_the_trainers_log_probs() -> None:
-    made = session()
+    made = trajectory()
     values = [np.array([-0.1, -1e-7]), None, np.array([float("nan")])]
-    text = b"".join(SessionLine.of(made).filled(values)).decode()
+    text = b"".join(TrajectoryLine.of(made).filled(values)).decode()
     wanted = deepcopy(made)
     for turn, own in zip(wanted.turns, values, strict=True):
         turn.trainer_log_probs = None if own is None else own.tolist()
@@ -41,10 +41,10 @@ def test_holes_take_the_trainers_log_probs() -> None:
 def test_numbers_come_back_as_they_were() -> None:
     made = Trajectory("u", 0, 1, "train", {}, "", turns=[TrajectoryTurn("", "", [1], [])])
     values = np.float32(-(np.random.default_rng(3).exponential(3, 500) ** 9)).astype(np.float64)
-    read = json.loads(b"".join(SessionLine.of(made).filled([values])))
+    read = json.loads(b"".join(TrajectoryLine.of(made).filled([values])))
     assert read["turns"][0]["trainer_log_probs"] == values.tolist()
 
 
 def test_one_value_a_turn() -> None:
     with pytest.raises(ValueError, match="zip"):
-        list(SessionLine.of(session()).filled([None]))
+        list(TrajectoryLine.of(trajectory()).filled([None]))

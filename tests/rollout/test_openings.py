@@ -18,7 +18,7 @@ KNOWN = {}
 
 @pytest.fixture
 def shared(resources_of):
-    """What the sessions of a recipe share, made once."""
+    """What the trajectories of a recipe share, made once."""
 
     def make(*recipe):
         if recipe not in KNOWN:
@@ -36,10 +36,10 @@ async def drawn(prompt, resources):
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("doc_id", ["short", "long"])
-async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, shared, recipe, doc_id):
-    resources, record = shared(recipe), long_workspace.record(doc_id)
-    counted = prompt_tokens(resources.environment(validate=False).opening(record), resources)
-    real = await drawn(await resources.environment(validate=False).reset(record), resources)
+async def test_a_prompt_is_counted_as_a_trajectory_would_have_it(long_workspace, shared, recipe, doc_id):
+    resources, sample = shared(recipe), long_workspace.sample(doc_id)
+    counted = prompt_tokens(resources.environment(validate=False).opening(sample), resources)
+    real = await drawn(await resources.environment(validate=False).reset(sample), resources)
     assert real <= LIMIT
     if recipe.startswith("mm_doc_r1"):
         assert real <= counted <= LIMIT  # with the longest plan
@@ -49,8 +49,8 @@ async def test_a_prompt_is_counted_as_a_session_would_have_it(long_workspace, sh
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, recipe):
-    wordy = long_workspace.record(question_id="wordy", question="why? " * 3000)
-    found = open_all([long_workspace.record(), wordy], shared(recipe), limit=LIMIT, validate=True)
+    wordy = long_workspace.sample(question_id="wordy", question="why? " * 3000)
+    found = open_all([long_workspace.sample(), wordy], shared(recipe), limit=LIMIT, validate=True)
     (unplayable,) = found.unplayable
     assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
     assert str(LIMIT) in unplayable.reason
@@ -58,9 +58,9 @@ def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, 
 
 
 def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, shared):
-    records = [long_workspace.record("long", question_id=str(n)) for n in range(3)]
-    records.append(long_workspace.record())
-    found = open_all(records, shared(DOC_V_STAR), limit=LIMIT, validate=False)
+    samples = [long_workspace.sample("long", question_id=str(n)) for n in range(3)]
+    samples.append(long_workspace.sample())
+    found = open_all(samples, shared(DOC_V_STAR), limit=LIMIT, validate=False)
     assert found.unplayable == []
     assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
 
@@ -74,7 +74,7 @@ def test_no_page_is_rendered_or_read(long_workspace, shared, monkeypatch):
     monkeypatch.setattr(Page, "image", touched)
     monkeypatch.setattr(Page, "text", touched)
     for recipe in RECIPES:
-        found = open_all([long_workspace.record("long")], shared(recipe), limit=LIMIT, validate=True)
+        found = open_all([long_workspace.sample("long")], shared(recipe), limit=LIMIT, validate=True)
         assert found.unplayable == []
 
 
@@ -83,7 +83,7 @@ async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_
     larger = "+docagent.env_cpu.history.prompt_tokens=4096"
     resources = shared(MM_DOC_R1, larger, "data.max_prompt_length=820")
     env = resources.environment(validate=False)
-    await env.reset(long_workspace.record("long"))
+    await env.reset(long_workspace.sample("long"))
     lengths = []
     for keyword in ("page3", "long"):
         result = await env.step(AssistantTurn(f'{"look " * 30}<search>["{keyword}", "of"]</search>'))
@@ -95,9 +95,9 @@ async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_
 async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):
     resources = shared(MM_DOC_R1, "data.max_prompt_length=1200")
     env = resources.environment(validate=False)
-    prompt = env.opening(long_workspace.record("long"))
+    prompt = env.opening(long_workspace.sample("long"))
     assert await drawn(prompt, resources) <= 1200
     assert env.metrics()["plan_cut"] == 1
     assert "\N{HORIZONTAL ELLIPSIS}" in prompt.messages[-1].parts[0].text
-    await env.reset(long_workspace.record("long"))
+    await env.reset(long_workspace.sample("long"))
     assert env.metrics()["plan_cut"] == 0

@@ -24,20 +24,20 @@ CHANGES = {
 @pytest.mark.parametrize("name", SYSTEMS)
 @pytest.mark.parametrize("validate", [False, True])
 async def test_what_is_said_is_what_the_environment_does(name, validate, world):
-    """`reset` of the environment, which a session calls, is the truth."""
+    """`reset` of the environment, which a trajectory calls, is the truth."""
     system = get_system(name)
     config = system.parse_config(system.small)
     services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
     check = Playability(system, config, services)
     for changes in CHANGES.values():
-        record = dataclasses.replace(world.records[0], **changes)
+        sample = dataclasses.replace(world.samples[0], **changes)
         env = system.make_env(config, services, validate=validate)
         try:
-            await env.reset(record)
+            await env.reset(sample)
             expected = None
-        except Exception as error:  # whatever a session would raise is what the check has to foresee
+        except Exception as error:  # whatever a trajectory would raise is what the check has to foresee
             expected = str(error)
-        assert check.problem(record, validate=validate) == expected, changes
+        assert check.problem(sample, validate=validate) == expected, changes
 
 
 def test_long_lists_are_cut():

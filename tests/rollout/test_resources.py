@@ -7,10 +7,10 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.records.record import Record
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.indexes import build_vectors
-from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.samples.sample import Sample
 from tests.retrieval.service.conftest import running
 from tests.systems.alden.play import search
 
@@ -35,46 +35,46 @@ def resources(world, processor):
 
 
 def opened(world, processor, **section):
-    """What sessions share, of the small world unless the section says otherwise."""
+    """What trajectories share, of the small world unless the section says otherwise."""
     root = world.root
     paths = {"workspace": root, "run_dir": root / "run", "store": root / "store"}
     section = {"system": "alden", "retriever": {"index": root / "index"}, **paths, **section}
-    return SessionResources(DocAgentConfig.parse(section), processor.tokenizer, processor)
+    return TrajectoryResources(DocAgentConfig.parse(section), processor.tokenizer, processor)
 
 
 def query_with_two_answers(world, other):
     """A question whose best page differs between the rankings, with both pages."""
-    for record in world.records:
-        for words in (record.question, *record.question.split()):
+    for sample in world.samples:
+        for words in (sample.question, *sample.question.split()):
             first, second = (
                 hits[0][0].ref.page if hits[0] else 0
                 for hits in (
-                    retriever.search([words], doc_id=record.doc_id, top_k=1)
+                    retriever.search([words], doc_id=sample.doc_id, top_k=1)
                     for retriever in (world.retriever, other)
                 )
             )
             if first and second and first != second:
-                return record, words, first, second
+                return sample, words, first, second
     raise AssertionError("the rankings agree on every question")
 
 
-async def searched(resources, record: Record, query: str):
+async def searched(resources, sample: Sample, query: str):
     env = resources.environment(validate=False)
-    await env.reset(record)
+    await env.reset(sample)
     result = await env.step(AssistantTurn(search(query)))
     pages = result.info["effect"].get("pages", ())
     return [(page["page"].rpartition("#")[2], page["form"]) for page in pages]
 
 
 async def test_texts_are_ranked_by_their_own_retriever(resources, world, other_index):
-    record, query, first, second = query_with_two_answers(world, BM25Retriever.load(other_index))
-    pages = await searched(resources(other_index), record, query)
+    sample, query, first, second = query_with_two_answers(world, BM25Retriever.load(other_index))
+    pages = await searched(resources(other_index), sample, query)
     assert pages == [(str(first), "image"), (str(second), "text")]
 
 
 async def test_one_ranking_is_shown_twice_only_where_that_was_chosen(resources, world):
-    record = world.records[0]
-    shared = await searched(resources(text_ranking="shared"), record, record.question)
+    sample = world.samples[0]
+    shared = await searched(resources(text_ranking="shared"), sample, sample.question)
     assert [form for _, form in shared] == ["image", "text"]
     assert shared[0][0] == shared[1][0]
     with pytest.raises(UserError, match=r"docagent\.text_retriever.*text_ranking=shared"):
@@ -84,15 +84,15 @@ async def test_one_ranking_is_shown_twice_only_where_that_was_chosen(resources, 
 @pytest.mark.slow
 async def test_an_environment_notices_no_difference_between_backends(world, processor, resources):
     env = {"modality": "hybrid", "search": {"text_ranking": "shared"}}
-    record, near = world.records[0], resources(text_ranking="shared")
+    sample, near = world.samples[0], resources(text_ranking="shared")
     with running(world.store, world.root / "index") as (_, url):
         far = opened(world, processor, env=env, retriever={"backend": "http", "service": {"url": url}})
-        for query in (record.question, "\x00 \ud83d", "nothing of the kind"):
-            assert await searched(far, record, query) == await searched(near, record, query)
+        for query in (sample.question, "\x00 \ud83d", "nothing of the kind"):
+            assert await searched(far, sample, query) == await searched(near, sample, query)
         service = far.services.retriever
         assert (service.name, service.concurrency, service.cached) == ("retriever", 64, 4096)
         # the policy's own fault is an answer, and no failure
-        assert await searched(far, record, "word " * 20_000) == []
+        assert await searched(far, sample, "word " * 20_000) == []
         await service.retriever.aclose()
 
 

@@ -45,16 +45,16 @@ def make(name, services):
 
 
 @pytest.fixture
-def sample(record):
-    return record(extra={}, evidence_pages=(3,))
+def sample(make_sample):
+    return make_sample(extra={}, evidence_pages=(3,))
 
 
 async def test_misuse(name, make, sample, play):
     env = make()
     with pytest.raises(RuntimeError, match="reset"):
         await env.step(AssistantTurn("a"))
-    episode = await play(env, sample, [PLAYED[name][2]])
-    end = episode.results[-1].end
+    state = await play(env, sample, [PLAYED[name][2]])
+    end = state.results[-1].end
     with pytest.raises(RuntimeError, match=end.value):
         await env.step(AssistantTurn("a"))
     with pytest.raises(RuntimeError, match=end.value):
@@ -82,19 +82,19 @@ async def test_a_failing_judge_is_no_reward(name, make, sample):
 
 
 async def test_a_prompt_that_fills_the_context(make, sample, play):
-    episode = await play(make(), sample, [], drop_last=True)
-    assert (episode.terms.reward, episode.metrics["turns"]) == (0, 0)
+    state = await play(make(), sample, [], drop_last=True)
+    assert (state.terms.reward, state.metrics["turns"]) == (0, 0)
 
 
-async def test_an_unknown_document(make, record):
+async def test_an_unknown_document(make, make_sample):
     with pytest.raises(UserError, match=r"'q1'.*'Z'"):
-        await make().reset(record(doc_id="Z", extra={}, evidence_pages=(3,)))
+        await make().reset(make_sample(doc_id="Z", extra={}, evidence_pages=(3,)))
 
 
 @pytest.mark.parametrize("name", ["alden", "unidoc_rl", "vrag_rl"], indirect=True)
-def test_questions_without_gold_are_refused_in_training_alone(name, services, record):
+def test_questions_without_gold_are_refused_in_training_alone(name, services, make_sample):
     """Benchmarks that name no evidence (UDA, hidden test sets) are played in validation and evaluation."""
-    question = record(extra={}, evidence_pages=())
+    question = make_sample(extra={}, evidence_pages=())
     trained, validated = (get_system(name).make_env({}, services, validate=v) for v in (False, True))
     with pytest.raises(UserError, match="'q1'"):
         trained.opening(question)

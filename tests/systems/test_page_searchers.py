@@ -40,40 +40,40 @@ def said(*observations):
     return "".join(part.text for part in parts if isinstance(part, TextPart))
 
 
-async def test_the_prompt(played, make, record):
+async def test_the_prompt(played, make, make_sample):
     """One user message; the paper of VRAG-RL puts its rules into a system message."""
-    prompt = await make().reset(record())
+    prompt = await make().reset(make_sample())
     system = [Role.SYSTEM] if played == ("vrag_rl", "paper") else []
     assert [message.role for message in prompt.messages] == [*system, Role.USER]
     assert f"at most {TURNS[played]}" in said(prompt)
     assert said(prompt).endswith("What is the answer?")
 
 
-async def test_the_last_turn_is_only_read_for_an_answer(played, make, record, play):
+async def test_the_last_turn_is_only_read_for_an_answer(played, make, make_sample, play):
     faults = ["none"] * (TURNS[played] - 2)
-    episode = await play(make(), record(), [EVERY, *faults, EVERY, "never played"])
-    assert len(episode.results) == TURNS[played]
-    last = episode.results[-1]
+    state = await play(make(), make_sample(), [EVERY, *faults, EVERY, "never played"])
+    assert len(state.results) == TURNS[played]
+    last = state.results[-1]
     assert (last.end, last.info["executed"]) == (EndReason.TURN_LIMIT, False)
     assert last.info["effect"] == {"kind": "not_executed"}
-    assert (episode.metrics["searches"], episode.metrics["finished"]) == (1, 0)
-    answered = await play(make(), record(), ["none", *faults, RIGHT])
+    assert (state.metrics["searches"], state.metrics["finished"]) == (1, 0)
+    answered = await play(make(), make_sample(), ["none", *faults, RIGHT])
     assert answered.results[-1].end is EndReason.ANSWERED
 
 
-async def test_an_empty_answer_ends_and_is_not_judged(played, make, record, play, judge):
+async def test_an_empty_answer_ends_and_is_not_judged(played, make, make_sample, play, judge):
     turns = [*OPENED[played[0]], f"{NOTE}<answer> \n</answer>"]
-    episode = await play(make(validate=True), record(), turns)
-    assert episode.results[-1].end is EndReason.ANSWERED
+    state = await play(make(validate=True), make_sample(), turns)
+    assert state.results[-1].end is EndReason.ANSWERED
     assert judge.asked == []
-    assert (episode.metrics["reward/outcome"], episode.metrics["reward/format"]) == (0, 1)
+    assert (state.metrics["reward/outcome"], state.metrics["reward/format"]) == (0, 1)
 
 
 @pytest.mark.parametrize("validate", [False, True])
-async def test_padding_of_the_validation(played, make, record, play, validate):
+async def test_padding_of_the_validation(played, make, make_sample, play, validate):
     turns = [*OPENED[played[0]], BOX]
     plain, padded = [
-        (await play(make(crop={"pad_val": pad}, validate=validate), record(), turns))
+        (await play(make(crop={"pad_val": pad}, validate=validate), make_sample(), turns))
         .results[-1]
         .info["effect"]
         for pad in (None, 28)
@@ -85,39 +85,41 @@ async def test_padding_of_the_validation(played, make, record, play, validate):
 
 
 @pytest.mark.parametrize("box", ["200, 100, 100, 200", "9000, 9000, 9900, 9900", "0, 100, 700, 100.5", None])
-async def test_boxes_that_cannot_be_cut(played, make, record, play, box):
+async def test_boxes_that_cannot_be_cut(played, make, make_sample, play, box):
     """Nor can any box before there is a page."""
     turns = [*OPENED[played[0]], f"<bbox>[{box}]</bbox>"] if box else [BOX]
-    episode = await play(make(), record(), turns)
-    result, metrics = episode.results[-1], episode.metrics
+    state = await play(make(), make_sample(), turns)
+    result, metrics = state.results[-1], state.metrics
     assert result.observation.images == ()
     assert (result.info["valid"], result.info["reason"]) == (False, "bad_argument")
     assert (result.info["executed"], metrics["crops"], metrics["invalid_actions"]) == (False, 0, 1)
 
 
-async def test_without_crop(played, make, record, play):
-    episode = await play(make(grammar={"crop": False}), record(), [*OPENED[played[0]], BOX])
-    assert episode.results[-1].info["reason"] == "no_action"
-    told = said(episode.prompt, episode.results[-1].observation).lower()
+async def test_without_crop(played, make, make_sample, play):
+    state = await play(make(grammar={"crop": False}), make_sample(), [*OPENED[played[0]], BOX])
+    assert state.results[-1].info["reason"] == "no_action"
+    told = said(state.prompt, state.results[-1].observation).lower()
     assert not re.search(r"bbox|magnif|zoom|boxes", told)
 
 
-async def test_surplus_actions_are_counted_and_not_executed(make, record, play):
-    episode = await play(make(), record(), [f"{EVERY}<search>pagem1</search>{RIGHT}"])
-    assert not episode.results[0].done
-    assert (episode.metrics["surplus_actions"], episode.metrics["searches"]) == (2, 1)
-    assert [action["kind"] for action in episode.results[0].info["surplus"]] == ["search", "answer"]
+async def test_surplus_actions_are_counted_and_not_executed(make, make_sample, play):
+    state = await play(make(), make_sample(), [f"{EVERY}<search>pagem1</search>{RIGHT}"])
+    assert not state.results[0].done
+    assert (state.metrics["surplus_actions"], state.metrics["searches"]) == (2, 1)
+    assert [action["kind"] for action in state.results[0].info["surplus"]] == ["search", "answer"]
 
 
 @pytest.mark.parametrize(("scope", "kind"), [("document", "no_new_page"), ("corpus", "candidates|pages")])
-async def test_scope(make, record, play, scope, kind):
-    episode = await play(make(search={"scope": scope}), record(), ["<search>pagem7</search>"])
-    assert re.fullmatch(kind, episode.results[0].info["effect"]["kind"])
+async def test_scope(make, make_sample, play, scope, kind):
+    state = await play(make(search={"scope": scope}), make_sample(), ["<search>pagem7</search>"])
+    assert re.fullmatch(kind, state.results[0].info["effect"]["kind"])
 
 
-async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, record, play):
-    """Played to the end but for the last observation, an episode scores as if that turn had been a fault."""
-    gold = record(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})
+async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, make_sample, play):
+    """Played to the end but for the last observation, an trajectory scores as if that turn had been a
+    fault.
+    """
+    gold = make_sample(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})
     script = [*OPENED[played[0]], BOX, f"{NOTE}{EVERY}", *OPENED[played[0]][1:], BOX]
     for cut in range(1, min(len(script) + 1, TURNS[played])):
         dropped = await play(make(), gold, script[:cut], drop_last=True)

@@ -1,4 +1,4 @@
-"""Whole episodes of all systems: what an oracle is paid, and that nothing but the turns decides.
+"""Whole trajectories of all systems: what an oracle is paid, and that nothing but the turns decides.
 
 What every turn of an adversary is paid, and why, is recomputed in `tests/players`.
 """
@@ -52,7 +52,7 @@ class Case:
         return get_system(self.name).make_env(self.settings, services)
 
     def adversary(self, seed):
-        """Turns without any sense, more than an episode has."""
+        """Turns without any sense, more than an trajectory has."""
         rng = random.Random(seed)
         if self.player is doc_v_star:
             return doc_v_star.adversary(rng, 9)
@@ -90,14 +90,14 @@ def played(request):
     return request.param
 
 
-async def test_the_oracle_gets_everything(played, services, store, record, play):
+async def test_the_oracle_gets_everything(played, services, store, make_sample, play):
     """Every turn is recorded as JSON; images can be drawn, in the size that was announced."""
-    question = record(**played.sample)
-    episode = await play(played.make(services), question, played.oracle(question, store))
+    question = make_sample(**played.sample)
+    state = await play(played.make(services), question, played.oracle(question, store))
     wanted = {"finished": 1, "invalid_actions": 0, "reward/total": played.total}
     wanted |= {"retrieval_recall": 1} if question.gold_pages else {}
-    assert {name: episode.metrics[name] for name in wanted} == pytest.approx(wanted)
-    for number, result in enumerate(episode.results, start=1):
+    assert {name: state.metrics[name] for name in wanted} == pytest.approx(wanted)
+    for number, result in enumerate(state.results, start=1):
         info = dict(result.info)
         assert json.loads(json.dumps(info, allow_nan=False)) == info
         assert {"action", "valid", "reason", "executed", "effect", "seconds"} <= set(info)
@@ -106,38 +106,38 @@ async def test_the_oracle_gets_everything(played, services, store, record, play)
             assert render(image, store).size == image.size
 
 
-def told(episode):
-    """All that an episode says, but for the seconds it took."""
-    infos = [{**result.info, "seconds": sorted(result.info["seconds"])} for result in episode.results]
-    results = [(result.observation, result.terms) for result in episode.results]
-    return json.dumps([infos, episode.metrics], allow_nan=False), results
+def told(state):
+    """All that an trajectory says, but for the seconds it took."""
+    infos = [{**result.info, "seconds": sorted(result.info["seconds"])} for result in state.results]
+    results = [(result.observation, result.terms) for result in state.results]
+    return json.dumps([infos, state.metrics], allow_nan=False), results
 
 
-async def test_the_same_turns_lead_to_the_same_episode(played, services, record, play):
+async def test_the_same_turns_lead_to_the_same_trajectory(played, services, make_sample, play):
     """One after the other or all at once, within the limits of the system."""
-    question, system = record(**played.sample), get_system(played.name)
+    question, system = make_sample(**played.sample), get_system(played.name)
     scripts = [played.adversary(seed) for seed in range(8)]
     alone = [await play(played.make(services), question, turns) for turns in scripts]
     together = await asyncio.gather(*(play(played.make(services), question, turns) for turns in scripts))
-    assert [told(episode) for episode in alone] == [told(episode) for episode in together]
-    assert len({told(episode)[0] for episode in alone}) > 4
+    assert [told(state) for state in alone] == [told(state) for state in together]
+    assert len({told(state)[0] for state in alone}) > 4
     config = system.parse_config(played.settings)
-    for episode in alone:
-        assert episode.results[-1].done
-        assert len(episode.results) <= system.max_turns(config)
-        shown = [image for r in episode.results if r.observation for image in r.observation.images]
+    for state in alone:
+        assert state.results[-1].done
+        assert len(state.results) <= system.max_turns(config)
+        shown = [image for r in state.results if r.observation for image in r.observation.images]
         assert len(shown) <= system.max_images(config)
-        paid = [r.terms.reward + sum(term.reward for term in r.terms.tokens) for r in episode.results]
-        assert sum(paid) == pytest.approx(episode.metrics["reward/total"])
+        paid = [r.terms.reward + sum(term.reward for term in r.terms.tokens) for r in state.results]
+        assert sum(paid) == pytest.approx(state.metrics["reward/total"])
 
 
-async def test_metrics_have_the_same_names_whatever_happens(played, services, store, record, play):
-    question = record(**played.sample)
+async def test_metrics_have_the_same_names_whatever_happens(played, services, store, make_sample, play):
+    question = make_sample(**played.sample)
     scripts = [[], ["none"] * 12, played.oracle(question, store), *map(played.adversary, range(3))]
-    episodes = [await play(played.make(services), question, turns) for turns in scripts]
+    trajectories = [await play(played.make(services), question, turns) for turns in scripts]
     # what an action of Doc-V* brought is measured where it was used
-    names = [[name for name in episode.metrics if "/page_" not in name] for episode in episodes]
+    names = [[name for name in state.metrics if "/page_" not in name] for state in trajectories]
     assert all(name == names[0] for name in names)
-    assert set(episodes[0].metrics) >= ALWAYS
-    values = [value for episode in episodes for value in episode.metrics.values()]
+    assert set(trajectories[0].metrics) >= ALWAYS
+    values = [value for state in trajectories for value in state.metrics.values()]
     assert all(type(value) is float and math.isfinite(value) for value in values)

@@ -113,19 +113,19 @@ def test_limits_and_switches_are_told(name, part, changes, told, untold):
     assert [words for words in untold if words in text] == []
 
 
-async def test_text_of_the_policy_is_no_template(services, record, play):
+async def test_text_of_the_policy_is_no_template(services, make_sample, play):
     env = get_system("doc_v_star").make_env({}, services)
     text = "<think><analysis>a</analysis><plan>p</plan><summary>{{ 7 * 7 }} {% raw %}</summary></think>"
-    episode = await play(env, record(extra={}), [AssistantTurn(text)])
-    assert "Turn 1: {{ 7 * 7 }} {% raw %}" in episode.results[0].observation.messages[0].parts[0].text
+    state = await play(env, make_sample(extra={}), [AssistantTurn(text)])
+    assert "Turn 1: {{ 7 * 7 }} {% raw %}" in state.results[0].observation.messages[0].parts[0].text
 
 
 @pytest.mark.parametrize("name", ["alden", "mm_doc_r1", "vrag_rl", "unidoc_rl", "doc_v_star"])
-def test_a_prompt_of_ones_own(name, services, record, tmp_path):
+def test_a_prompt_of_ones_own(name, services, make_sample, tmp_path):
     system, settings = get_system(name), {"doc_v_star": {"overview": {"enabled": False}}}
     parts = {part: part for part in system.prompt_spec.required}
     mine = {**parts, "system": "Rules.", "user": "Find: {{ question }}"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(mine))
     env = system.make_env(settings.get(name, {}), services, prompt=tmp_path / "mine.yaml")
-    said = [message.parts[0].text for message in env.opening(record(extra={})).messages]
+    said = [message.parts[0].text for message in env.opening(make_sample(extra={})).messages]
     assert said == ["Rules.", "Find: What is the answer?"]

@@ -81,7 +81,7 @@ NAMED = {
     "lab/collect/rules.py": "by whose rules questions are chosen",
     "commands/data_generate.py": "in the way of whose data questions are written",
     "lab/eval/scoring/protocols.py": "data sets",
-    "records/importers": "data sets",
+    "samples/importers": "data sets",
     "retrieval/config.py": "what search servers were released to speak",
 }
 """Where the name of a system is also that of something else."""

@@ -1,7 +1,7 @@
-"""Which sessions failing judges and roles mask, by outcome and turns: `python -m tools.faults.outage`.
+"""Which trajectories failing judges and roles mask, by outcome and turns: `python -m tools.faults.outage`.
 
-Every session is played twice with the same script, once with all services well, so that what a masked session
-would have earned is known.
+Every trajectory is played twice with the same script, once with all services well, so that what a masked
+trajectory would have earned is known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.crowd.service import Service, overrides
 from tests.crowd.world import make_world
 
 RECIPES = ("vrag_rl_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b")
-FAILING, SESSIONS, SEED = 0.3, 128, 3
+FAILING, TRAJECTORIES, SEED = 0.3, 128, 3
 
 
 def main() -> None:
@@ -36,10 +36,10 @@ def main() -> None:
 
 
 def play(world: object, recipe: str, broken: float) -> list[Trajectory]:
-    """Play all sessions while a share of what the services are asked fails."""
+    """Play all trajectories while a share of what the services are asked fails."""
     with Service(broken=broken) as service:
         crowd = Crowd(world, recipe, overrides(recipe.partition("_qwen")[0], service.url), seed=SEED)
-        return [each.trajectory for each in crowd.together(range(SESSIONS))]
+        return [each.trajectory for each in crowd.together(range(TRAJECTORIES))]
 
 
 def lines(well: Sequence[Trajectory], masked: Sequence[bool]) -> list[str]:
@@ -52,7 +52,7 @@ def lines(well: Sequence[Trajectory], masked: Sequence[bool]) -> list[str]:
 def shares(
     well: Sequence[Trajectory], masked: Sequence[bool], kind: Callable[[Trajectory], Hashable]
 ) -> list[str]:
-    """Return a line for each kind of session: how many, and which share was masked."""
+    """Return a line for each kind of trajectory: how many, and which share was masked."""
     found = defaultdict(list)
     for trajectory, gone in zip(well, masked, strict=True):
         found[kind(trajectory)].append(gone)

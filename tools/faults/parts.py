@@ -53,7 +53,8 @@ class Outcome:
         ended_s: seconds from the kill to the driver's end.
         said: last line of the driver about it.
         left: processes of the run, some time after that.
-        whole: all steps have their sessions and metrics, each session trained or masked, no question twice.
+        whole: all steps have their trajectories and metrics, each trajectory trained or masked, no question
+            twice.
         same_questions: every step played the questions of the unbroken run.
         same_rate: the last step was trained at the learning rate of the unbroken run's.
     """
@@ -142,10 +143,10 @@ def named(run: Run, text: str) -> int | None:
 
 
 def asked(run: Run) -> Iterator[tuple[int, str, int]]:
-    """Yield step, question and session of what was played."""
+    """Yield step, question and trajectory of what was played."""
     for step in range(1, STEPS + 1):
         played = read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")
-        yield from sorted((step, t.question_id, t.session) for t in played)
+        yield from sorted((step, t.question_id, t.number) for t in played)
 
 
 def numbers(run: Run, step: int) -> dict[str, float]:
@@ -154,11 +155,11 @@ def numbers(run: Run, step: int) -> dict[str, float]:
 
 
 def is_whole(run: Run) -> bool:
-    """Return whether every step has its numbers and sessions, and no session was played twice."""
+    """Return whether every step has its numbers and trajectories, and no trajectory was played twice."""
     keys = list(asked(run))
     for step in range(1, STEPS + 1):
         found = numbers(run, step)
-        total, *parts = (found[f"docagent/sessions/{name}"] for name in ("asked", "trained", "masked"))
+        total, *parts = (found[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked"))
         if total != sum(parts) or total != sum(key[0] == step for key in keys):
             return False
     return len(set(keys)) == len(keys)

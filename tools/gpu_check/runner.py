@@ -129,7 +129,7 @@ def _free_port() -> int:
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End the process's whole session: what a check left running holds memory of the GPU."""
+    """End the process and all it started: what a check left running holds memory of the GPU."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

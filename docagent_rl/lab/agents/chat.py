@@ -1,4 +1,4 @@
-"""Sessions in which a chat model plays a system's real environment, message by message."""
+"""Trajectories in which a chat model plays a system's real environment, message by message."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from docagent_rl.endpoints.usage import message_tokens, text_tokens
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation
 from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker, assistant
 from docagent_rl.lab.agents.chat_model import ChatModel, ContextFullError
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.identity import environment_identity
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.recorder import Recorder
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
+from docagent_rl.samples.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
 class ChatLimits:
-    """What a session may take of a model's context.
+    """What a trajectory may take of a model's context.
 
     Args:
         turn: tokens sampled in one turn at most.
         context: tokens of a conversation with its next turn; `None`: the server says when it is full.
         min_turn: an observation is dropped when less than this would remain for the next turn.
-        seed: of the sampling; each turn of each session has one of its own. `None` sends none.
+        seed: of the sampling; each turn of each trajectory has one of its own. `None` sends none.
     """
 
     turn: int = 2048
@@ -42,11 +42,11 @@ class ChatLimits:
 
 
 @dataclass(slots=True)
-class ChatSession:
+class ChatRollout:
     """Plays one question to its end.
 
     A turn that was cut off at its greatest length is truncated, as in a rollout. A conversation that the
-    context does not hold ends the session as `context_full`: what was shown last counts as never shown.
+    context does not hold ends the trajectory as `context_full`: what was shown last counts as never shown.
     Thoughts that a server keeps apart are no part of a turn's text, nor of the conversation; their tokens
     are counted.
 
@@ -73,8 +73,8 @@ class ChatSession:
     added: int = 0
     """About how many came since."""
 
-    async def play(self, sample: Record) -> Trajectory:
-        """Play until the environment is done or the context is full; the record.
+    async def play(self, sample: Sample) -> Trajectory:
+        """Play until the environment is done or the context is full; the trajectory.
 
         Raises:
             UserError: the sample cannot be played, or its prompt does not fit the context.
@@ -120,9 +120,9 @@ class ChatSession:
     async def _sample(self) -> AssistantTurn:
         began = time.perf_counter()
         number = len(self.trajectory.turns)
-        seed = _seed(self.limits.seed, self.trajectory.uid, self.trajectory.session, number)
+        seed = _seed(self.limits.seed, self.trajectory.uid, self.trajectory.number, number)
         reply = await self.model.reply(
-            self.messages, most=self._room(), sample=self.trajectory.session, seed=seed
+            self.messages, most=self._room(), sample=self.trajectory.number, seed=seed
         )
         stop = StopCause.TRUNCATED if reply.cut_off else StopCause.END_OF_TURN
         self._count(reply)
@@ -174,7 +174,7 @@ class ChatPlayer:
     """A `Player`: a chat model in the environments of a system, or in any other.
 
     Args:
-        system: name of what is played, for the record.
+        system: name of what is played.
         environment: makes a fresh environment.
         model: writes the turns.
         maker: makes messages.
@@ -228,10 +228,10 @@ class ChatPlayer:
             "environment": dict(self.about),
         }
 
-    async def play(self, sample: Record, session: int) -> Trajectory:
+    async def play(self, sample: Sample, number: int) -> Trajectory:
         """See `Player`."""
-        trajectory = new_trajectory(sample, session, self.system)
-        return await ChatSession(self.environment(), self.model, self.maker, self.limits, trajectory).play(
+        trajectory = new_trajectory(sample, number, self.system)
+        return await ChatRollout(self.environment(), self.model, self.maker, self.limits, trajectory).play(
             sample
         )
 
@@ -245,9 +245,9 @@ def _reasoning(reply: ChatReply) -> int:
     return min(text_tokens(reply.thoughts), reply.completion_tokens)
 
 
-def _seed(seed: int | None, uid: str, session: int, turn: int) -> int | None:
+def _seed(seed: int | None, uid: str, number: int, turn: int) -> int | None:
     """A seed for one turn, of 31 bits; the same on every machine."""
     if seed is None:
         return None
-    digest = hashlib.sha256(f"{seed} {uid} {session} {turn}".encode("utf-8", "replace")).digest()
+    digest = hashlib.sha256(f"{seed} {uid} {number} {turn}".encode("utf-8", "replace")).digest()
     return int.from_bytes(digest[:4], "big") >> 1

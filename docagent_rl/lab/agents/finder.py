@@ -12,7 +12,7 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.script import content_words
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 _LONGEST_WORD = 24
 
@@ -25,7 +25,7 @@ class Finder:
     itself are added.
 
     Args:
-        services: with the retriever of the environments. Its searches are none of a session.
+        services: with the retriever of the environments. Its searches are none of a trajectory.
         shown: new pages that a search shows.
         corpus: searches look through all documents.
     """
@@ -35,12 +35,12 @@ class Finder:
     corpus: bool = False
 
     async def query(
-        self, record: Record, page: PageRef, *, exclude: Collection[PageRef] = (), skip: int = 0
+        self, sample: Sample, page: PageRef, *, exclude: Collection[PageRef] = (), skip: int = 0
     ) -> str:
         """The first query that brings the page up, or else the one that ranks it best.
 
         Args:
-            record: the question.
+            sample: what is asked.
             page: to be found.
             exclude: pages that are known already.
             skip: number of queries, from the likeliest, that were tried.
@@ -48,9 +48,9 @@ class Finder:
         best, place = "", None
         store = self.services.store
         # reads all pages of a document once
-        candidates = await asyncio.to_thread(lambda: list(_queries(record, page, store)))
+        candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, store)))
         for query in candidates[min(skip, len(candidates) - 1) :]:
-            rank = await self._rank(query, record, page, exclude)
+            rank = await self._rank(query, sample, page, exclude)
             if rank is not None and (place is None or rank < place):
                 best, place = query, rank
             if place is not None and place < self.shown:
@@ -58,27 +58,27 @@ class Finder:
         return best or candidates[-1]
 
     async def _rank(
-        self, query: str, record: Record, page: PageRef, exclude: Collection[PageRef]
+        self, query: str, sample: Sample, page: PageRef, exclude: Collection[PageRef]
     ) -> int | None:
         """Among the new pages, from 0."""
         with noting():
             hits = await self.services.retriever.search(
                 query,
-                doc_id=None if self.corpus else record.doc_id,
+                doc_id=None if self.corpus else sample.doc_id,
                 top_k=self.shown + len(exclude) + 4,
             )
         fresh = [hit.ref for hit in hits if hit.ref not in exclude]
         return fresh.index(page) if page in fresh else None
 
 
-def _queries(record: Record, page: PageRef, store: DocumentStore) -> Iterator[str]:
-    own = content_words(record.question)
+def _queries(sample: Sample, page: PageRef, store: DocumentStore) -> Iterator[str]:
+    own = content_words(sample.question)
     telling = telling_words(store, page)
-    yield record.question
+    yield sample.question
     yield " ".join(own)
     yield " ".join([*own[:4], *telling[:2]])
-    yield " ".join(telling[:4]) or record.question
-    yield " ".join(telling[:10]) or record.question
+    yield " ".join(telling[:4]) or sample.question
+    yield " ".join(telling[:10]) or sample.question
 
 
 def telling_words(store: DocumentStore, page: PageRef) -> list[str]:

@@ -1,4 +1,4 @@
-"""A player that says again what a recorded session said, in the present environment."""
+"""A player that says again what a recorded trajectory said, in the present environment."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import play_texts
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.identity import environment_identity
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from docagent_rl.samples.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a session said, and what it was shown.
+    """What a trajectory said, and what it was shown.
 
     Args:
         turns: texts, and why sampling ended.
         shown: a digest of the prompt, then of what followed each turn; empty where nothing did.
-        reward: of the session.
+        reward: of the trajectory.
         end: what ended it.
     """
 
@@ -39,19 +39,19 @@ class Recorded:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> Recorded:
-        """Of a record."""
+        """Of a written trajectory."""
         turns = tuple(AssistantTurn(turn.text, StopCause(turn.stop)) for turn in trajectory.turns)
         return cls(turns, _shown(trajectory), trajectory.reward, trajectory.end)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How a session went the second time.
+    """How a trajectory went the second time.
 
     Args:
         alike: turns, from the first, that were shown the same before and after.
         unsaid: recorded turns for which there was no place any more.
-        same: everything was shown again, and the session ended alike.
+        same: everything was shown again, and the trajectory ended alike.
         reward: the new one less the old.
     """
 
@@ -62,7 +62,7 @@ class Comparison:
 
     @classmethod
     def of(cls, old: Recorded, new: Recorded) -> Comparison:
-        """Of a record and the session that repeats it."""
+        """Of a written trajectory and the one that repeats it."""
         pairs = list(zip(old.shown, new.shown, strict=False))
         differs = next((n for n, (before, after) in enumerate(pairs) if before != after), len(pairs))
         same = old.shown == new.shown and old.end == new.end
@@ -70,7 +70,7 @@ class Comparison:
         return cls(max(0, differs - 1), len(old.turns) - len(new.turns), same, new.reward - old.reward)
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the record of the new session."""
+        """Return the metrics of the new trajectory."""
         return {
             "replay/same": float(self.same),
             "replay/alike_turns": float(self.alike),
@@ -80,12 +80,12 @@ class Comparison:
 
 
 class ReplayPlayer:
-    """A `Player` that repeats sessions, to see what another variant, reward or retriever makes of them.
+    """A `Player` that repeats trajectories, to see what another variant, reward or retriever makes of them.
 
-    The metrics of a session say where it departs from its record: `replay/same` (1: shown and ended alike),
-    `replay/alike_turns` (turns until something else was shown), `replay/unsaid_turns`,
-    `replay/reward_change`. What was recorded for pages that are not shown any more is said all the same.
-    A record that ends before the environment does ends the session as `context_full`.
+    The metrics of a trajectory say where it departs from the written one: `replay/same` (1: shown and ended
+    alike), `replay/alike_turns` (turns until something else was shown), `replay/unsaid_turns`,
+    `replay/reward_change`. What was recorded for pages that are not shown any more is said all the same. A
+    record that ends before the environment does ends the trajectory as `context_full`.
 
     Args:
         resources: what the environments share.
@@ -93,16 +93,16 @@ class ReplayPlayer:
         validate: environments are those of an evaluation.
 
     Raises:
-        UserError: the source cannot be read, or holds no session that was played.
+        UserError: the source cannot be read, or holds no trajectory that was played.
     """
 
     def __init__(self, resources: EnvResources, source: Path, *, validate: bool = True) -> None:
         self._resources = resources
         self._validate = validate
-        self._sessions, digest = _read(trajectories_of(source))
+        self._trajectories, digest = _read(trajectories_of(source))
         self._source = digest
-        if not self._sessions:
-            raise UserError(f"{source} holds no session that was played")
+        if not self._trajectories:
+            raise UserError(f"{source} holds no trajectory that was played")
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -111,30 +111,30 @@ class ReplayPlayer:
         return {"player": "replay", "texts": self._source, "environment": environment}
 
     @property
-    def sessions(self) -> int:
-        """Sessions of the question that has most."""
-        return max(map(len, self._sessions.values()))
+    def trajectories(self) -> int:
+        """Trajectories of the question that has most."""
+        return max(map(len, self._trajectories.values()))
 
-    async def play(self, sample: Record, session: int) -> Trajectory:
+    async def play(self, sample: Sample, number: int) -> Trajectory:
         """See `Player`.
 
         Raises:
-            UserError: that session was not recorded.
+            UserError: that trajectory was not recorded.
         """
-        known: Sequence[Recorded] = self._sessions.get(sample.question_id, ())
-        if session >= len(known):
+        known: Sequence[Recorded] = self._trajectories.get(sample.question_id, ())
+        if number >= len(known):
             raise UserError(
-                f"question {sample.question_id!r}: {len(known)} sessions are recorded, "
-                f"number {session} is not"
+                f"question {sample.question_id!r}: {len(known)} trajectories are recorded, "
+                f"number {number} is not"
             )
-        old = known[session]
+        old = known[number]
 
         async def write(trajectory: Trajectory) -> AssistantTurn | None:
             said = len(trajectory.turns)
             return old.turns[said] if said < len(old.turns) else None
 
         env = self._resources.environment(validate=self._validate)
-        new = new_trajectory(sample, session, self._resources.system.name)
+        new = new_trajectory(sample, number, self._resources.system.name)
         await play_texts(env, sample, write, new)
         new.metrics |= Comparison.of(old, Recorded.of(new)).metrics()
         return new
@@ -144,7 +144,7 @@ class ReplayPlayer:
 
 
 def trajectories_of(source: Path) -> Iterable[Trajectory]:
-    """The sessions of a run's folder, or of a file of trajectories.
+    """The trajectories of a run's folder, or of a file of trajectories.
 
     Raises:
         UserError: there are none, or they cannot be read.
@@ -152,7 +152,7 @@ def trajectories_of(source: Path) -> Iterable[Trajectory]:
     if source.is_dir():
         folder = RunFolder(source)
         folder.manifest()
-        return folder.sessions()
+        return folder.trajectories()
     return read_trajectories(source)
 
 
@@ -161,14 +161,14 @@ def _read(trajectories: Iterable[Trajectory]) -> tuple[dict[str, list[Recorded]]
     for trajectory in trajectories:
         if trajectory.masked or trajectory.question_id is None:
             continue
-        found.setdefault(trajectory.question_id, []).append((trajectory.session, Recorded.of(trajectory)))
+        found.setdefault(trajectory.question_id, []).append((trajectory.number, Recorded.of(trajectory)))
     digest = hashlib.sha256()
-    sessions: dict[str, list[Recorded]] = {}
+    ordered: dict[str, list[Recorded]] = {}
     for question, recorded in sorted(found.items()):
-        sessions[question] = [each for _, each in sorted(recorded, key=lambda pair: pair[0])]
-        said = [[[turn.text, turn.stop.value] for turn in each.turns] for each in sessions[question]]
+        ordered[question] = [each for _, each in sorted(recorded, key=lambda pair: pair[0])]
+        said = [[[turn.text, turn.stop.value] for turn in each.turns] for each in ordered[question]]
         digest.update(json.dumps([question, said]).encode())
-    return sessions, digest.hexdigest()
+    return ordered, digest.hexdigest()
 
 
 def _shown(trajectory: Trajectory) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The folder of a run outside the trainer: what it is, and its sessions as they end."""
+"""The folder of a run outside the trainer: what it is, and its trajectories as they end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FOLLOWING = frozenset({"changes"})
 """Keys that follow from others, so that a run goes on that was begun without them."""
 
 Key = tuple[str, int]
-"""Question and number of the session."""
+"""Question and number of the trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class RunFolder:
     """Files of a run.
 
     - `run.json`: what is played by whom (`begin`);
-    - `sessions.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they end, when it
-      is whole in the order of the questions.
+    - `trajectories.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they end, when
+      it is whole in the order of the questions.
 
     Args:
         path: the folder; made by `begin`.
@@ -45,9 +45,9 @@ class RunFolder:
         return self.path / "run.json"
 
     @property
-    def sessions_file(self) -> Path:
-        """Its sessions."""
-        return self.path / "sessions.jsonl"
+    def trajectories_file(self) -> Path:
+        """Its trajectories."""
+        return self.path / "trajectories.jsonl"
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
         """Make the folder, or see that it holds this run.
@@ -70,8 +70,10 @@ class RunFolder:
                     "name another folder, or remove this one"
                 )
             return
-        if self.sessions_file.exists():
-            raise UserError(f"{self.sessions_file} is there without {self.manifest_file.name}: whose is it?")
+        if self.trajectories_file.exists():
+            raise UserError(
+                f"{self.trajectories_file} is there without {self.manifest_file.name}: whose is it?"
+            )
         atomic_write(self.manifest_file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
 
     def manifest(self) -> dict[str, Any]:
@@ -96,55 +98,56 @@ class RunFolder:
             return f"is no run: it has no {self.manifest_file.name}"
         return (
             "is a run of the trainer, and what is read here is a run of `docagent-rl eval` or `collect`: "
-            "`docagent-rl view` shows its sessions, and `docagent-rl eval RECIPE --model "
+            "`docagent-rl view` shows its trajectories, and `docagent-rl eval RECIPE --model "
             f"{self.path}/checkpoints/global_step_N` plays a checkpoint of it"
         )
 
     @contextmanager
-    def writing(self) -> Generator[SessionWriter]:
-        """Hold the folder and add sessions to it.
+    def writing(self) -> Generator[TrajectoryWriter]:
+        """Hold the folder and add trajectories to it.
 
         Raises:
             UserError: another process holds it, or it cannot be written.
         """
-        with writable(self.sessions_file):
-            handle = os.open(self.sessions_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        with writable(self.trajectories_file):
+            handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
             _hold(handle, self.path)
             _cut_torn_line(handle)
-            yield SessionWriter(handle, self.sessions_file)
+            yield TrajectoryWriter(handle, self.trajectories_file)
         finally:
             os.close(handle)
 
-    def sessions(self) -> Iterator[Trajectory]:
-        """The sessions that have ended, one at a time.
+    def trajectories(self) -> Iterator[Trajectory]:
+        """The trajectories that have ended, one at a time.
 
         Raises:
             UserError: a line cannot be read.
         """
-        if self.sessions_file.exists():
-            yield from read_trajectories(self.sessions_file)
+        if self.trajectories_file.exists():
+            yield from read_trajectories(self.trajectories_file)
 
     def order(self, keys: Sequence[Key]) -> None:
-        """Put the sessions in order, the last one of a key for all, and leave out what is not among `keys`.
+        """Put the trajectories in order, the last one of a key for all, and leave out what is not among
+        `keys`.
 
         The file is read line by line and its lines are kept as they are.
         """
         place = {key: number for number, key in enumerate(keys)}
         at: dict[Key, tuple[int, int]] = {}
-        with self.sessions_file.open("rb") as file:
+        with self.trajectories_file.open("rb") as file:
             begin = 0
             for line in file:
                 data = json.loads(line)
-                at[str(data["uid"]), int(data["session"])] = (begin, len(line))
+                at[str(data["uid"]), int(data["number"])] = (begin, len(line))
                 begin += len(line)
             wanted = sorted((place[key], where) for key, where in at.items() if key in place)
-            atomic_write(self.sessions_file, _pieces(file.fileno(), [where for _, where in wanted]))
+            atomic_write(self.trajectories_file, _pieces(file.fileno(), [where for _, where in wanted]))
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWriter:
-    """Adds sessions to a file that this process holds.
+class TrajectoryWriter:
+    """Adds trajectories to a file that this process holds.
 
     Args:
         handle: of the file, open for appending.
@@ -155,7 +158,7 @@ class SessionWriter:
     file: Path
 
     def add(self, trajectory: Trajectory) -> None:
-        """Append a session; it is on disk when this returns.
+        """Append a trajectory; it is on disk when this returns.
 
         Raises:
             UserError: the disk is full or went away.
@@ -168,8 +171,8 @@ class SessionWriter:
 
 
 def key_of(trajectory: Trajectory) -> Key:
-    """Question and number of a session."""
-    return trajectory.uid, trajectory.session
+    """Question and number of a trajectory."""
+    return trajectory.uid, trajectory.number
 
 
 def service_failed(trajectory: Trajectory) -> bool:

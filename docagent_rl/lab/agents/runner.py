@@ -1,4 +1,4 @@
-"""Plays many sessions at a time, keeps each when it ends, and goes on where it was stopped."""
+"""Plays many trajectories at a time, keeps each when it ends, and goes on where it was stopped."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.player import Player, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.samples.sample import Sample
 
 Listener = Callable[[Trajectory], None]
-"""Told of every session of the run, those of earlier starts first."""
+"""Told of every trajectory of the run, those of earlier starts first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class RunSettings:
     """How a run goes.
 
     Args:
-        sessions: of each question.
-        concurrency: sessions at a time.
-        attempts: starts of a session that a service fails, before it is recorded as masked.
-        stop_after: sessions in a row that a service failed, after which it is taken for dead.
+        trajectories: of each question.
+        concurrency: trajectories at a time.
+        attempts: starts of a trajectory that a service fails, before it is recorded as masked.
+        stop_after: trajectories in a row that a service failed, after which it is taken for dead.
     """
 
-    sessions: int = 1
+    trajectories: int = 1
     concurrency: int = 8
     attempts: int = 2
     stop_after: int = 16
@@ -37,15 +37,15 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A session that is to be played."""
+    """A trajectory that is to be played."""
 
-    sample: Record
-    session: int
+    sample: Sample
+    number: int
 
     @property
     def key(self) -> Key:
-        """Question and number of the session."""
-        return self.sample.question_id, self.session
+        """Question and number of the trajectory."""
+        return self.sample.question_id, self.number
 
 
 @dataclass(slots=True)
@@ -54,10 +54,10 @@ class Runner:
 
     Args:
         player: plays; it stays open.
-        system: name of what is played, for the record of a session that never began.
+        system: name of what is played, for a trajectory that never began.
         folder: begun.
         settings: how it goes.
-        heard: told of every session.
+        heard: told of every trajectory.
     """
 
     player: Player
@@ -67,10 +67,10 @@ class Runner:
     heard: Listener = lambda _: None
     _failed_in_row: int = 0
 
-    async def run(self, records: Sequence[Record]) -> None:
-        """Play what has not been played; at the end all sessions lie in the order of the questions.
+    async def run(self, samples: Sequence[Sample]) -> None:
+        """Play what has not been played; at the end all trajectories lie in the order of the questions.
 
-        A question that cannot be played, and a session that a service fails, are recorded as masked, with
+        A question that cannot be played, and a trajectory that a service fails, are recorded as masked, with
         the reason. The latter are played again when the run is started again.
 
         Raises:
@@ -78,11 +78,11 @@ class Runner:
                 (`BudgetError`); what was played is kept.
             InfrastructureError: the service is dead; what was played is kept.
         """
-        tasks = tasks_of(records, self.settings.sessions)
+        tasks = tasks_of(samples, self.settings.trajectories)
         wanted = {task.key for task in tasks}
         with self.folder.writing() as writer:
             played = set()
-            for trajectory in self.folder.sessions():
+            for trajectory in self.folder.trajectories():
                 if key_of(trajectory) in wanted and not service_failed(trajectory):
                     played.add(key_of(trajectory))
                     self.heard(trajectory)
@@ -96,7 +96,7 @@ class Runner:
                         undone -= 1
                         self.heard(trajectory)
             except BudgetError as error:
-                raise error.leaving(f"{undone} of {len(tasks)} sessions") from error
+                raise error.leaving(f"{undone} of {len(tasks)} trajectories") from error
             self.folder.order([task.key for task in tasks])
 
     async def _all(self, tasks: Sequence[Task]) -> AsyncGenerator[Trajectory]:
@@ -106,7 +106,7 @@ class Runner:
         try:
             while True:
                 while len(running) < self.settings.concurrency and (task := next(waiting, None)) is not None:
-                    running.add(asyncio.create_task(self._session(task)))
+                    running.add(asyncio.create_task(self._trajectory(task)))
                 if not running:
                     break
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
@@ -123,11 +123,11 @@ class Runner:
                 each.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
-    async def _session(self, task: Task) -> Trajectory:
+    async def _trajectory(self, task: Task) -> Trajectory:
         error = ""
         for attempt in range(1, self.settings.attempts + 1):
             try:
-                trajectory = await self.player.play(task.sample, task.session)
+                trajectory = await self.player.play(task.sample, task.number)
             except BudgetError:
                 raise
             except UserError as problem:
@@ -141,33 +141,33 @@ class Runner:
         self._failed_in_row += 1
         if self._failed_in_row >= self.settings.stop_after:
             raise InfrastructureError(
-                f"{self._failed_in_row} sessions in a row failed, the last one with {error}; "
+                f"{self._failed_in_row} trajectories in a row failed, the last one with {error}; "
                 "what was played is kept, and the same command goes on"
             )
         return self._masked(task, MaskReason.INFRASTRUCTURE, error, self.settings.attempts)
 
     def _masked(self, task: Task, reason: MaskReason, error: str, attempts: int) -> Trajectory:
-        trajectory = new_trajectory(task.sample, task.session, self.system)
+        trajectory = new_trajectory(task.sample, task.number, self.system)
         trajectory.status, trajectory.end, trajectory.error = Status.MASKED.value, reason.value, error
         trajectory.attempts = attempts
         return trajectory
 
 
-def tasks_of(records: Iterable[Record], sessions: int) -> list[Task]:
-    """Sessions of questions, in order.
+def tasks_of(samples: Iterable[Sample], trajectories: int) -> list[Task]:
+    """Trajectories of questions, in order.
 
     Raises:
         UserError: two questions share an id.
     """
     seen: dict[str, str] = {}
-    for record in (records := list(records)):
-        if record.question_id in seen:
+    for sample in (samples := list(samples)):
+        if sample.question_id in seen:
             raise UserError(
-                f"two questions have the id {record.question_id!r}, of {seen[record.question_id]} and "
-                f"{record.dataset}: play each benchmark by itself, or give them ids of their own"
+                f"two questions have the id {sample.question_id!r}, of {seen[sample.question_id]} and "
+                f"{sample.dataset}: play each benchmark by itself, or give them ids of their own"
             )
-        seen[record.question_id] = record.dataset
-    return [Task(record, session) for record in records for session in range(sessions)]
+        seen[sample.question_id] = sample.dataset
+    return [Task(sample, number) for sample in samples for number in range(trajectories)]
 
 
 def _unfailed_first(done: Iterable[asyncio.Task[Trajectory]]) -> list[asyncio.Task[Trajectory]]:

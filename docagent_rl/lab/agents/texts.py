@@ -1,4 +1,4 @@
-"""Sessions whose turns are texts that somebody writes: a script, chance, a record."""
+"""Trajectories whose turns are texts that somebody writes: a script, chance, a written trajectory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Awaitable, Callable
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.recorder import Recorder
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
+from docagent_rl.samples.sample import Sample
 
 Write = Callable[[Trajectory], Awaitable[AssistantTurn | None]]
-"""From the session so far to the next turn; `None`: there is no more, and the session ends as if its context
-were full."""
+"""From the trajectory so far to the next turn; `None`: there is no more, and the trajectory ends as if its
+context were full.
+"""
 
 
-async def play_texts(env: DocEnv, sample: Record, write: Write, trajectory: Trajectory) -> Trajectory:
-    """Play one question with turns that are given; the record.
+async def play_texts(env: DocEnv, sample: Sample, write: Write, trajectory: Trajectory) -> Trajectory:
+    """Play one question with turns that are given; the trajectory.
 
     Nothing is counted in tokens, and no context is ever full.
 

@@ -1,4 +1,4 @@
-"""What filters know of a recorded session."""
+"""What filters know of a recorded trajectory."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A session, as far as filters look at it.
+    """A trajectory, as far as filters look at it.
 
     Args:
         question: its id.
-        session: number among those of the question.
+        number: among those of the question.
         dataset: of the question.
         finished: the agent ended it by itself.
-        sound: every turn was well-formed and could be executed; systems that score the form of a session
+        sound: every turn was well-formed and could be executed; systems that score the form of a trajectory
             gave it full marks.
         prediction: the answer; `None` without one.
         references: right answers; none where a refusal is right, and where nobody knows.
@@ -36,7 +36,7 @@ class Case:
         tokens: of prompt and response, as far as they were counted.
         images: of prompt and observations.
         said: a digest of all turns.
-        reward: of the session.
+        reward: of the trajectory.
         outcome: how right the environment found the answer, 0 to 1; `None` where it did not judge.
         asked: the question's text.
         verdict: how right a judge found the answer that was asked afterwards (`judging`).
@@ -46,7 +46,7 @@ class Case:
     """
 
     question: str
-    session: int
+    number: int
     dataset: str
     finished: bool
     sound: bool
@@ -71,8 +71,8 @@ class Case:
 
     @property
     def key(self) -> Key:
-        """Question and number of the session."""
-        return self.question, self.session
+        """Question and number of the trajectory."""
+        return self.question, self.number
 
     def likeness(self, threshold: float) -> float:
         """How like the references the answer is: what names something exactly or not at all, free text by
@@ -86,23 +86,23 @@ class Case:
 
 
 def case_of(trajectory: Trajectory) -> Case:
-    """What filters know of a session."""
-    record = trajectory.record
+    """What filters know of a trajectory."""
+    sample = trajectory.sample
     turns = [turn for turn in trajectory.turns if not turn.dropped]
-    listing = str(record.get("answer_format", "")).strip().casefold().partition("/")[0] == "list"
+    listing = str(sample.get("answer_format", "")).strip().casefold().partition("/")[0] == "list"
     said = "\0".join(turn.text for turn in trajectory.turns).encode("utf-8", "replace")
-    refusal = record.get("answerable") is False
+    refusal = sample.get("answerable") is False
     return Case(
-        question=str(record.get("question_id") or trajectory.uid),
-        session=trajectory.session,
-        dataset=str(record.get("dataset", "")),
+        question=str(sample.get("question_id") or trajectory.uid),
+        number=trajectory.number,
+        dataset=str(sample.get("dataset", "")),
         finished=trajectory.status == Status.FINISHED.value,
         sound=_sound(trajectory),
         prediction=_prediction(trajectory),
-        references=() if refusal else tuple(record.get("answers", ())),
+        references=() if refusal else tuple(sample.get("answers", ())),
         refusal=refusal,
         listing=listing,
-        gold=_gold(record),
+        gold=_gold(sample),
         shown=frozenset(page for turn in turns for page in pages_shown(turn)),
         listed=_listed(trajectory),
         actions=tuple(str(turn.info.get("action", {}).get("kind", "")) for turn in trajectory.turns),
@@ -111,7 +111,7 @@ def case_of(trajectory: Trajectory) -> Case:
         said=hashlib.sha256(said).hexdigest(),
         reward=trajectory.reward,
         outcome=trajectory.outcome,
-        asked=str(record.get("question", "")),
+        asked=str(sample.get("question", "")),
     )
 
 
@@ -141,11 +141,11 @@ def _prediction(trajectory: Trajectory) -> str | None:
     return action.get("text") if action.get("kind") == "answer" else None
 
 
-def _gold(record: Mapping[str, Any]) -> frozenset[str] | None:
-    pages = record.get("extra", {}).get("page_ids")
+def _gold(sample: Mapping[str, Any]) -> frozenset[str] | None:
+    pages = sample.get("extra", {}).get("page_ids")
     if pages is None:
-        pages = [f"{record.get('doc_id')}#{page}" for page in record.get("evidence_pages", ())]
-    if not pages and record.get("answerable") is not False:
+        pages = [f"{sample.get('doc_id')}#{page}" for page in sample.get("evidence_pages", ())]
+    if not pages and sample.get("answerable") is not False:
         return None
     return frozenset(pages)
 
@@ -154,7 +154,7 @@ def _listed(trajectory: Trajectory) -> frozenset[str] | None:
     lists = [turn.info["relevant_pages"] for turn in trajectory.turns if "relevant_pages" in turn.info]
     if not lists:
         return None
-    return frozenset(f"{trajectory.record.get('doc_id')}#{page}" for pages in lists for page in pages)
+    return frozenset(f"{trajectory.sample.get('doc_id')}#{page}" for pages in lists for page in pages)
 
 
 def _images(messages: Iterable[Mapping[str, Any]]) -> int:

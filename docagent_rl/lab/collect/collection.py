@@ -1,4 +1,4 @@
-"""A collection: sessions in the folder of a run, and what filters leave of them."""
+"""A collection: trajectories in the folder of a run, and what filters leave of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from docagent_rl.lab.collect.filters import Failed, Filter
 from docagent_rl.lab.collect.funnel import Funnel, run_funnel
 from docagent_rl.lab.collect.judging import EvidenceJudge, judged
 from docagent_rl.lab.eval.questions import digest_of
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.player import Player
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
@@ -39,14 +39,15 @@ def check_runs(filters: Sequence[Filter]) -> None:
     """
     for step in filters:
         if isinstance(step, Failed) and next(iter(trajectories_of(step.run)), None) is None:
-            raise UserError(f"{step.run} holds no session: which questions does the other model fail?")
+            raise UserError(f"{step.run} holds no trajectory: which questions does the other model fail?")
 
 
 def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case]:
-    """Cases that know whether the model of a `Failed` filter fails their question: in all of its sessions.
+    """Cases that know whether the model of a `Failed` filter fails their question: in all of its
+    trajectories.
 
     Args:
-        cases: sessions that were played.
+        cases: trajectories that were played.
         filters: in order.
 
     Raises:
@@ -64,7 +65,7 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
     lacking = {case.question for case in cases if case.dataset not in step.exempt} - right.keys()
     if lacking:
         raise UserError(
-            f"{step.run} played no session of {len(lacking)} questions of this collection, e.g. "
+            f"{step.run} played no trajectory of {len(lacking)} questions of this collection, e.g. "
             f"{min(lacking)!r}: let the model that is to fail play all of them but those of "
             f"{', '.join(step.exempt) or 'no dataset'}"
         )
@@ -82,13 +83,13 @@ class Collection:
     Args:
         recipe: whose system.
         system: its name.
-        records: the questions.
-        settings: sessions of each question, and how many at a time.
+        samples: the questions.
+        settings: trajectories of each question, and how many at a time.
     """
 
     recipe: str
     system: str
-    records: Sequence[Record]
+    samples: Sequence[Sample]
     settings: RunSettings
 
     def manifest(self, player: Player) -> dict[str, Any]:
@@ -97,16 +98,16 @@ class Collection:
             "kind": KIND,
             "recipe": self.recipe,
             "player": dict(player.identity),
-            "questions": {"count": len(self.records), "sha256": digest_of(self.records)},
-            "sessions": self.settings.sessions,
+            "questions": {"count": len(self.samples), "sha256": digest_of(self.samples)},
+            "trajectories": self.settings.trajectories,
         }
 
     def is_whole(self, folder: RunFolder) -> bool:
         """Whether nothing is left to play, so that nobody has to be there who plays."""
-        if not folder.sessions_file.exists():
+        if not folder.trajectories_file.exists():
             return False
-        played = {key_of(each) for each in folder.sessions() if not service_failed(each)}
-        return all(task.key in played for task in tasks_of(self.records, self.settings.sessions))
+        played = {key_of(each) for each in folder.trajectories() if not service_failed(each)}
+        return all(task.key in played for task in tasks_of(self.samples, self.settings.trajectories))
 
     async def play(self, player: Player, folder: RunFolder) -> None:
         """Play what has not been played, with a bar on standard error.
@@ -123,12 +124,12 @@ class Collection:
         console = Console(stderr=True)
         columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-            task = bar.add_task("", total=len(self.records) * self.settings.sessions)
+            task = bar.add_task("", total=len(self.samples) * self.settings.trajectories)
 
             def advance(_: Trajectory) -> None:
                 bar.advance(task)
 
-            await Runner(player, self.system, folder, self.settings, advance).run(self.records)
+            await Runner(player, self.system, folder, self.settings, advance).run(self.samples)
 
 
 def sift(
@@ -137,9 +138,9 @@ def sift(
     judge: Judge | None = None,
     evidence: EvidenceJudge | None = None,
 ) -> Funnel:
-    """Filter the sessions of a run; writes what is left, the funnel, and every session's verdict.
+    """Filter the trajectories of a run; writes what is left, the funnel, and every trajectory's verdict.
 
-    The lines of `kept.jsonl` are those of `sessions.jsonl`.
+    The lines of `kept.jsonl` are those of `trajectories.jsonl`.
 
     Args:
         folder: of a run that is whole.
@@ -148,21 +149,21 @@ def sift(
         evidence: asked about pages where a filter wants it; `None`: nobody is.
 
     Raises:
-        UserError: a session cannot be read, a file cannot be written, or the budget is spent.
+        UserError: a trajectory cannot be read, a file cannot be written, or the budget is spent.
         InfrastructureError: a judge failed.
     """
-    cases, sessions = [], 0
-    for trajectory in folder.sessions():
-        sessions += 1
+    cases, trajectories = [], 0
+    for trajectory in folder.trajectories():
+        trajectories += 1
         if not trajectory.masked:
             cases.append(case_of(trajectory))
     cases = with_failures(cases, config.filters)
     if judge is not None or evidence is not None:
         cases = asyncio.run(judged(cases, config.filters, judge, evidence))
-    funnel = run_funnel(cases, config.filters, sessions=sessions)
+    funnel = run_funnel(cases, config.filters, trajectories=trajectories)
     funnel.unjudged = Counter(case.unjudged for case in cases if case.unjudged)
     kept = {case.key for case in funnel.kept}
-    atomic_write(folder.path / KEPT, _lines(folder.sessions_file, kept))
+    atomic_write(folder.path / KEPT, _lines(folder.trajectories_file, kept))
     told = {**funnel.to_dict(), "filters": [each.model_dump(mode="json") for each in config.filters]}
     told |= {"source": config.source, "departures": list(config.departures)}
     atomic_write(folder.path / FUNNEL, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
@@ -175,7 +176,7 @@ def sift(
 def _verdict(case: Case, funnel: Funnel) -> Mapping[str, Any]:
     return {
         "question_id": case.question,
-        "session": case.session,
+        "number": case.number,
         "dropped_by": funnel.dropped.get(case.key),
         "reward": case.reward,
         "answer": case.prediction,
@@ -186,10 +187,10 @@ def _verdict(case: Case, funnel: Funnel) -> Mapping[str, Any]:
     }
 
 
-def _lines(sessions: Path, kept: set[tuple[str, int]]) -> Iterator[bytes]:
-    with sessions.open("rb") as file:
+def _lines(trajectories: Path, kept: set[tuple[str, int]]) -> Iterator[bytes]:
+    with trajectories.open("rb") as file:
         for line in file:
             data = json.loads(line)
-            question = data["record"].get("question_id") or data["uid"]
-            if (str(question), int(data["session"])) in kept:
+            question = data["sample"].get("question_id") or data["uid"]
+            if (str(question), int(data["number"])) in kept:
                 yield line

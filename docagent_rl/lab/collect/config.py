@@ -56,7 +56,7 @@ class CollectConfig(Section):
     """Where it does not follow it."""
     systems: tuple[str, ...] = ()
     """Systems that it is meant for; empty: all."""
-    sessions: int = Field(1, ge=1)
+    trajectories: int = Field(1, ge=1)
     """Of each question."""
     temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
     """Of the teacher, unless an option says."""

@@ -23,7 +23,7 @@ class Stratum(StrEnum):
     """How hard a question is for the model."""
 
     EASY = "easy"
-    """Right in every session."""
+    """Right in every trajectory."""
     MEDIUM = "medium"
     HARD = "hard"
     """Right in none."""
@@ -39,24 +39,24 @@ SHARES: Mapping[Stratum, Fraction] = {
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What became of a question's sessions.
+    """What became of a question's trajectories.
 
     Args:
         question: its id.
-        sessions: that were played.
+        trajectories: that were played.
         right: of them.
         found: in one of them at least every gold page was shown.
     """
 
     question: str
-    sessions: int
+    trajectories: int
     right: int
     found: bool
 
     @property
     def stratum(self) -> Stratum:
         """How hard it is."""
-        if self.right == self.sessions:
+        if self.right == self.trajectories:
             return Stratum.EASY
         return Stratum.MEDIUM if self.right else Stratum.HARD
 
@@ -65,7 +65,7 @@ def rates(cases: Iterable[Case], by: Scoring, threshold: float) -> list[Rate]:
     """Pass rates of questions, in the order in which they first come.
 
     Args:
-        cases: sessions that were played.
+        cases: trajectories that were played.
         by: how an answer is scored.
         threshold: from which it is right; 0.7 for both papers' free text.
     """
@@ -185,7 +185,7 @@ def choose_learnable(
 
     Args:
         found: pass rates.
-        preferred: questions that come first when there are more than enough: those whose teacher's session
+        preferred: questions that come first when there are more than enough: those whose teacher's trajectory
             failed the quality filter.
         count: of questions at most.
         seed: of the draw among the others.

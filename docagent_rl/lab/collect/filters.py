@@ -1,4 +1,4 @@
-"""Which sessions are kept: pure functions over cases, put together by a configuration."""
+"""Which trajectories are kept: pure functions over cases, put together by a configuration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from docagent_rl.rewards.text import anls, squad_normalise
 
 
 class Aspect(StrEnum):
-    """By what sessions are balanced."""
+    """By what trajectories are balanced."""
 
     STEPS = "steps"
     """Number of turns."""
@@ -27,21 +27,21 @@ class Aspect(StrEnum):
     """Which actions occur, whatever their order and number."""
 
     def group(self, case: Case) -> Hashable:
-        """Whom a session stands among."""
+        """Whom a trajectory stands among."""
         return len(case.actions) if self is Aspect.STEPS else frozenset(case.actions)
 
 
 class Balance(Section):
-    """No group of sessions is larger than so many times an even share; a larger one is drawn from.
+    """No group of trajectories is larger than so many times an even share; a larger one is drawn from.
 
-    The even share is the number of sessions by the number of groups: unlike the smallest group, it does not
-    fall to one because of a single odd session. The papers that balance (VRAG-RL, appendix D) give no
+    The even share is the number of trajectories by the number of groups: unlike the smallest group, it does
+    not fall to one because of a single odd trajectory. The papers that balance (VRAG-RL, appendix D) give no
     numbers.
     """
 
     kind: Literal["balance"] = "balance"
     by: tuple[Aspect, ...] = Field((Aspect.STEPS,), min_length=1)
-    """One or several; a session stays where there is room for it by each of them."""
+    """One or several; a trajectory stays where there is room for it by each of them."""
     times: float = Field(2.0, ge=1)
     least: int = Field(10, ge=1)
     """Groups of so many are left whole."""
@@ -61,7 +61,7 @@ class Balance(Section):
         }
         taken: Counter[tuple[Aspect, Hashable]] = Counter()
         chosen: set[int] = set()
-        # in an order by the session itself: others that come or go change nothing about its place
+        # in an order by the trajectory itself: others that come or go change nothing about its place
         for number in sorted(range(len(cases)), key=lambda number: draw(cases[number], self.seed)):
             places = [(aspect, aspect.group(cases[number])) for aspect in self.by]
             if all(taken[place] < room[place[0]] for place in places):
@@ -71,12 +71,12 @@ class Balance(Section):
 
 
 def draw(case: Case, seed: int) -> str:
-    """Where a session stands in an order by chance."""
-    return hashlib.sha256(f"{seed}\0{case.question}\0{case.session}".encode("utf-8", "replace")).hexdigest()
+    """Where a trajectory stands in an order by chance."""
+    return hashlib.sha256(f"{seed}\0{case.question}\0{case.number}".encode("utf-8", "replace")).hexdigest()
 
 
 class Finished(Section):
-    """The agent ended the session by itself."""
+    """The agent ended the trajectory by itself."""
 
     kind: Literal["finished"] = "finished"
 
@@ -86,7 +86,7 @@ class Finished(Section):
 
 
 class Format(Section):
-    """Every turn well-formed and executed, and the session's form in order where the system scores it."""
+    """Every turn well-formed and executed, and the trajectory's form in order where the system scores it."""
 
     kind: Literal["format"] = "format"
 
@@ -125,8 +125,8 @@ class EvidencePages(StrEnum):
 class Evidence(Section):
     """The answer can rest on evidence: a gold page was seen before it.
 
-    Sessions of questions whose evidence is unknown are kept as `unknown` says; of a question that has none
-    (a refusal is right) no page may be listed.
+    Trajectories of questions whose evidence is unknown are kept as `unknown` says; of a question that has
+    none (a refusal is right) no page may be listed.
     """
 
     kind: Literal["evidence"] = "evidence"
@@ -135,8 +135,10 @@ class Evidence(Section):
     """Every gold page, not any."""
     unknown: bool = True
     judged: bool = False
-    """Sessions that this would drop stay where a judge that sees the pages finds that they support the answer
-    (Doc-V*, appendix C; `--evidence-model`). Whatever `unknown` says, it is asked about unknown evidence."""
+    """Trajectories that this would drop stay where a judge that sees the pages finds that they support the
+    answer (Doc-V*, appendix C; `--evidence-model`). Whatever `unknown` says, it is asked about unknown
+    evidence.
+    """
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
         """Which to keep."""
@@ -152,7 +154,7 @@ class Evidence(Section):
         return case.gold <= found if self.all_of_them else bool(case.gold & found)
 
     def found(self, case: Case) -> frozenset[str]:
-        """The pages on which the session rests, as `doc#page`."""
+        """The pages on which the trajectory rests, as `doc#page`."""
         return (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
 
 
@@ -175,7 +177,7 @@ class Failed(Section):
 
 
 class Difficulty(Section):
-    """The share of a question's sessions that come this far lies within bounds."""
+    """The share of a question's trajectories that come this far lies within bounds."""
 
     kind: Literal["difficulty"] = "difficulty"
     lowest: float = Field(0.0, ge=0, le=1)
@@ -229,7 +231,7 @@ class Sequel(Section):
 
 
 class Duplicates(Section):
-    """Of sessions of a question that say the same, the first."""
+    """Of trajectories of a question that say the same, the first."""
 
     kind: Literal["duplicates"] = "duplicates"
 
@@ -244,7 +246,7 @@ class Duplicates(Section):
 
 
 class First(Section):
-    """Of each question the first sessions."""
+    """Of each question the first trajectories."""
 
     kind: Literal["first"] = "first"
     count: int = Field(1, ge=1)
@@ -277,10 +279,10 @@ Filter = Annotated[
 
 
 def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
-    """How right the answer of a session is, 0 to 1; 0 without an answer.
+    """How right the answer of a trajectory is, 0 to 1; 0 without an answer.
 
     Args:
-        case: the session.
+        case: the trajectory.
         by: how.
         threshold: similarities of free text below it count as 0.
     """
@@ -300,7 +302,7 @@ def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
 
 
 def pass_rates(cases: Sequence[Case], by: Scoring, threshold: float) -> dict[str, float]:
-    """Share of right sessions by question."""
+    """Share of right trajectories by question."""
     right: defaultdict[str, list[bool]] = defaultdict(list)
     for case in cases:
         right[case.question].append(score(case, by, threshold) >= threshold)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PLAYED = "played"
 _BALANCE = Balance().kind
 _MUCH = 0.3
-"""Share of right sessions above which what balancing drops is named."""
+"""Share of right trajectories above which what balancing drops is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,13 @@ class Stage:
 
     Args:
         name: of the step.
-        sessions: that were left.
+        trajectories: that were left.
         questions: that had one left.
-        datasets: sessions by dataset.
+        datasets: trajectories by dataset.
     """
 
     name: str
-    sessions: int
+    trajectories: int
     questions: int
     datasets: dict[str, int]
 
@@ -47,7 +47,7 @@ class Stage:
         """As JSON takes it."""
         return {
             "step": self.name,
-            "sessions": self.sessions,
+            "trajectories": self.trajectories,
             "questions": self.questions,
             "datasets": self.datasets,
         }
@@ -55,17 +55,17 @@ class Stage:
 
 @dataclass(slots=True)
 class Funnel:
-    """Sessions on their way through filters.
+    """Trajectories on their way through filters.
 
     Args:
-        sessions: of the run, those that could not be played included.
+        trajectories: of the run, those that could not be played included.
         stages: what was played, then what each step left.
-        dropped: by session the step that dropped it.
-        kept: sessions that are left.
-        unjudged: sessions about which a judge gave no verdict, by the reason.
+        dropped: by trajectory the step that dropped it.
+        kept: trajectories that are left.
+        unjudged: trajectories about which a judge gave no verdict, by the reason.
     """
 
-    sessions: int
+    trajectories: int
     stages: list[Stage] = field(default_factory=list)
     dropped: dict[Key, str] = field(default_factory=dict)
     kept: list[Case] = field(default_factory=list)
@@ -73,22 +73,23 @@ class Funnel:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""
-        return {"sessions": self.sessions, "stages": [stage.to_dict() for stage in self.stages]}
+        return {"trajectories": self.trajectories, "stages": [stage.to_dict() for stage in self.stages]}
 
     def warnings(self) -> list[str]:
-        """What is dropped for want of a verdict; and for balance alone, where that is much: right sessions,
-        which were paid for.
+        """What is dropped for want of a verdict; and for balance alone, where that is much: right
+        trajectories, which were paid for.
         """
         found = [
-            f"{count} sessions have no verdict of a judge, and do not stay by one ({why}): the same command "
+            f"{count} trajectories have no verdict of a judge, and do not stay by one ({why}): the "
+            "same command "
             "asks again"
             for why, count in sorted(self.unjudged.items())
         ]
         for before, stage in pairwise(self.stages):
-            lost = before.sessions - stage.sessions
-            if stage.name.endswith(f" {_BALANCE}") and lost > _MUCH * before.sessions:
+            lost = before.trajectories - stage.trajectories
+            if stage.name.endswith(f" {_BALANCE}") and lost > _MUCH * before.trajectories:
                 found.append(
-                    f"step '{stage.name}' drops {lost} of {before.sessions} sessions: collect more "
+                    f"step '{stage.name}' drops {lost} of {before.trajectories} trajectories: collect more "
                     "of the rare ones, or raise `times` or `least` and run the same command, which only "
                     "filters"
                 )
@@ -102,33 +103,33 @@ class Funnel:
 
         datasets = sorted({name for stage in self.stages for name in stage.datasets})
         datasets = datasets if len(datasets) > 1 else []
-        table = Table("step", title=f"{self.sessions} sessions recorded")
+        table = Table("step", title=f"{self.trajectories} trajectories recorded")
         for heading in (
-            "sessions",
+            "trajectories",
             "left",
             "questions",
             *(map(shown, datasets) if len(datasets) > 1 else ()),
         ):
             table.add_column(heading, justify="right")
-        before = self.sessions
+        before = self.trajectories
         for stage in self.stages:
-            left = f"{stage.sessions / before:.1%}" if before else "-"
+            left = f"{stage.trajectories / before:.1%}" if before else "-"
             counts = [str(stage.datasets.get(name, 0)) for name in datasets]
-            table.add_row(stage.name, str(stage.sessions), left, str(stage.questions), *counts)
-            before = stage.sessions
+            table.add_row(stage.name, str(stage.trajectories), left, str(stage.questions), *counts)
+            before = stage.trajectories
         return table
 
 
-def run_funnel(played: Iterable[Case], filters: Sequence[Filter], *, sessions: int) -> Funnel:
+def run_funnel(played: Iterable[Case], filters: Sequence[Filter], *, trajectories: int) -> Funnel:
     """Put cases through filters.
 
     Args:
-        played: sessions that were played, in the order of the run.
+        played: trajectories that were played, in the order of the run.
         filters: in order.
-        sessions: of the run, those that could not be played included.
+        trajectories: of the run, those that could not be played included.
     """
     cases = list(played)
-    funnel = Funnel(sessions, [Stage.of(PLAYED, cases)])
+    funnel = Funnel(trajectories, [Stage.of(PLAYED, cases)])
     for number, step in enumerate(filters, start=1):
         keeps = step.keep(cases)
         name = f"{number} {step.kind}"

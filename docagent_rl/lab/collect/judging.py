@@ -1,4 +1,4 @@
-"""A second look at sessions that a filter would drop: a judge may find otherwise."""
+"""A second look at trajectories that a filter would drop: a judge may find otherwise."""
 
 from __future__ import annotations
 
@@ -106,15 +106,15 @@ async def judged(
     judge: Judge | None = None,
     evidence: EvidenceJudge | None = None,
 ) -> list[Case]:
-    """Cases with the verdicts that filters ask for, each about sessions that those before it let through.
+    """Cases with the verdicts that filters ask for, each about trajectories that those before it let through.
 
     About answers in free text that are too unlike the references, a judge is asked whether they say the same;
-    what names something (a date, a number) is right or wrong without it. About sessions whose pages are not
-    gold, a judge that sees them is asked whether they support the answer. A session about which a judge gives
-    no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`).
+    what names something (a date, a number) is right or wrong without it. About trajectories whose pages are
+    not gold, a judge that sees them is asked whether they support the answer. A trajectory about which a
+    judge gives no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`).
 
     Args:
-        cases: sessions that were played.
+        cases: trajectories that were played.
         filters: in order.
         judge: of answers; `None`: nobody is asked.
         evidence: of pages; `None`: nobody is asked.
@@ -186,7 +186,7 @@ def _astray(case: Case, step: Evidence) -> bool:
 
 
 def _seen(case: Case, step: Evidence) -> list[PageRef]:
-    """Pages that the session rests on and that were shown: one that is only named may not exist."""
+    """Pages that the trajectory rests on and that were shown: one that is only named may not exist."""
     return sorted(PageRef.parse(page) for page in step.found(case) & case.shown)
 
 

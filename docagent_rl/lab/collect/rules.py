@@ -16,16 +16,16 @@ class AgentKind(StrEnum):
     DETOURS = "detours"
     """The same, which goes astray at times."""
     REPLAY = "replay"
-    """Sessions of another run, said again."""
+    """Trajectories of another run, said again."""
 
 
 class Rule(StrEnum):
     """The paper by whose rule questions are chosen."""
 
     DOC_V_STAR = "doc_v_star"
-    """Strata by the number of right sessions of four, drawn 10 : 70 : 20 (Doc-V*, appendix on GRPO)."""
+    """Strata by the number of right trajectories of four, drawn 10 : 70 : 20 (Doc-V*, appendix on GRPO)."""
     UNIDOC_RL = "unidoc_rl"
-    """The gold pages were found, and one session of five at least is wrong (UniDoc-RL, appendix A.3)."""
+    """The gold pages were found, and one trajectory of five at least is wrong (UniDoc-RL, appendix A.3)."""
 
 
 class Scoring(StrEnum):
@@ -43,5 +43,5 @@ class Scoring(StrEnum):
 
 QUESTIONS = 2048
 """How many Doc-V* trains on."""
-SESSIONS: Mapping[Rule, int] = {Rule.DOC_V_STAR: 4, Rule.UNIDOC_RL: 5}
+TRAJECTORIES: Mapping[Rule, int] = {Rule.DOC_V_STAR: 4, Rule.UNIDOC_RL: 5}
 """Of each question, in the papers."""

@@ -1,4 +1,4 @@
-"""Which sessions are meant by files and folders that a command is given."""
+"""Which trajectories are meant by files and folders that a command is given."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ VALIDATION = "val-"
 """How the files of a training run's validation begin."""
 
 
-def read_sessions(files: Sequence[Path]) -> Iterator[Trajectory]:
-    """Sessions of files, or of folders (`session_files`)."""
-    for file in session_files(files):
+def read_all(files: Sequence[Path]) -> Iterator[Trajectory]:
+    """Trajectories of files, or of folders (`trajectory_files`)."""
+    for file in trajectory_files(files):
         yield from read_trajectories(file)
 
 
-def session_files(paths: Sequence[Path]) -> list[Path]:
-    """The files meant: of a collection's folder what its filters left, of another run its sessions, of any
-    other folder all but those of a run's validation, which have to be named.
+def trajectory_files(paths: Sequence[Path]) -> list[Path]:
+    """The files meant: of a collection's folder what its filters left, of another run its trajectories, of
+    any other folder all but those of a run's validation, which have to be named.
 
     Raises:
         UserError: a folder holds none, or its collection has not come to its end.
@@ -41,11 +41,11 @@ def _inside(folder: Path) -> list[Path]:
     if not run.manifest_file.exists():
         return sorted(each for each in folder.glob("*.jsonl") if not each.name.startswith(VALIDATION))
     if run.manifest().get("kind") != KIND:
-        return [run.sessions_file]
+        return [run.trajectories_file]
     kept = folder / KEPT
     if not kept.exists():
         raise UserError(
             f"{folder} holds a collection that has not come to its end: run the same command again, or name "
-            f"{run.sessions_file.name} there for all that was played so far, unfiltered"
+            f"{run.trajectories_file.name} there for all that was played so far, unfiltered"
         )
     return [kept]

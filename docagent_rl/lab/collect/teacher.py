@@ -11,7 +11,7 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer, ChatSession
+from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer, ChatRollout
 from docagent_rl.lab.agents.chat_model import ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
 from docagent_rl.lab.collect.regions import (
@@ -22,11 +22,11 @@ from docagent_rl.lab.collect.regions import (
     load_layout,
     proposals_prompt,
 )
-from docagent_rl.records.record import Record
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 
 
 class Shuffle:
@@ -54,7 +54,7 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True)
 class HelpedRetriever(RetrieverService):
-    """The retriever of one session. What it found is noted as it was; what is shown first changes.
+    """The retriever of one trajectory. What it found is noted as it was; what is shown first changes.
 
     Args:
         gold: pages that come first.
@@ -66,7 +66,7 @@ class HelpedRetriever(RetrieverService):
 
     @classmethod
     def of(
-        cls, service: RetrieverService, sample: Record, *, guided: bool, shuffle: Shuffle | None
+        cls, service: RetrieverService, sample: Sample, *, guided: bool, shuffle: Shuffle | None
     ) -> HelpedRetriever:
         """Over the retriever of the environments.
 
@@ -80,7 +80,7 @@ class HelpedRetriever(RetrieverService):
         gold = frozenset(PageRef(doc_id, page) for doc_id, page in pages)
         shared = {each.name: getattr(service, each.name) for each in fields(RetrieverService) if each.init}
         helped = cls(**shared, gold=gold, shuffle=shuffle)
-        # the limit of searches at a time and what is known hold for all sessions together
+        # the limit of searches at a time and what is known hold for all trajectories together
         for name in (each.name for each in fields(RetrieverService) if not each.init):
             object.__setattr__(helped, name, getattr(service, name))
         return helped
@@ -102,7 +102,7 @@ class TeacherPlayer:
         chat: plays without help.
         resources: what the environments share.
         config: the help.
-        seed: of all its choices, with question and session.
+        seed: of all its choices, with question and trajectory.
     """
 
     chat: ChatPlayer
@@ -146,14 +146,14 @@ class TeacherPlayer:
         helped = {"player": "teacher", "teacher": config, "seed": self.seed}
         return {**self.chat.identity, **helped}
 
-    async def play(self, sample: Record, session: int) -> Trajectory:
+    async def play(self, sample: Sample, number: int) -> Trajectory:
         """See `Player`."""
         config, resources = self.config, self.resources
         if not config.guided_search and config.shuffled_candidates is None:
-            return await self.chat.play(sample, session)
+            return await self.chat.play(sample, number)
         shuffle = None
         if config.shuffled_candidates is not None:
-            shuffle = Shuffle(config.shuffled_candidates, f"{self.seed} {sample.question_id} {session}")
+            shuffle = Shuffle(config.shuffled_candidates, f"{self.seed} {sample.question_id} {number}")
         services = resources.services
         retriever = HelpedRetriever.of(
             services.retriever, sample, guided=config.guided_search, shuffle=shuffle
@@ -161,9 +161,9 @@ class TeacherPlayer:
         env = resources.system.open(
             resources.env_config, replace(services, retriever=retriever), resources.prompt, validate=False
         )
-        trajectory = new_trajectory(sample, session, resources.system.name)
+        trajectory = new_trajectory(sample, number, resources.system.name)
         chat = self.chat
-        return await ChatSession(env, chat.model, chat.maker, chat.limits, trajectory).play(sample)
+        return await ChatRollout(env, chat.model, chat.maker, chat.limits, trajectory).play(sample)
 
     async def close(self) -> None:
         """See `Player`."""

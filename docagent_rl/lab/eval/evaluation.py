@@ -18,9 +18,9 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.questions import digest_of
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.player import Player
 from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.samples.sample import Sample
 
 KIND = "eval"
 _KEPT = (
@@ -33,7 +33,7 @@ _KEPT = (
     "actor_rollout_ref.rollout.max_model_len",
     "actor_rollout_ref.rollout.tensor_model_parallel_size",
 )
-"""Keys that sessions depend on; the rest of a recipe is the trainer's."""
+"""Keys that trajectories depend on; the rest of a recipe is the trainer's."""
 _TRAINERS = (
     "advantage",
     "kl",
@@ -55,8 +55,8 @@ class Evaluation:
         recipe: its name.
         agent: who plays.
         run: the composed configuration.
-        records: the questions.
-        sessions: of each question.
+        samples: the questions.
+        trajectories: of each question.
         seed: of all draws.
         changes: of the recipe (`changes_of`).
     """
@@ -64,14 +64,14 @@ class Evaluation:
     recipe: str
     agent: Agent
     run: DictConfig
-    records: Sequence[Record]
-    sessions: int
+    samples: Sequence[Sample]
+    trajectories: int
     seed: int
     changes: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self, player: Player) -> dict[str, Any]:
         """Return the description for `RunFolder.begin`, with names of variables with keys and never keys."""
-        datasets = sorted({record.dataset for record in self.records})
+        datasets = sorted({sample.dataset for sample in self.samples})
         # a script has no model, and its name stands for one
         named = {} if self.agent.modelled else {"model": self.agent.value}
         return {
@@ -81,18 +81,18 @@ class Evaluation:
             "agent": self.agent.value,
             "player": {**named, **player.identity},
             "questions": {
-                "count": len(self.records),
-                "sha256": digest_of(self.records),
+                "count": len(self.samples),
+                "sha256": digest_of(self.samples),
                 "datasets": datasets,
             },
-            "sessions": self.sessions,
+            "trajectories": self.trajectories,
             "seed": self.seed,
             "config": kept_config(self.run),
         }
 
 
 def kept_config(run: DictConfig) -> dict[str, Any]:
-    """Return the composed configuration, as far as sessions depend on it."""
+    """Return the composed configuration, as far as trajectories depend on it."""
     found: dict[str, Any] = {}
     for key in _KEPT:
         value = OmegaConf.select(run, key)
@@ -128,15 +128,15 @@ async def evaluate(
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        total = len(evaluation.records) * settings.sessions
+        total = len(evaluation.samples) * settings.trajectories
         task = bar.add_task(evaluation.agent.value, total=total, mean=0.0)
 
         def count(trajectory: Trajectory) -> None:
             tally.add(trajectory)
             bar.update(task, advance=1, mean=tally.mean)
 
-        await Runner(player, system, folder, settings, count).run(evaluation.records)
-    return tally_of(folder.sessions())
+        await Runner(player, system, folder, settings, count).run(evaluation.samples)
+    return tally_of(folder.trajectories())
 
 
 _NAMED = 10
@@ -144,20 +144,20 @@ _NAMED = 10
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over sessions, one after the other.
+    """Counts over trajectories, one after the other.
 
-    A session that could not be played is wrong: it counts in every mean, as 0.
+    A trajectory that could not be played is wrong: it counts in every mean, as 0.
 
     Args:
-        sessions: of them all.
+        trajectories: of them all.
         finished: ended by the agent.
         masked: not played, by reason.
         examples: some of those, each a question and why.
-        reward: sum over all sessions.
+        reward: sum over all trajectories.
         terms: sums of the reward's terms.
     """
 
-    sessions: int = 0
+    trajectories: int = 0
     finished: int = 0
     masked: Counter[str] = field(default_factory=Counter)
     examples: list[tuple[str, str]] = field(default_factory=list)
@@ -165,8 +165,8 @@ class Tally:
     terms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, trajectory: Trajectory) -> None:
-        """Count a session."""
-        self.sessions += 1
+        """Count a trajectory."""
+        self.trajectories += 1
         if trajectory.masked:
             self.masked[trajectory.end] += 1
             self.examples.append((trajectory.uid, trajectory.error or trajectory.end))
@@ -179,8 +179,8 @@ class Tally:
 
     @property
     def mean(self) -> float:
-        """Reward of a session."""
-        return self.reward / self.sessions if self.sessions else 0.0
+        """Reward of a trajectory."""
+        return self.reward / self.trajectories if self.trajectories else 0.0
 
 
 def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
@@ -192,17 +192,17 @@ def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
 
 
 def summary_table(tally: Tally) -> Table:
-    """Return a table of means over all sessions."""
-    table = Table("", "mean", title=f"{tally.sessions} sessions")
-    rows = {"reward": tally.mean, "finished": tally.finished / max(1, tally.sessions)}
-    rows |= {name: value / max(1, tally.sessions) for name, value in sorted(tally.terms.items())}
+    """Return a table of means over all trajectories."""
+    table = Table("", "mean", title=f"{tally.trajectories} trajectories")
+    rows = {"reward": tally.mean, "finished": tally.finished / max(1, tally.trajectories)}
+    rows |= {name: value / max(1, tally.trajectories) for name, value in sorted(tally.terms.items())}
     for name, value in rows.items():
         table.add_row(shown(name), f"{value:.4f}")
     return table
 
 
 def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
-    """Return a table of sessions that could not be played, and why; `None` where all could.
+    """Return a table of trajectories that could not be played, and why; `None` where all could.
 
     Args:
         tally: of the run.
@@ -211,7 +211,7 @@ def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
     if not tally.masked:
         return None
     counts = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.masked.items()))
-    title = f"{sum(tally.masked.values())} sessions could not be played and {they} ({counts})"
+    title = f"{sum(tally.masked.values())} trajectories could not be played and {they} ({counts})"
     table = Table("question", "why", title=shown(title))
     for uid, why in tally.examples[:_NAMED]:
         table.add_row(shown(uid), shown(why))

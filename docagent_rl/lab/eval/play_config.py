@@ -1,4 +1,6 @@
-"""Configurations of sessions outside the trainer: composed from recipes, and checked before they are used."""
+"""Configurations of trajectories outside the trainer: composed from recipes, and checked before they are
+used.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.roles import RoleBackend
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.agents import appoint, split_overrides
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import open_shown_store
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.keys import refuse_unknown_keys
 
@@ -61,12 +63,12 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
     return run
 
 
-def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
-    """Check what can be checked before a session is played, and return the section `docagent`.
+def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
+    """Check what can be checked before a trajectory is played, and return the section `docagent`.
 
     Args:
         run: of `play_config`.
-        records: the questions.
+        samples: the questions.
 
     Raises:
         UserError: an unknown key, a missing store or prompt, models that nobody chose, or questions about
@@ -78,7 +80,7 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
     run_checks(SERVICE_CHECKS, When.PLAY, planned)
     store = parsed.open_store()
     open_shown_store(parsed, store)
-    documents = {record.doc_id for record in records}
+    documents = {sample.doc_id for sample in samples}
     if not any(doc_id in store for doc_id in documents):
         some = ", ".join(sorted(documents)[:3])
         raise UserError(
@@ -90,7 +92,7 @@ def check_play(run: DictConfig, records: Iterable[Record]) -> DocAgentConfig:
 
 
 def changes_of(run: DictConfig, recipe: DictConfig) -> dict[str, Any]:
-    """Return settings that sessions depend on and that differ from the recipe, by key, with the value.
+    """Return settings that trajectories depend on and that differ from the recipe, by key, with the value.
 
     Retriever, prompt, sampling and judge are left out: reports tell them by themselves.
 

@@ -104,9 +104,9 @@ def extractor_of(manifest: Mapping[str, Any]) -> str:
     return _name(role, "model") or Author.SYSTEM.value
 
 
-def expected_sessions(manifest: Mapping[str, Any]) -> int | None:
-    """Return the sessions of a whole run; `None` where its description does not say."""
-    questions, times = manifest.get("questions"), manifest.get("sessions")
+def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:
+    """Return the trajectories of a whole run; `None` where its description does not say."""
+    questions, times = manifest.get("questions"), manifest.get("trajectories")
     count = questions.get("count") if isinstance(questions, Mapping) else questions
     return count * times if type(count) is int and type(times) is int else None
 

@@ -26,7 +26,7 @@ from docagent_rl.lab.generate.funnel import digest_of, head
 from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.reader import NoReplyError, ShapeReader
 from docagent_rl.lab.generate.replies import Labelled, UnkeptError, UnreadableError
-from docagent_rl.records.record import Record, check_record
+from docagent_rl.samples.sample import Sample, check_sample
 
 # words that are written small behind "On page 7, "
 _SMALL = re.compile(
@@ -54,10 +54,10 @@ class Labelling:
     decisions: dict[int, Decision] = field(default_factory=dict)
     """By the place of a question in the set."""
 
-    def to_json(self, records: Sequence[Record], settings: str, written: str) -> str:
+    def to_json(self, samples: Sequence[Sample], settings: str, written: str) -> str:
         """Return counts, and the decision about each question; see `funnel.head`."""
         counts = self.counts()
-        decisions = {record.question_id: self.decisions[place].value for place, record in enumerate(records)}
+        decisions = {sample.question_id: self.decisions[place].value for place, sample in enumerate(samples)}
         entries = head(settings, counts[Decision.NO_REPLY.value], written)
         data = {**entries, "counts": counts, "questions": decisions}
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
@@ -69,7 +69,7 @@ class Labelling:
 
 
 async def label_questions(
-    records: Sequence[Record],
+    samples: Sequence[Sample],
     model: RemoteModel,
     prompts: Prompts,
     config: GenerateConfig,
@@ -86,35 +86,35 @@ async def label_questions(
     reader = ShapeReader(model, config.filters.tries, json_mode=config.json_mode)
 
     async def label(place: int) -> None:
-        record = records[place]
+        sample = samples[place]
         try:
-            labelling.decisions[place] = _fixed(record) or await _voted(record, reader, prompts, config)
+            labelling.decisions[place] = _fixed(sample) or await _voted(sample, reader, prompts, config)
         except InfrastructureError as error:
-            pages = ", ".join(map(str, record.evidence_pages))
-            where = f"question {record.question_id!r}, document {record.doc_id!r}, page {pages}"
+            pages = ", ".join(map(str, sample.evidence_pages))
+            where = f"question {sample.question_id!r}, document {sample.doc_id!r}, page {pages}"
             raise InfrastructureError(f"{where}: {error}") from error.__cause__
 
-    waiting = (place for place in range(len(records)) if place not in labelling.decisions)
+    waiting = (place for place in range(len(samples)) if place not in labelling.decisions)
     try:
         await run_jobs(waiting, label, at_once=model.endpoint.concurrency, done=progress)
     finally:
         await model.aclose()
 
 
-def rewritten(records: Sequence[Record], labelling: Labelling, model: str, prompts: Prompts) -> list[Record]:
+def rewritten(samples: Sequence[Sample], labelling: Labelling, model: str, prompts: Prompts) -> list[Sample]:
     """Return all questions in their order, some with the page in them; they name `model` and prompt."""
     made = []
-    for place, record in enumerate(records):
+    for place, sample in enumerate(samples):
         decision = labelling.decisions[place]
         if decision is Decision.REWRITTEN:
-            made.append(_rewritten(record, model, prompts.label.digest))
+            made.append(_rewritten(sample, model, prompts.label.digest))
         else:
-            extra = {**record.extra, "is_page_indexed": decision is Decision.NAMES_PAGE}
-            made.append(dataclasses.replace(record, extra=extra))
+            extra = {**sample.extra, "is_page_indexed": decision is Decision.NAMES_PAGE}
+            made.append(dataclasses.replace(sample, extra=extra))
     return made
 
 
-def digest_of_labels(records: Sequence[Record], model: str, prompts: Prompts, config: GenerateConfig) -> str:
+def digest_of_labels(samples: Sequence[Sample], model: str, prompts: Prompts, config: GenerateConfig) -> str:
     """Return the SHA-256 of what is asked for: equal runs over equal replies give equal files."""
     asked = {
         "model": model,
@@ -122,29 +122,29 @@ def digest_of_labels(records: Sequence[Record], model: str, prompts: Prompts, co
         "sampling": [dataclasses.asdict(config.sampling(vote)) for vote in range(config.votes)],
         "tries": config.filters.tries,
         "json_mode": config.json_mode.value,
-        "questions": [record.to_json() for record in records],
+        "questions": [sample.to_json() for sample in samples],
     }
     return digest_of(json.dumps(asked, sort_keys=True))
 
 
-def forecast_labels(records: Sequence[Record], prompts: Prompts, config: GenerateConfig) -> Forecast:
+def forecast_labels(samples: Sequence[Sample], prompts: Prompts, config: GenerateConfig) -> Forecast:
     """Count what labelling would ask; sends nothing."""
     found = Forecast()
-    for record in records:
-        if needs_label(record):
-            tokens = message_tokens(label_messages(record, prompts))
+    for sample in samples:
+        if needs_label(sample):
+            tokens = message_tokens(label_messages(sample, prompts))
             found.step("label").add(tokens, _LABEL_TOKENS, config.votes)
     return found
 
 
-def needs_label(record: Record) -> bool:
+def needs_label(sample: Sample) -> bool:
     """Return whether a model is asked about a question."""
-    return _fixed(record) is None
+    return _fixed(sample) is None
 
 
-def label_messages(record: Record, prompts: Prompts) -> list[dict[str, Any]]:
+def label_messages(sample: Sample, prompts: Prompts) -> list[dict[str, Any]]:
     """Return the request about a question."""
-    return conversation(prompts.label, fill(prompts.label, "user", question=record.question))
+    return conversation(prompts.label, fill(prompts.label, "user", question=sample.question))
 
 
 def with_page(question: str, page: int) -> str:
@@ -154,9 +154,9 @@ def with_page(question: str, page: int) -> str:
     return f"On page {page}, {small}"
 
 
-async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Decision:
+async def _voted(sample: Sample, reader: ShapeReader, prompts: Prompts, config: GenerateConfig) -> Decision:
     votes, lacking = Counter(), False
-    messages = label_messages(record, prompts)
+    messages = label_messages(sample, prompts)
     for vote in range(config.votes):
         sampling, number = config.sampling(vote), config.numbered(vote)
         try:
@@ -177,22 +177,22 @@ async def _voted(record: Record, reader: ShapeReader, prompts: Prompts, config: 
     return Decision.REWRITTEN if votes[1] > votes[0] else Decision.SEARCHABLE
 
 
-def _fixed(record: Record) -> Decision | None:
+def _fixed(sample: Sample) -> Decision | None:
     """Return the decision about a question that needs no model."""
-    if named_pages(record.question):
+    if named_pages(sample.question):
         return Decision.NAMES_PAGE
-    if len(record.gold_pages) != 1 or len(record.evidence_pages) != 1:
+    if len(sample.gold_pages) != 1 or len(sample.evidence_pages) != 1:
         return Decision.SEVERAL
     return None
 
 
-def _rewritten(record: Record, model: str, digest: str) -> Record:
-    (page,) = record.evidence_pages
+def _rewritten(sample: Sample, model: str, digest: str) -> Sample:
+    (page,) = sample.evidence_pages
     extra = {
-        **record.extra,
+        **sample.extra,
         "kind": Kind.PAGE_INDEX.value,
         "is_page_indexed": True,
-        "original_question": record.question,
+        "original_question": sample.question,
         "rewriting": {"model": model, "prompt": digest},
     }
-    return check_record(dataclasses.replace(record, question=with_page(record.question, page), extra=extra))
+    return check_sample(dataclasses.replace(sample, question=with_page(sample.question, page), extra=extra))

@@ -14,8 +14,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, merged
 from docagent_rl.endpoints.endpoint import Sampling
-from docagent_rl.records.fields import EvidenceSource, Split
-from docagent_rl.records.leakage import THRESHOLD
+from docagent_rl.samples.fields import EvidenceSource, Split
+from docagent_rl.samples.leakage import THRESHOLD
 
 
 class Kind(StrEnum):

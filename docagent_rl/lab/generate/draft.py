@@ -1,4 +1,4 @@
-"""A question that is not a record yet, and what can be said about it without asking anybody."""
+"""A question that is not a sample yet, and what can be said about it without asking anybody."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Draft:
 
     @property
     def question_id(self) -> str:
-        """The id of its record."""
+        """The id of its sample."""
         return question_name(self.slot.doc_id, self.slot.kind.value, self.question)
 
 

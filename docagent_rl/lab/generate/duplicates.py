@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from docagent_rl.records.leakage import alike_pairs, answer_words, question_words
-from docagent_rl.records.record import Record
+from docagent_rl.samples.leakage import alike_pairs, answer_words, question_words
+from docagent_rl.samples.sample import Sample
 
 
-def repeated(records: Sequence[Record], known: Sequence[Record], threshold: float) -> dict[int, str]:
+def repeated(samples: Sequence[Sample], known: Sequence[Sample], threshold: float) -> dict[int, str]:
     """Find questions that repeat one that is known, or an earlier one that is kept.
 
     Alike are questions about one document that are made of the same words (`data leakage`). Two that differ
@@ -18,36 +18,36 @@ def repeated(records: Sequence[Record], known: Sequence[Record], threshold: floa
     Returns:
         By the place of a question that is to be dropped, the question that it repeats.
     """
-    places = {id(record): place for place, record in enumerate(records)}
+    places = {id(sample): place for place, sample in enumerate(samples)}
     pairs = (
         (places[id(first)], places[id(second)])
-        for first, second, _ in alike_pairs(records, records, threshold)
+        for first, second, _ in alike_pairs(samples, samples, threshold)
         if _same(first, second)
     )
-    found = repeating(records, known, threshold)
+    found = repeating(samples, known, threshold)
     for place, earlier in sorted(pairs):
         if earlier < place and earlier not in found:
-            found.setdefault(place, records[earlier].question)
+            found.setdefault(place, samples[earlier].question)
     return found
 
 
 def repeating(
-    records: Sequence[Record], known: Sequence[Record], threshold: float, *, templates: bool = False
+    samples: Sequence[Sample], known: Sequence[Sample], threshold: float, *, templates: bool = False
 ) -> dict[int, str]:
     """Find questions that repeat one that is known, as `repeated` does.
 
     Questions of `templates` share most of their words by their making: they repeat only what has the same
     answer, and one without an answer only what has the same words.
     """
-    places = {id(record): place for place, record in enumerate(records)}
+    places = {id(sample): place for place, sample in enumerate(samples)}
     found: dict[int, str] = {}
-    for first, second, _ in alike_pairs(records, known, threshold):
+    for first, second, _ in alike_pairs(samples, known, threshold):
         if _same(first, second) and (not templates or _same_answer(first, second)):
             found.setdefault(places[id(first)], second.question)
     return found
 
 
-def _same(first: Record, second: Record) -> bool:
+def _same(first: Sample, second: Sample) -> bool:
     if first.doc_id != second.doc_id:
         return False
     apart = set(question_words(first.question)) ^ set(question_words(second.question))
@@ -57,7 +57,7 @@ def _same(first: Record, second: Record) -> bool:
     return not numbers or (bool(first.answers) and answer_words(first) == answer_words(second))
 
 
-def _same_answer(first: Record, second: Record) -> bool:
+def _same_answer(first: Sample, second: Sample) -> bool:
     if first.answers or second.answers:
         return answer_words(first) == answer_words(second)
     return set(question_words(first.question)) == set(question_words(second.question))

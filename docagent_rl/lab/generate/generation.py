@@ -22,8 +22,8 @@ from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
 from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.reader import NoReplyError, ShapeReader
 from docagent_rl.lab.generate.replies import UnkeptError, UnreadableError, Written
-from docagent_rl.records.record import Record, check_record
 from docagent_rl.rewards.judge_client import RemoteJudge
+from docagent_rl.samples.sample import Sample, check_sample
 
 
 class Generation:
@@ -51,7 +51,7 @@ class Generation:
         model: RemoteModel,
         *,
         judge: RemoteModel | None = None,
-        known: Sequence[Record] = (),
+        known: Sequence[Sample] = (),
     ) -> None:
         self.config = config
         self.model = model
@@ -91,7 +91,7 @@ class Generation:
             "models": [self.model.endpoint.model, self._judge_name],
             "slots": [[slot.slot_id, slot.pages] for slot in self.slots],
             "documents": {slot.doc_id: self.views.of(slot.doc_id).content for slot in self.slots},
-            "known": [record.question for record in self._known],
+            "known": [sample.question for sample in self._known],
         }
         return digest_of(json.dumps(asked, sort_keys=True))
 
@@ -136,21 +136,21 @@ class Generation:
         finally:
             await self.model.aclose()
 
-    def outcome(self) -> tuple[list[Record], Funnel]:
+    def outcome(self) -> tuple[list[Sample], Funnel]:
         """Return the questions that passed, in the order of the plan, and what became of the others."""
         results = [each for slot in self.slots for each in self._results.get(slot.slot_id, ())]
         written = [draft for draft, _ in results if draft is not None]
         passed = [draft for draft, dropped in results if draft is not None and dropped is None]
         dropped = [dropped for _, dropped in results if dropped is not None]
-        records = [self._record(draft) for draft in passed]
-        repeats = repeated(records, self._known, self.config.filters.alike)
+        samples = [self._sample(draft) for draft in passed]
+        repeats = repeated(samples, self._known, self.config.filters.alike)
         dropped += [
             Dropped(passed[place].slot, Stage.DUPLICATE, f"repeats: {question}", passed[place])
             for place, question in sorted(repeats.items())
         ]
         kept = [place for place in range(len(passed)) if place not in repeats]
         funnel = Funnel(self.slots, written, dropped, [passed[place] for place in kept], self.gaps)
-        return [records[place] for place in kept], funnel
+        return [samples[place] for place in kept], funnel
 
     async def _slot(self, slot: Slot) -> None:
         try:
@@ -178,7 +178,7 @@ class Generation:
         chosen = written.questions[: slot.questions]
         return [draft_of(slot, index, question) for index, question in enumerate(chosen)]
 
-    def _record(self, draft: Draft) -> Record:
+    def _sample(self, draft: Draft) -> Sample:
         slot, config = draft.slot, self.config
         unanswerable = slot.kind is Kind.UNANSWERABLE
         provenance = {
@@ -189,7 +189,7 @@ class Generation:
             "shown_pages": list(slot.pages),
             "seed": config.seed,
         }
-        record = Record(
+        sample = Sample(
             question_id=draft.question_id,
             dataset=config.dataset,
             split=config.split,
@@ -211,4 +211,4 @@ class Generation:
                 "provenance": provenance,
             },
         )
-        return check_record(record)
+        return check_sample(sample)

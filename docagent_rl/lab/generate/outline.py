@@ -17,9 +17,9 @@ from docagent_rl.documents.contents import Heading, list_of_figures, table_of_co
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.draft import answer_format, question_name
 from docagent_rl.lab.generate.duplicates import repeating
-from docagent_rl.records.fields import EvidenceSource, Split
-from docagent_rl.records.leakage import THRESHOLD
-from docagent_rl.records.record import Record, check_record
+from docagent_rl.samples.fields import EvidenceSource, Split
+from docagent_rl.samples.leakage import THRESHOLD
+from docagent_rl.samples.sample import Sample, check_sample
 
 DATASET = "outline"
 _CAPTION = re.compile(
@@ -90,9 +90,9 @@ def outline_questions(
     split: Split = Split.TRAIN,
     dataset: str = DATASET,
     most: Mapping[Kind, int] | None = None,
-    known: Sequence[Record] = (),
+    known: Sequence[Sample] = (),
     alike: float = THRESHOLD,
-) -> list[Record]:
+) -> list[Sample]:
     """Return at most `limit` questions about one document, the templates by turns.
 
     Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
@@ -113,7 +113,7 @@ def outline_questions(
     """
     piles = _piles(document, seed)
     made = {
-        filled: _record(document, filled, split=split, dataset=dataset, seed=seed)
+        filled: _sample(document, filled, split=split, dataset=dataset, seed=seed)
         for pile in piles.values()
         for filled in pile
     }
@@ -225,10 +225,10 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
         yield _Filled(_Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)
 
 
-def _record(document: Document, filled: _Filled, *, split: Split, dataset: str, seed: int) -> Record:
+def _sample(document: Document, filled: _Filled, *, split: Split, dataset: str, seed: int) -> Sample:
     question_id = question_name(document.doc_id, filled.template.value, filled.question)
-    return check_record(
-        Record(
+    return check_sample(
+        Sample(
             question_id=question_id,
             dataset=dataset,
             split=split,

@@ -1,4 +1,4 @@
-"""The effect of other rewards on stored sessions: on terms, on the order within groups, on credit."""
+"""The effect of other rewards on stored trajectories: on terms, on the order within groups, on credit."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from docagent_rl.lab.rescoring.rescored import Rescored
 from docagent_rl.rollout.trajectory import Trajectory
 
 MOST = 10
-"""Sessions that are named in a table."""
+"""Trajectories that are named in a table."""
 _SAME = 1e-9
 """Rewards that differ by less are equal."""
 
 Turns = Sequence[Sequence[float]]
-"""Mean advantages by session and turn."""
+"""Mean advantages by trajectory and turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The rewards of a session on both sides, without its turns.
+    """The rewards of a trajectory on both sides, without its turns.
 
     Args:
         uid: of its group in its step.
-        session: its number in the group.
+        number: its number in the group.
         step: of the trainer.
         question_id: of its question.
         before: `reward`, and the environment's own numbers of its terms.
@@ -38,7 +38,7 @@ class Change:
     """
 
     uid: str
-    session: int
+    number: int
     step: int
     question_id: str
     before: Mapping[str, float]
@@ -47,20 +47,20 @@ class Change:
 
     @classmethod
     def of(cls, rescored: Rescored) -> Change:
-        """Return that of a session that was repeated."""
+        """Return that of a trajectory that was repeated."""
         old, sides = rescored.before, (_totals(rescored.before), _totals(rescored.after))
-        return cls(old.uid, old.session, old.step, str(old.question_id), *sides, rescored.same)
+        return cls(old.uid, old.number, old.step, str(old.question_id), *sides, rescored.same)
 
 
 @dataclass(frozen=True, slots=True)
 class TermChange:
-    """A reward term over all sessions.
+    """A reward term over all trajectories.
 
     Args:
-        name: of the term, or `reward` for the session's reward.
-        before: mean; `None` where no session had it.
+        name: of the term, or `reward` for the trajectory's reward.
+        before: mean; `None` where no trajectory had it.
         after: likewise.
-        changed: share of sessions in which it differs.
+        changed: share of trajectories in which it differs.
     """
 
     name: str
@@ -71,15 +71,15 @@ class TermChange:
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """The groups of several sessions of one question.
+    """The groups of several trajectories of one question.
 
     Args:
         groups: their number.
         flat_before: groups whose rewards are all equal, so that nothing is learned from them.
         flat_after: likewise.
-        agreement: mean of Kendall's tau-b of the sessions' rewards, over groups that are flat neither before
-            nor after; `None`: there is none.
-        best_changed: share of the groups whose best session is no longer among the best.
+        agreement: mean of Kendall's tau-b of the trajectories' rewards, over groups that are flat neither
+            before nor after; `None`: there is none.
+        best_changed: share of the groups whose best trajectory is no longer among the best.
     """
 
     groups: int
@@ -113,14 +113,14 @@ class Difference:
     """All changes.
 
     Args:
-        sessions: that were repeated.
+        trajectories: that were repeated.
         same: share of them that were shown the same and ended alike.
         terms: `reward` first.
         groups: by question.
         credit: `None` where no estimator is named.
     """
 
-    sessions: int
+    trajectories: int
     same: float
     terms: tuple[TermChange, ...]
     groups: GroupChange
@@ -133,14 +133,14 @@ def difference(
     """Sum up changes.
 
     Args:
-        changes: of at least one session.
-        before: advantages of sessions.
+        changes: of at least one trajectory.
+        before: advantages of trajectories.
         after: likewise; turns that were not repeated have none.
     """
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
     return Difference(
-        sessions=len(changes),
+        trajectories=len(changes),
         same=fmean(each.same for each in changes),
         terms=tuple(_term(name, sides) for name in names),
         groups=_groups(changes),
@@ -149,21 +149,24 @@ def difference(
 
 
 def grids_of(found: Difference, changes: Sequence[Change]) -> list[Grid]:
-    """Return tables: terms, groups, credit, and the sessions whose rewards change most."""
-    note = f"{found.sessions:,} sessions, {100 * found.same:.1f} % of them shown the same and ended alike"
+    """Return tables: terms, groups, credit, and the trajectories whose rewards change most."""
+    note = (
+        f"{found.trajectories:,} trajectories, {100 * found.same:.1f} % of them shown the same "
+        "and ended alike"
+    )
     terms = tuple((t.name, _n(t.before), _n(t.after), f"{100 * t.changed:.1f} %") for t in found.terms)
     groups, credit = found.groups, found.credit
     grids = [
-        Grid("Rewards", ("term", "before", "after", "sessions that change"), terms, (note,)),
+        Grid("Rewards", ("term", "before", "after", "trajectories that change"), terms, (note,)),
         Grid(
             "Groups",
             ("", "number"),
             (
-                ("groups of two sessions and more", f"{groups.groups:,}"),
-                ("whose sessions all earned the same before", f"{groups.flat_before:,}"),
+                ("groups of two trajectories and more", f"{groups.groups:,}"),
+                ("whose trajectories all earned the same before", f"{groups.flat_before:,}"),
                 ("and do after", f"{groups.flat_after:,}"),
-                ("order of the sessions of the others, Kendall's tau-b", _n(groups.agreement)),
-                ("groups with another best session", f"{100 * groups.best_changed:.1f} %"),
+                ("order of the trajectories of the others, Kendall's tau-b", _n(groups.agreement)),
+                ("groups with another best trajectory", f"{100 * groups.best_changed:.1f} %"),
             ),
         ),
     ]
@@ -178,17 +181,19 @@ def grids_of(found: Difference, changes: Sequence[Change]) -> list[Grid]:
         grids.append(Grid("Advantages of turns", ("", "number"), rows))
     moved = [(each, each.before["reward"], each.after["reward"]) for each in changes]
     rows = tuple(
-        (each.question_id, str(each.step), str(each.session), _n(old), _n(new))
+        (each.question_id, str(each.step), str(each.number), _n(old), _n(new))
         for each, old, new in sorted(moved, key=lambda row: -abs(row[2] - row[1]))[:MOST]
         if old != new
     )
-    head = ("question", "step", "session", "before", "after")
-    return [*grids, Grid("Sessions whose reward changes most", head, rows)] if rows else grids
+    head = ("question", "step", "number", "before", "after")
+    return [*grids, Grid("Trajectories whose reward changes most", head, rows)] if rows else grids
 
 
-def _totals(session: Trajectory) -> dict[str, float]:
-    terms = {name.partition("/")[2]: v for name, v in session.metrics.items() if name.startswith("reward/")}
-    return {"reward": session.reward, **terms}
+def _totals(trajectory: Trajectory) -> dict[str, float]:
+    terms = {
+        name.partition("/")[2]: v for name, v in trajectory.metrics.items() if name.startswith("reward/")
+    }
+    return {"reward": trajectory.reward, **terms}
 
 
 def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> TermChange:
@@ -230,8 +235,8 @@ def _groups(changes: Sequence[Change]) -> GroupChange:
 
 
 def _credit(before: Turns, after: Turns) -> CreditChange:
-    sessions = zip(before, after, strict=True)
-    pairs = [pair for old, new in sessions for pair in zip(old, new, strict=False) if any(pair)]
+    trajectories = zip(before, after, strict=True)
+    pairs = [pair for old, new in trajectories for pair in zip(old, new, strict=False) if any(pair)]
     if not pairs:
         return CreditChange(0, 0.0, 0.0, 0.0, None)
     old, new = np.array(pairs, dtype=float).T

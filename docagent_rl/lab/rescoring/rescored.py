@@ -1,4 +1,4 @@
-"""Sessions repeated word for word in the environments of another configuration."""
+"""Trajectories repeated word for word in the environments of another configuration."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.lab.agents.replay import Comparison, Recorded
 from docagent_rl.lab.agents.texts import play_texts
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 
 _KEPT = (
     "token_ids", "log_probs", "trainer_log_probs", "observation_tokens", "dropped", "completion_tokens",
@@ -23,7 +23,7 @@ _KEPT = (
 
 @dataclass(frozen=True, slots=True)
 class Rescored:
-    """A session before and after: the same texts, ids and log-probabilities with other rewards.
+    """A trajectory before and after: the same texts, ids and log-probabilities with other rewards.
 
     Args:
         before: as it is stored.
@@ -37,7 +37,7 @@ class Rescored:
 
 
 async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
-    """Repeat a session.
+    """Repeat a trajectory.
 
     Terms on tokens inside a turn are given with the turn: which tokens they stand on is a tokenizer's to say.
 
@@ -53,16 +53,16 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
 
     new = Trajectory(
         uid=stored.uid,
-        session=stored.session,
+        number=stored.number,
         step=stored.step,
         split=stored.split,
-        record=stored.record,
+        sample=stored.sample,
         system=resources.system.name,
         prompt_tokens=stored.prompt_tokens,
         response_tokens=stored.response_tokens,
     )
     env = resources.environment(validate=stored.split == "val")
-    await play_texts(env, Record.from_dict(stored.record), write, new)
+    await play_texts(env, Sample.from_dict(stored.sample), write, new)
     same = Comparison.of(recorded, Recorded.of(new)).same
     new.turns = [
         replace(turn, **{name: getattr(old, name) for name in _KEPT})
@@ -72,16 +72,16 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
 
 
 async def rescore_all(
-    sessions: Iterable[Trajectory],
+    trajectories: Iterable[Trajectory],
     resources: EnvResources,
     *,
     at_a_time: int,
     done: Callable[[], None] = lambda: None,
 ) -> list[Rescored]:
-    """Repeat many sessions; they come back in their order.
+    """Repeat many trajectories; they come back in their order.
 
     Raises:
-        UserError: names the session that cannot be played any more.
+        UserError: names the trajectory that cannot be played any more.
         InfrastructureError: a service failed.
     """
     places = asyncio.Semaphore(at_a_time)
@@ -91,12 +91,12 @@ async def rescore_all(
             try:
                 found = await rescore(stored, resources)
             except UserError as error:
-                name = f"session {stored.session} of {stored.question_id!r}, step {stored.step}"
+                name = f"trajectory {stored.number} of {stored.question_id!r}, step {stored.step}"
                 raise UserError(f"{name}: {error}") from error
         done()
         return found
 
-    tasks = [asyncio.create_task(one(each)) for each in sessions]
+    tasks = [asyncio.create_task(one(each)) for each in trajectories]
     try:
         return [await task for task in tasks]
     finally:

@@ -1,4 +1,4 @@
-"""The run whose sessions are rewarded anew: its sessions and its configuration."""
+"""The run whose trajectories are rewarded anew: its trajectories and its configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StoredRun:
     Args:
         path: the folder.
         config: its configuration.
-        files: of its sessions, by name: `train/<step>`, `val/<step>`, or `sessions`.
+        files: of its trajectories, by name: `train/<step>`, `val/<step>`, or `trajectories`.
     """
 
     path: Path
@@ -40,16 +40,16 @@ class StoredRun:
         """Read the folder of a run.
 
         Raises:
-            UserError: there is none, or no session.
+            UserError: there is none, or no trajectory.
         """
         if (path / _HYDRA).is_file():
             config, files = OmegaConf.load(path / _HYDRA), _steps(path)
         else:
             folder = RunFolder(path)
             config = _of_manifest(folder)
-            files = {"sessions": folder.sessions_file} if folder.sessions_file.is_file() else {}
+            files = {"trajectories": folder.trajectories_file} if folder.trajectories_file.is_file() else {}
         if not files:
-            raise UserError(f"{path} holds no sessions")
+            raise UserError(f"{path} holds no trajectories")
         if not isinstance(config, DictConfig) or "docagent" not in config:
             raise UserError(f"{path}: its configuration has no section `docagent`")
         _follow(config, path.resolve())
@@ -65,14 +65,14 @@ class StoredRun:
         Raises:
             UserError: a step was not stored.
         """
-        if "sessions" in self.files:
+        if "trajectories" in self.files:
             return self.files
         kind = "val" if validation else "train"
         found = {name: path for name, path in self.files.items() if name.startswith(f"{kind}/")}
         wanted = {f"{kind}/{step}" for step in steps} or found.keys()
         if missing := sorted(wanted - found.keys()):
             there = ", ".join(name.partition("/")[2] for name in found) or "none"
-            raise UserError(f"{self.path}: no sessions of {missing[0]}; there are steps {there}")
+            raise UserError(f"{self.path}: no trajectories of {missing[0]}; there are steps {there}")
         return {name: path for name, path in found.items() if name in wanted}
 
     def changed(self, overrides: Sequence[str]) -> DictConfig:
@@ -99,8 +99,8 @@ class StoredRun:
         return config
 
 
-def sessions_of(file: Path) -> Iterator[Trajectory]:
-    """Yield the sessions of a file that were played.
+def trajectories_of(file: Path) -> Iterator[Trajectory]:
+    """Yield the trajectories of a file that were played.
 
     Raises:
         UserError: a line cannot be read.
@@ -139,7 +139,7 @@ def _steps(path: Path) -> dict[str, Path]:
 
 
 def _of_manifest(folder: RunFolder) -> DictConfig:
-    """Return the configuration of an evaluation, which keeps what sessions depend on."""
+    """Return the configuration of an evaluation, which keeps what trajectories depend on."""
     kept = folder.manifest().get("config")
     if not isinstance(kept, dict) or not isinstance(kept.get("docagent"), dict):
         raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")

@@ -1,4 +1,4 @@
-"""Recorded sessions as conversations in texts, for trainers that tokenise by themselves."""
+"""Recorded trajectories as conversations in texts, for trainers that tokenise by themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.envs.base import ImagePart, Observation, Role
 from docagent_rl.envs.images import Picture
 from docagent_rl.lab.sft.replay import observation_of
-from docagent_rl.lab.sft.sessions import Dropped
+from docagent_rl.lab.sft.trajectories import Dropped
 from docagent_rl.rollout.trajectory import Trajectory
 
 ASSISTANT = "assistant"
@@ -38,13 +38,13 @@ class Turn:
 
 
 def conversations(trajectory: Trajectory) -> list[list[Turn]] | Dropped:
-    """The contexts of a session, each ending with a turn of the policy; or why it cannot be told so.
+    """The contexts of a trajectory, each ending with a turn of the policy; or why it cannot be told so.
 
     What documents and users wrote spells no token and no place of an image: an invisible character breaks
     such words, as in a rollout. Messages of one role in a row are one.
 
     Raises:
-        UserError: the record is none of messages.
+        UserError: the trajectory has no messages.
     """
     if trajectory.masked:
         return Dropped.MASKED

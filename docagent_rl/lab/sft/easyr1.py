@@ -16,9 +16,9 @@ import pyarrow as pa
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
-from docagent_rl.records.parquet import write_table
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.easyr1 import reference_text
+from docagent_rl.samples.parquet import write_table
+from docagent_rl.samples.sample import Sample
 
 PLACE = "<image>"
 
@@ -36,11 +36,11 @@ class Pages(StrEnum):
     NONE = "none"
 
 
-def easyr1_bytes(records: Sequence[Record], store: DocumentStore | None, max_images: int) -> bytes:
+def easyr1_bytes(samples: Sequence[Sample], store: DocumentStore | None, max_images: int) -> bytes:
     """A Parquet file of questions, in the order given.
 
     Args:
-        records: questions with references; each with evidence where there is a store.
+        samples: those with references; each with evidence where there is a store.
         store: of the pages that are shown, as stored; None shows none, and writes no column of images.
         max_images: of a prompt.
 
@@ -48,35 +48,35 @@ def easyr1_bytes(records: Sequence[Record], store: DocumentStore | None, max_ima
         UserError: a question has no reference or no evidence, has more of it than `max_images`, or its pages
             are not in the store.
     """
-    rows = [_row(record, store, max_images) for record in records]
+    rows = [_row(sample, store, max_images) for sample in samples]
     buffer = io.BytesIO()
     write_table(pa.Table.from_pylist(rows, schema=TEXT_SCHEMA if store is None else PAGE_SCHEMA), buffer)
     return buffer.getvalue()
 
 
-def has_evidence(record: Record, max_images: int) -> bool:
+def has_evidence(sample: Sample, max_images: int) -> bool:
     """Whether its evidence is known, and no more pages than a prompt may show."""
-    return 0 < len(record.gold_pages) <= max_images
+    return 0 < len(sample.gold_pages) <= max_images
 
 
-def _row(record: Record, store: DocumentStore | None, max_images: int) -> dict:
-    if PLACE in record.question:
-        raise UserError(f"question {record.question_id!r} holds {PLACE}, which EasyR1 takes for an image")
-    right = references(record)
+def _row(sample: Sample, store: DocumentStore | None, max_images: int) -> dict:
+    if PLACE in sample.question:
+        raise UserError(f"question {sample.question_id!r} holds {PLACE}, which EasyR1 takes for an image")
+    right = references(sample)
     row = {
-        "problem": record.question,
+        "problem": sample.question,
         "answer": right[0],
-        "reference": reference_text(record.question, right),
-        "question_id": record.question_id,
-        "doc_id": record.doc_id,
+        "reference": reference_text(sample.question, right),
+        "question_id": sample.question_id,
+        "doc_id": sample.doc_id,
     }
     if store is None:
         return row
-    if not has_evidence(record, max_images):
-        pages = len(record.gold_pages)
+    if not has_evidence(sample, max_images):
+        pages = len(sample.gold_pages)
         raise UserError(
-            f"question {record.question_id!r} has {pages} pages of evidence, not 1 to {max_images}"
+            f"question {sample.question_id!r} has {pages} pages of evidence, not 1 to {max_images}"
         )
-    shown = [store.page(PageRef(*page)).image_bytes() for page in sorted(record.gold_pages)]
-    problem = f"{PLACE * len(shown)}{record.question}"
+    shown = [store.page(PageRef(*page)).image_bytes() for page in sorted(sample.gold_pages)]
+    problem = f"{PLACE * len(shown)}{sample.question}"
     return row | {"problem": problem, "images": [{"bytes": picture} for picture in shown]}

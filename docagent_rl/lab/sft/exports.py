@@ -1,4 +1,4 @@
-"""Sessions in the multi-turn formats of LLaMA-Factory and TRL, with their images as files.
+"""Trajectories in the multi-turn formats of LLaMA-Factory and TRL, with their images as files.
 
 Both tokenise by themselves. Both train on whole messages: of what a policy wrote, neither knows parts.
 
@@ -24,7 +24,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Picture
 from docagent_rl.lab.sft.conversations import ASSISTANT, Turn, conversations
-from docagent_rl.lab.sft.sessions import Account, Dropped
+from docagent_rl.lab.sft.trajectories import Account, Dropped
 from docagent_rl.rollout.trajectory import Trajectory
 
 IMAGES = "images"
@@ -34,19 +34,19 @@ DATASET = "docagent"
 _PLACE = "<image>"
 
 
-class SessionFormat(StrEnum):
-    """Whose trainer reads the sessions."""
+class TrajectoryFormat(StrEnum):
+    """Whose trainer reads the trajectories."""
 
     LLAMAFACTORY = "llamafactory"
     TRL = "trl"
 
 
-FILES = {SessionFormat.LLAMAFACTORY: "train.jsonl", SessionFormat.TRL: "metadata.jsonl"}
+FILES = {TrajectoryFormat.LLAMAFACTORY: "train.jsonl", TrajectoryFormat.TRL: "metadata.jsonl"}
 """The examples; TRL's are read as an image folder (`datasets`), whose files of examples are named so."""
 
 DATASET_INFO = {
     DATASET: {
-        "file_name": FILES[SessionFormat.LLAMAFACTORY],
+        "file_name": FILES[TrajectoryFormat.LLAMAFACTORY],
         "formatting": "sharegpt",
         "columns": {"messages": "messages", "images": "images"},
         "tags": {
@@ -61,8 +61,8 @@ DATASET_INFO = {
 
 
 def example_lines(
-    sessions: Iterable[Trajectory],
-    form: SessionFormat,
+    trajectories: Iterable[Trajectory],
+    form: TrajectoryFormat,
     store: DocumentStore,
     folder: Path,
     account: Account,
@@ -72,7 +72,7 @@ def example_lines(
     """Examples, one JSON line each; their images are written as they come.
 
     Args:
-        sessions: read one at a time.
+        trajectories: read one at a time.
         form: whose format.
         store: the documents that were shown.
         folder: of the export; images go to `images/` in it, and those that are there stay.
@@ -82,12 +82,12 @@ def example_lines(
     Raises:
         UserError: the store has not the pages that were shown.
     """
-    for trajectory in sessions:
+    for trajectory in trajectories:
         told = conversations(trajectory)
         if isinstance(told, Dropped):
             account.dropped[told] += 1
             continue
-        account.sessions += 1
+        account.trajectories += 1
         for turns in told:
             images = [image for turn in turns for image in turn.images]
             for image in images:
@@ -117,8 +117,8 @@ def image_name(image: Picture) -> str:
     return f"{IMAGES}/{image.key}.png"
 
 
-def _examples(turns: Sequence[Turn], form: SessionFormat, each_turn: bool) -> Iterator[dict[str, Any]]:
-    if form is SessionFormat.LLAMAFACTORY:
+def _examples(turns: Sequence[Turn], form: TrajectoryFormat, each_turn: bool) -> Iterator[dict[str, Any]]:
+    if form is TrajectoryFormat.LLAMAFACTORY:
         messages = [{"role": turn.role, "content": _text(turn)} for turn in turns]
         yield {"messages": messages, "images": _names(turns)}
     elif not each_turn:

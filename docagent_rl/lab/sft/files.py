@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.images import Picture
 from docagent_rl.lab.sft.pictures import read_picture
-from docagent_rl.records.parquet import UNREADABLE
+from docagent_rl.samples.parquet import UNREADABLE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,13 +42,13 @@ _TOKENIZER = b"docagent_tokenizer"
 
 @dataclass(frozen=True, slots=True)
 class SftRow:
-    """One context of one session, `t` tokens.
+    """One context of one trajectory, `t` tokens.
 
     Args:
         question_id: the question.
         system: the system that was played.
-        row: number of the context in its session.
-        reward: reward of the whole session, for filters.
+        row: number of the context in its trajectory.
+        reward: reward of the whole trajectory, for filters.
         input_ids: `(t,)`, prompt and response.
         loss_mask: `(t,)`, 1 exactly on what the policy, or the script in its place, wrote.
         images: the images whose placeholders are in `input_ids`, in order.
@@ -83,7 +83,7 @@ def file_pieces(rows: Iterable[SftRow], digest: str, name: str = "rows") -> Iter
             writer.write_table(pa.Table.from_pylist([_values(row) for row in group], schema=schema))
             yield sink.take()
         if empty:
-            raise UserError(f"{name}: no rows to write; supervised training needs at least one session")
+            raise UserError(f"{name}: no rows to write; supervised training needs at least one trajectory")
     yield sink.take()
 
 
@@ -111,7 +111,7 @@ class SftFile:
         made_with = (schema.metadata or {}).get(_TOKENIZER, b"").decode()
         if digest is not None and made_with != digest:
             raise UserError(
-                f"{self.path}: made with the vocabulary of another model; export the sessions again"
+                f"{self.path}: made with the vocabulary of another model; export the trajectories again"
             )
         self._starts = [0]
         for group in range(file.num_row_groups):

@@ -43,23 +43,23 @@ Place = Callable[[Sequence[Picture]], Awaitable[Sequence[Placed]]]
 async def replay(
     trajectory: Trajectory, codec: ChatCodec, encoder: ImageEncoder | None, *, retokenise: bool = False
 ) -> list[TurnLedger]:
-    """The contexts of a recorded session, one training row each.
+    """The contexts of a recorded trajectory, one training row each.
 
-    Sampled ids are taken from the record; what was shown is rendered again, so the model's tokenizer and
-    processor, and the arguments of its chat template, must be those of the run. A session that was recorded
-    in texts alone (`recorded_in_texts`) has no ids: its turns are encoded, for whatever model.
+    Sampled ids are taken from the trajectory; what was shown is rendered again, so the model's tokenizer and
+    processor, and the arguments of its chat template, must be those of the run. A trajectory that was
+    recorded in texts alone (`recorded_in_texts`) has no ids: its turns are encoded, for whatever model.
 
     Args:
-        trajectory: the record.
+        trajectory: what was written.
         codec: of the model that sampled it; of any model for texts.
         encoder: over the store of the run; `None` for a text-only model.
-        retokenise: encode the texts of a session that has ids as well, for another model.
+        retokenise: encode the texts of a trajectory that has ids as well, for another model.
 
     Returns:
         Ledgers in order, without those in which nothing was sampled.
 
     Raises:
-        UserError: the session was masked, tokens come out in another number than recorded, or a turn is
+        UserError: the trajectory was masked, tokens come out in another number than recorded, or a turn is
             empty or spells a special token.
     """
 
@@ -75,7 +75,7 @@ def replay_sizes(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool =
     """As `replay`, with `PlacedPicture` in the place of images: nothing is drawn.
 
     Args:
-        trajectory: the record.
+        trajectory: what was written.
         codec: as there; its processor counts the tokens of images.
         retokenise: as there.
 
@@ -99,7 +99,7 @@ async def _replayed(
     trajectory: Trajectory, codec: ChatCodec, place: Place, retokenise: bool
 ) -> list[TurnLedger]:
     if trajectory.masked:
-        raise UserError(f"session {trajectory.uid}_{trajectory.session} was masked: it has no training row")
+        raise UserError(f"trajectory {trajectory.uid}_{trajectory.number} was masked: it has no training row")
     texts = retokenise or recorded_in_texts(trajectory)
     prompt = observation_of(trajectory.prompt)
     ledgers = [await _open(prompt, codec, place)]
@@ -172,7 +172,8 @@ async def _follow(
 def _expect(trajectory: Trajectory, found: int, recorded: int, what: str) -> None:
     if found != recorded:
         raise UserError(
-            f"session {trajectory.uid}_{trajectory.session}: the {what} has {found} tokens, {recorded} were "
+            f"trajectory {trajectory.uid}_{trajectory.number}: the {what} has {found} tokens, "
+            f"{recorded} were "
             "recorded; use tokenizer, processor, arguments of the chat template and store of the run, or "
             "encode its texts anew (--retokenise)"
         )

@@ -17,16 +17,16 @@ from docagent_rl.rollout.trajectory import Trajectory
 
 
 def sft_rows(trajectory: Trajectory, ledgers: Sequence[TurnLedger]) -> list[SftRow]:
-    """The rows of a session, as a training step of the trainer would have them.
+    """The rows of a trajectory, as a training step of the trainer would have them.
 
     Args:
-        trajectory: the session's record.
+        trajectory: what was played.
         ledgers: its contexts, from a rollout, `sft.scripted` or `sft.replay`.
     """
     rows = [ledger.row() for ledger in ledgers if ledger.sampled]
     return [
         SftRow(
-            question_id=str(trajectory.record["question_id"]),
+            question_id=str(trajectory.sample["question_id"]),
             system=trajectory.system,
             row=number,
             reward=trajectory.reward,

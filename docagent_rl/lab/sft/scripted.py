@@ -1,4 +1,4 @@
-"""Sessions in which a script takes the policy's place, token by token as in training."""
+"""Trajectories in which a script takes the policy's place, token by token as in training."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import DocEnv
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage, ImageEncoder
 from docagent_rl.rollout.ledger import TurnLedger
-from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 
 WriteTurn = Callable[[Trajectory], str]
-"""From the session so far to the text of the next turn, without the end of turn."""
+"""From the trajectory so far to the text of the next turn, without the end of turn."""
 
 
 class TurnError(UserError):
@@ -23,11 +23,11 @@ class TurnError(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptedSession:
-    """A played session.
+class ScriptedTrajectory:
+    """A played trajectory.
 
     Args:
-        trajectory: its record.
+        trajectory: what was played.
         ledgers: its contexts, one training row each.
     """
 
@@ -36,7 +36,7 @@ class ScriptedSession:
 
 
 async def play_scripted(
-    sample: Record,
+    sample: Sample,
     write: WriteTurn,
     *,
     env: DocEnv,
@@ -44,8 +44,8 @@ async def play_scripted(
     codec: ChatCodec,
     encoder: ImageEncoder | None,
     limits: Limits,
-    session: int = 0,
-) -> ScriptedSession:
+    number: int = 0,
+) -> ScriptedTrajectory:
     """Play one question with the turns of a script.
 
     Everything but the sampling is that of a rollout: environment, chat template, images, ledger, limits. A
@@ -55,11 +55,11 @@ async def play_scripted(
         sample: the question.
         write: the script.
         env: a fresh environment.
-        system: name of the system, for the record.
+        system: name of the system.
         codec: chat turns as tokens.
         encoder: images as features; `None` for a text-only model.
         limits: token budgets.
-        session: number of the session among those of the question.
+        number: of the trajectory among those of the question.
 
     Raises:
         UserError: the question cannot be played, or a turn is longer than a policy could sample, is empty or
@@ -68,18 +68,18 @@ async def play_scripted(
     """
     trajectory = Trajectory(
         uid=sample.question_id,
-        session=session,
+        number=number,
         step=0,
         split="train",
-        record=sample.to_dict(),
+        sample=sample.to_dict(),
         system=system,
     )
 
     async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
         return Sampled(turn_ids(write(trajectory), codec, most, sample.question_id))
 
-    played = Session(env, codec, encoder, generate, limits, trajectory)
-    return ScriptedSession(trajectory, await played.play(sample))
+    played = Rollout(env, codec, encoder, generate, limits, trajectory)
+    return ScriptedTrajectory(trajectory, await played.play(sample))
 
 
 def turn_ids(text: str, codec: ChatCodec, most: int, question_id: str) -> list[int]:

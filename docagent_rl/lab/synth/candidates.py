@@ -15,7 +15,7 @@ from docagent_rl.lab.synth.lexicon import LEXICON
 from docagent_rl.lab.synth.model import Block, Chart, ChartKind, Prose, Table, TableKind
 from docagent_rl.lab.synth.settings import QuestionKind
 from docagent_rl.lab.synth.wording import format_number
-from docagent_rl.records.fields import EvidenceSource
+from docagent_rl.samples.fields import EvidenceSource
 
 _ORDINALS = ("first", "second", "third", "fourth")
 

@@ -16,7 +16,7 @@ from reportlab.platypus import Table as GridTable
 
 from docagent_rl.lab.synth.model import Table
 from docagent_rl.lab.synth.style import Style
-from docagent_rl.records.fields import Box
+from docagent_rl.samples.fields import Box
 
 
 @dataclass(frozen=True)

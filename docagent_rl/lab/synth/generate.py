@@ -1,4 +1,4 @@
-"""Writes a synthetic corpus: `pdfs/<doc_id>.pdf`, `records.jsonl` and `synth.json`."""
+"""Writes a synthetic corpus: `pdfs/<doc_id>.pdf`, `samples.jsonl` and `synth.json`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rich.progress import track
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, is_leftover
 from docagent_rl.lab.synth.settings import GENERATOR_VERSION, SynthSettings
-from docagent_rl.records.fields import Split
-from docagent_rl.records.record import read_jsonl, write_jsonl
+from docagent_rl.samples.fields import Split
+from docagent_rl.samples.sample import read_jsonl, write_jsonl
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class SynthReport:
     out: Path
     documents: int
     pages: int
-    records: int
+    samples: int
     built: int
     """Documents made now; 0 when everything was there already."""
     splits: dict[str, int]
@@ -57,9 +57,9 @@ class _Corpus:
 
     def __init__(self, root: Path, settings: SynthSettings) -> None:
         self.root, self.settings = root, settings
-        self.manifest, self.records = root / "synth.json", root / "records.jsonl"
+        self.manifest, self.samples = root / "synth.json", root / "samples.jsonl"
         self.parts = root / ".parts"
-        """Records of single documents."""
+        """Samples of single documents."""
 
     def write(self, *, progress: bool) -> SynthReport:
         complete = self._open()
@@ -73,12 +73,12 @@ class _Corpus:
         for index in track(todo, "Writing documents", disable=not progress):
             self._build(index, splits[index])
         if not complete:
-            found = (record for index in indices for record in read_jsonl(self._part(index)))
+            found = (sample for index in indices for sample in read_jsonl(self._part(index)))
             numbered = (
-                dataclasses.replace(record, extra={**record.extra, "row": row})
-                for row, record in enumerate(found)
+                dataclasses.replace(sample, extra={**sample.extra, "row": row})
+                for row, sample in enumerate(found)
             )
-            write_jsonl(numbered, self.records)
+            write_jsonl(numbered, self.samples)
             self._write_manifest(complete=True)
         shutil.rmtree(self.parts, ignore_errors=True)
         return self._report(built=len(todo))
@@ -104,7 +104,7 @@ class _Corpus:
                 f"{self.root}: holds a corpus of other settings ({json.dumps(found.get('settings'))}); "
                 "choose another directory for --out or remove this one"
             )
-        return bool(complete) and self.records.is_file()
+        return bool(complete) and self.samples.is_file()
 
     def _holds_others(self) -> bool:
         """Return whether there is more than what a process left that was killed writing the manifest."""
@@ -138,16 +138,16 @@ class _Corpus:
         write_jsonl(make_questions(rendered, self.settings, split), self._part(index))
 
     def _report(self, *, built: int) -> SynthReport:
-        records = read_jsonl(self.records)
-        pages = {record.doc_id: record.extra["num_pages"] for record in records}
+        samples = read_jsonl(self.samples)
+        pages = {sample.doc_id: sample.extra["num_pages"] for sample in samples}
         return SynthReport(
             out=self.root,
             documents=self.settings.documents,
             pages=sum(pages.values()),
-            records=len(records),
+            samples=len(samples),
             built=built,
-            splits=dict(Counter(record.split.value for record in records)),
-            kinds=dict(Counter(record.extra["kind"] for record in records)),
+            splits=dict(Counter(sample.split.value for sample in samples)),
+            kinds=dict(Counter(sample.extra["kind"] for sample in samples)),
         )
 
 

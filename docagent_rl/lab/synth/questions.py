@@ -1,4 +1,4 @@
-"""Chooses the questions of a document and writes them as records."""
+"""Chooses the questions of a document and writes them as samples."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 from docagent_rl.lab.synth.candidates import Candidate, candidates, to_decimal
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.settings import PROFILES, QuestionKind, SynthSettings
-from docagent_rl.records.fields import Box, Split
-from docagent_rl.records.record import Record, check_record
+from docagent_rl.samples.fields import Box, Split
+from docagent_rl.samples.sample import Sample, check_sample
 
 _REPEAT = 0.5
 """Factor on the weight of a kind each time it is drawn: even a few questions then are of several kinds."""
 
 
-def make_questions(rendered: Rendered, settings: SynthSettings, split: Split) -> list[Record]:
-    """Return at most `settings.questions_per_document` records about one document, in a seeded order.
+def make_questions(rendered: Rendered, settings: SynthSettings, split: Split) -> list[Sample]:
+    """Return at most `settings.questions_per_document` samples about one document, in a seeded order.
 
     `extra.row` is -1: the row in the file is known when all documents are done.
     """
@@ -26,23 +26,23 @@ def make_questions(rendered: Rendered, settings: SynthSettings, split: Split) ->
     for candidate in candidates(rendered, rng):
         pools[candidate.kind].append(candidate)
     weights = dict(PROFILES[rendered.plan.difficulty].mix)
-    records: list[Record] = []
-    while len(records) < settings.questions_per_document and (kinds := [k for k in QuestionKind if pools[k]]):
+    samples: list[Sample] = []
+    while len(samples) < settings.questions_per_document and (kinds := [k for k in QuestionKind if pools[k]]):
         (kind,) = rng.choices(kinds, weights=[weights[each] for each in kinds])
         candidate = pools[kind].pop(rng.randrange(len(pools[kind])))
         weights[kind] *= _REPEAT
-        records.append(_record(rendered, candidate, len(records), split))
-    return records
+        samples.append(_sample(rendered, candidate, len(samples), split))
+    return samples
 
 
-def _record(rendered: Rendered, candidate: Candidate, number: int, split: Split) -> Record:
+def _sample(rendered: Rendered, candidate: Candidate, number: int, split: Split) -> Sample:
     plan = rendered.plan
     boxes: dict[int, list[Box]] = defaultdict(list)
     for spot in candidate.spots:
         boxes[spot.page].append(spot.box)
     question_id = f"{plan.doc_id}-q{number:03d}"
     answer_format, gold = _gold(candidate)
-    record = Record(
+    sample = Sample(
         question_id=question_id,
         dataset="synthetic",
         split=split,
@@ -66,7 +66,7 @@ def _record(rendered: Rendered, candidate: Candidate, number: int, split: Split)
             **candidate.details,
         },
     )
-    return check_record(record)
+    return check_sample(sample)
 
 
 def _gold(candidate: Candidate) -> tuple[str, Any]:

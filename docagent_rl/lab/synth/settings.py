@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.records.fields import Split
+from docagent_rl.samples.fields import Split
 
 GENERATOR_VERSION = 1
 """Raised whenever the same settings would give other bytes; part of the fingerprint."""

@@ -1,4 +1,4 @@
-"""The tiny model of a system: warmed up on scripted episodes over given documents and questions."""
+"""The tiny model of a system: warmed up on scripted trajectories over given documents and questions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
-from docagent_rl.records.record import Record, Split, read_jsonl
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.samples.sample import Sample, Split, read_jsonl
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
 """Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither
-tables nor charts, and the sessions of a question that is never answered are all rewarded alike."""
+tables nor charts, and the trajectories of a question that is never answered are all rewarded alike."""
 ENOUGH = 8
 """Questions that a warm-up needs; fewer would be learnt by heart."""
 STAND_INS = 8
@@ -40,7 +40,7 @@ def make_players(
     env: Mapping[str, Any] | None,
     store: DocumentStore,
     retriever: Retriever,
-    records: Sequence[Record],
+    samples: Sequence[Sample],
 ) -> list[Player]:
     """Return the scripted policy of a system with its stage; several if one model is to know several.
 
@@ -49,7 +49,7 @@ def make_players(
         env: its configuration; `System.small` by default.
         store: documents.
         retriever: searches them.
-        records: questions about them.
+        samples: questions about them.
 
     Raises:
         UserError: `env` is no configuration of the system.
@@ -62,7 +62,7 @@ def make_players(
     config = system.parse_config(system.small if env is None else env)
     services = EnvServices(store, RetrieverService(retriever), RuleJudge())
     script = cast("type[Script]", system.script)  # the default system has one
-    return [Player(Stage(system, each, services, records), script(each)) for each in script.configs(config)]
+    return [Player(Stage(system, each, services, samples), script(each)) for each in script.configs(config)]
 
 
 def build_model(
@@ -79,8 +79,8 @@ def build_model(
 
     Args:
         path: its folder.
-        players: whose episodes it learns from.
-        seed: of weights and episodes.
+        players: whose trajectories it learns from.
+        seed: of weights and trajectories.
         changes: settings of `WarmUp` to change.
         progress: show a progress bar.
     """
@@ -102,7 +102,7 @@ def build_model_for(
     env: Mapping[str, Any] | None,
     store: DocumentStore,
     retriever: Retriever,
-    records: Sequence[Record],
+    samples: Sequence[Sample],
     *,
     progress: bool = False,
 ) -> bool:
@@ -117,15 +117,15 @@ def build_model_for(
         env: its configuration.
         store: the documents.
         retriever: searches them.
-        records: the questions to train on.
+        samples: the questions to train on.
         progress: show a progress bar.
 
     Raises:
         UserError: `env` is no configuration of the system.
     """
-    players = make_players(name, env, store, retriever, _playable(name, env, store, retriever, records))
-    if len(players[0].stage.records) >= ENOUGH:
-        # a page in the middle of an episode may still be one that cannot be shown
+    players = make_players(name, env, store, retriever, _playable(name, env, store, retriever, samples))
+    if len(players[0].stage.samples) >= ENOUGH:
+        # a page in the middle of an trajectory may still be one that cannot be shown
         with suppress(UserError):
             build_model(path, players, progress=progress)
             return True
@@ -151,22 +151,22 @@ def _playable(
     env: Mapping[str, Any] | None,
     store: DocumentStore,
     retriever: Retriever,
-    records: Sequence[Record],
-) -> list[Record]:
+    samples: Sequence[Sample],
+) -> list[Sample]:
     """Return the questions that scripts can play: answered, with gold pages, accepted by the system."""
     from docagent_rl.rollout.playability import Playability
 
-    (first, *_) = make_players(name, env, store, retriever, records)
+    (first, *_) = make_players(name, env, store, retriever, samples)
     check = Playability(first.stage.system, first.stage.config, first.stage.services)
-    return [r for r in records if r.answers and r.gold_pages and check.problem(r, validate=False) is None]
+    return [r for r in samples if r.answers and r.gold_pages and check.problem(r, validate=False) is None]
 
 
-def _synthetic_world(folder: Path) -> tuple[DocumentStore, BM25Retriever, list[Record]]:
+def _synthetic_world(folder: Path) -> tuple[DocumentStore, BM25Retriever, list[Sample]]:
     """Make synthetic reports; return store, retriever and easy questions."""
     settings = SynthSettings(documents=STAND_INS, val_fraction=0.0, test_fraction=0.0)
     synthesize(folder / "synthetic", settings)
     ingest_all(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")
-    made = read_jsonl(folder / "synthetic" / "records.jsonl")
-    records = [r for r in made if r.gold_pages and r.split is Split.TRAIN and r.extra["kind"] in ASKED]
-    return store, BM25Retriever.build(store), records
+    made = read_jsonl(folder / "synthetic" / "samples.jsonl")
+    samples = [r for r in made if r.gold_pages and r.split is Split.TRAIN and r.extra["kind"] in ASKED]
+    return store, BM25Retriever.build(store), samples

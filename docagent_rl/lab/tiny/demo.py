@@ -21,10 +21,10 @@ from docagent_rl.lab.generate.outline import askable
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_players
 from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
-from docagent_rl.records.fields import EvidenceSource
-from docagent_rl.records.parquet import parquet_bytes
-from docagent_rl.records.record import Record, Split, read_jsonl
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.samples.fields import EvidenceSource
+from docagent_rl.samples.parquet import parquet_bytes
+from docagent_rl.samples.sample import Sample, Split, read_jsonl
 from docagent_rl.systems import DEFAULT_SYSTEM
 
 DATASET = "sections"
@@ -78,7 +78,7 @@ def prepare_demo(
 
     Questions come from the synthetic reports (answers, pages and boxes known by construction) and from the
     bookmarks of these and of real PDFs ("on which page does the section ... begin?"). The tiny model learns
-    from scripted episodes in the system's environment over these documents. A system without a scripted
+    from scripted trajectories in the system's environment over these documents. A system without a scripted
     policy, such as one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
 
     Args:
@@ -122,9 +122,9 @@ def prepare_demo(
     )
 
 
-def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, records: Sequence[Record]) -> bool:
+def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, samples: Sequence[Sample]) -> bool:
     """Write questions; return False when another file lies there, which is kept."""
-    path, content = paths.data(split), parquet_bytes(records)
+    path, content = paths.data(split), parquet_bytes(samples)
     if ledger.may_write(path, content):
         atomic_write(path, content)
     elif path.read_bytes() != content:
@@ -133,9 +133,9 @@ def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, records: Sequence
     return True
 
 
-def shuffled(records: Sequence[Record], seed: str) -> list[Record]:
-    """Return the records in an order that depends on the seed."""
-    ordered = list(records)
+def shuffled(samples: Sequence[Sample], seed: str) -> list[Sample]:
+    """Return the samples in an order that depends on the seed."""
+    ordered = list(samples)
     random.Random(seed).shuffle(ordered)
     return ordered
 
@@ -157,33 +157,33 @@ def build_index(store: DocumentStore, path: Path, *, progress: bool = False) -> 
 
 def _questions(
     paths: DemoPaths, store: DocumentStore, real_ids: Sequence[str], seed: int
-) -> dict[Split, list[Record]]:
-    """Return records by split; all have gold pages, which retrieval rewards need."""
-    records = _synthetic_questions(paths, store, seed)
+) -> dict[Split, list[Sample]]:
+    """Return samples by split; all have gold pages, which retrieval rewards need."""
+    samples = _synthetic_questions(paths, store, seed)
     for doc_id in real_ids:
         drawn = section_questions(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed)
         held_out = len(drawn) // 4
-        records += [*drawn[held_out:], *(replace(record, split=Split.VAL) for record in drawn[:held_out])]
-    splits: dict[Split, list[Record]] = {}
+        samples += [*drawn[held_out:], *(replace(sample, split=Split.VAL) for sample in drawn[:held_out])]
+    splits: dict[Split, list[Sample]] = {}
     for split in (Split.TRAIN, Split.VAL):
-        chosen = [record for record in records if record.split is split]
+        chosen = [sample for sample in samples if sample.split is split]
         splits[split] = shuffled(chosen, f"demo/{seed}/{split.value}")
     return splits
 
 
-def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> list[Record]:
-    made = [record for record in read_jsonl(paths.synthetic / "records.jsonl") if record.gold_pages]
-    records = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
-    for doc_id in sorted({record.doc_id for record in made if record.split is Split.TRAIN}):
+def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> list[Sample]:
+    made = [sample for sample in read_jsonl(paths.synthetic / "samples.jsonl") if sample.gold_pages]
+    samples = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
+    for doc_id in sorted({sample.doc_id for sample in made if sample.split is Split.TRAIN}):
         document = store.document(doc_id)
         # 00000-hareden-annual-report-2022
         name = " ".join(doc_id.split("-")[1:])
         limit = OUTLINE_BUDGET // document.num_pages
-        records += section_questions(document, limit=limit, seed=seed, name=name)
-    return records
+        samples += section_questions(document, limit=limit, seed=seed, name=name)
+    return samples
 
 
-def section_questions(document: Document, *, limit: int, seed: int, name: str | None = None) -> list[Record]:
+def section_questions(document: Document, *, limit: int, seed: int, name: str | None = None) -> list[Sample]:
     """Return at most `limit` questions "On which page of ... does the section ... begin?", in reading order.
 
     Bookmarks answer them, those that `outline.askable` finds; `docagent-rl data generate` asks more
@@ -201,12 +201,12 @@ def section_questions(document: Document, *, limit: int, seed: int, name: str | 
     return [_section_question(document, position, name or document.doc_id) for position in chosen]
 
 
-def _section_question(document: Document, position: int, name: str) -> Record:
+def _section_question(document: Document, position: int, name: str) -> Sample:
     entry = document.outline[position]
     page = cast("int", entry.page)  # one of a bookmark that is used
     title = " ".join(entry.title.split())
     question_id = f"{document.doc_id}-outline-{position:04d}"
-    return Record(
+    return Sample(
         question_id=question_id,
         dataset=DATASET,
         split=Split.TRAIN,

@@ -26,7 +26,7 @@ from docagent_rl.envs.script import Line, QuestionStatistics, Script, ScriptCont
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
 from docagent_rl.lab.tiny.encoding import Conversation
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 LONGEST = 40
 """Pages of a document at most, if there are such documents: overviews and page numbers stay short."""
@@ -43,13 +43,13 @@ class Stage:
         system: the system.
         config: its configuration, parsed.
         services: real ones.
-        records: questions to play; each document must be in the store.
+        samples: questions to play; each document must be in the store.
     """
 
     system: System
     config: Any
     services: EnvServices
-    records: Sequence[Record]
+    samples: Sequence[Sample]
 
     @cached_property
     def prompt(self) -> PromptTemplate:
@@ -57,16 +57,16 @@ class Stage:
         return self.system.load_prompt(self.config)
 
     @cached_property
-    def playable(self) -> list[Record]:
+    def playable(self) -> list[Sample]:
         """Questions about short documents, or all of them when there are none.
 
         Raises:
             UserError: there is no question with an answer.
         """
-        answered = [record for record in self.records if record.answers]
+        answered = [sample for sample in self.samples if sample.answers]
         if not answered:
-            raise UserError("scripted episodes need at least one question with an answer")
-        return [record for record in answered if self.num_pages(record) <= LONGEST] or answered
+            raise UserError("scripted trajectories need at least one question with an answer")
+        return [sample for sample in answered if self.num_pages(sample) <= LONGEST] or answered
 
     @cached_property
     def statistics(self) -> QuestionStatistics:
@@ -78,9 +78,9 @@ class Stage:
         """A function from a picture to its pixels; the last ones are kept."""
         return lru_cache(maxsize=KEPT_IMAGES)(lambda picture: render(picture, self.services.store))
 
-    def num_pages(self, record: Record) -> int:
+    def num_pages(self, sample: Sample) -> int:
         """Return the pages of a question's document."""
-        return self.services.store.document(record.doc_id).num_pages
+        return self.services.store.document(sample.doc_id).num_pages
 
     def environment(self) -> DocEnv:
         """Open a fresh environment."""
@@ -112,7 +112,7 @@ class Player:
 
 @dataclass(slots=True)
 class Played:
-    """One scripted episode.
+    """One scripted trajectory.
 
     Args:
         conversations: one a context, each ending with a turn of the script.
@@ -127,8 +127,8 @@ class Played:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
-async def play(stage: Stage, script: Script, record: Record, rng: random.Random) -> Played:
-    """Play one episode to its end.
+async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random) -> Played:
+    """Play one trajectory to its end.
 
     Raises:
         UserError: the question cannot be played.
@@ -136,8 +136,8 @@ async def play(stage: Stage, script: Script, record: Record, rng: random.Random)
     """
     env = stage.environment()
     turns = stage.system.max_turns(stage.config)
-    context = ScriptContext(rng, record, stage.num_pages(record), turns, stage.statistics)
-    played = Played([stage.messages(await env.reset(record))])
+    context = ScriptContext(rng, sample, stage.num_pages(sample), turns, stage.statistics)
+    played = Played([stage.messages(await env.reset(sample))])
     while True:
         line = script.line(context)
         played.conversations[-1].append({"role": "assistant", "content": line.text})
@@ -159,7 +159,7 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
     """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
 
     Args:
-        players: they play in turn, an episode each.
+        players: they play in turn, an trajectory each.
         seed: of all choices.
 
     Raises:
@@ -169,5 +169,5 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
     rng = random.Random(seed)
     with asyncio.Runner() as runner:
         for player in cycle(players):
-            record = rng.choice(player.stage.playable)
-            yield from runner.run(play(player.stage, player.script, record, rng)).conversations
+            sample = rng.choice(player.stage.playable)
+            yield from runner.run(play(player.stage, player.script, sample, rng)).conversations

@@ -13,9 +13,9 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, data_files
 from docagent_rl.lab.tiny.indexes import make_index, place_of
 from docagent_rl.lab.tiny.workspace import DemoPaths, Owner
-from docagent_rl.records.record import Split
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.samples.sample import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,13 @@ def _make_model(config: DictConfig, parsed: DocAgentConfig, path: Path, name: st
     """Make the tiny model, warmed up on the documents and questions of the run."""
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.tiny.build import build_model_for
-    from docagent_rl.records.parquet import read_parquet
     from docagent_rl.retrieval.opening import open_before_run
+    from docagent_rl.samples.parquet import read_parquet
 
     store = DocumentStore(parsed.store)
-    records = [record for file in data_files(config, "train_files") for record in read_parquet(file)]
+    samples = [sample for file in data_files(config, "train_files") for sample in read_parquet(file)]
     retriever, progress = open_before_run(parsed.retriever, store), sys.stderr.isatty()
-    own = build_model_for(path, name, _env(parsed, name), store, retriever, records, progress=progress)
+    own = build_model_for(path, name, _env(parsed, name), store, retriever, samples, progress=progress)
     source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
     print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
 

@@ -87,13 +87,13 @@ def _is_built(path: Path, fingerprint: dict) -> bool:
     """Tell whether `path` holds the build; refuse a directory of anything else, which would be lost."""
     if not path.exists():
         return False
-    record = path / FINGERPRINT_FILE
-    if not record.is_file():
+    sample = path / FINGERPRINT_FILE
+    if not sample.is_file():
         if path.is_dir() and not any(path.iterdir()):
             return False
         raise UserError(f"{path} exists and is not a tiny checkpoint of docagent-rl; choose another path")
     try:
-        found = json.loads(record.read_text(encoding="utf-8"))
+        found = json.loads(sample.read_text(encoding="utf-8"))
     except ValueError:
         return False
     return found == fingerprint and (path / "model.safetensors").is_file()

@@ -12,14 +12,14 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.records.fields import Split
+from docagent_rl.samples.fields import Split
 
 MARKER = "docagent_demo.json"
 """Written by the demo before anything else; a workspace without it belongs to the user."""
 
 _VERSION = 1
 _BLANK = frozenset({"pdfs", "runs", "models"})
-"""What a new workspace may hold: PDFs to begin with, the records of runs that were refused, models. None of
+"""What a new workspace may hold: PDFs to begin with, the samples of runs that were refused, models. None of
 these is written over."""
 
 

@@ -12,14 +12,14 @@ import orjson
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer import queries
 from docagent_rl.lab.viewer.comparison import comparison
-from docagent_rl.lab.viewer.credit import baseline, session_credit
+from docagent_rl.lab.viewer.credit import baseline, trajectory_credit
 from docagent_rl.lab.viewer.curves import described, read_curves
 from docagent_rl.lab.viewer.filters import Pair, read_pairs, whole
 from docagent_rl.lab.viewer.funnel import funnel
-from docagent_rl.lab.viewer.images import session_image, thumbnail
+from docagent_rl.lab.viewer.images import thumbnail, trajectory_image
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.lab.viewer.session import session_view
 from docagent_rl.lab.viewer.steps import step_numbers
+from docagent_rl.lab.viewer.trajectory import trajectory_view
 from docagent_rl.lab.viewer.warnings import findings
 
 JSON = "application/json"
@@ -92,9 +92,9 @@ def as_json(content: Any) -> Reply:
     return Reply(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY))
 
 
-def _sessions(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
+def _trajectories(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     with run.index() as base:
-        return as_json(queries.sessions(base, pairs))
+        return as_json(queries.trajectories(base, pairs))
 
 
 def _facets(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
@@ -102,21 +102,21 @@ def _facets(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
         return as_json(queries.facets(base, pairs))
 
 
-def _session(run: OpenRun, pairs: Sequence[Pair], number: str) -> Reply:
-    return as_json(_viewed(run, whole(number, "session")))
+def _trajectory(run: OpenRun, pairs: Sequence[Pair], number: str) -> Reply:
+    return as_json(_viewed(run, whole(number, "trajectory")))
 
 
 def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]:
-    session = run.session(number)
-    place = int(session["step"]), str(session["uid"]), int(session["session"])
+    trajectory = run.trajectory(number)
+    place = int(trajectory["step"]), str(trajectory["uid"]), int(trajectory["number"])
     # a validation has none: what lies there is that of the step of its number
-    trained = session.get("split") == "train"
-    credit = session_credit(run.folder.path, *place) if trained else None
-    view = session_view(
-        session, run=run.number, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens
+    trained = trajectory.get("split") == "train"
+    credit = trajectory_credit(run.folder.path, *place) if trained else None
+    view = trajectory_view(
+        trajectory, run=run.number, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens
     )
     with run.index() as base:
-        view["stage"] = queries.session_row(base, view["id"])["stage"] or None
+        view["stage"] = queries.trajectory_row(base, view["id"])["stage"] or None
         rewards = queries.group_rewards(base, place[1], place[0])
     if credit is not None:
         view["credit"]["baseline"] = baseline(
@@ -127,9 +127,9 @@ def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]
     return view
 
 
-def _image(run: OpenRun, pairs: Sequence[Pair], session: str, number: str) -> Reply:
-    recorded = run.session(whole(session, "session"))
-    return Reply(*session_image(recorded, whole(number, "image"), run.store), lasting=True)
+def _image(run: OpenRun, pairs: Sequence[Pair], trajectory: str, number: str) -> Reply:
+    recorded = run.trajectory(whole(trajectory, "trajectory"))
+    return Reply(*trajectory_image(recorded, whole(number, "image"), run.store), lasting=True)
 
 
 def _page(run: OpenRun, pairs: Sequence[Pair], doc_id: str, page: str) -> Reply:
@@ -141,12 +141,12 @@ def _group(run: OpenRun, pairs: Sequence[Pair], uid: str) -> Reply:
     with run.index() as base:
         ids = queries.group_ids(base, uid, dict(pairs))
     found = [_viewed(run, number, tokens=False) for number in ids]
-    record = found[0]["record"]
+    sample = found[0]["sample"]
     return as_json(
         {
-            "question": record.get("question"),
-            "gold": record.get("answers") or [],
-            "sessions": found,
+            "question": sample.get("question"),
+            "gold": sample.get("answers") or [],
+            "trajectories": found,
             "advantage": [each["advantage"] for each in found],
         }
     )
@@ -170,10 +170,10 @@ def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
 
 
 _ROUTES: dict[str, Callable[..., Reply]] = {
-    "sessions": _sessions,
+    "trajectories": _trajectories,
     "facets": _facets,
-    "sessions/*": _session,
-    "sessions/*/images/*": _image,
+    "trajectories/*": _trajectory,
+    "trajectories/*/images/*": _image,
     "pages/*/*": _page,
     "groups/*": _group,
     "funnel": _funnel,

@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.lab.eval.report.paired import compare
 from docagent_rl.lab.eval.report.statistics import FEWEST
 from docagent_rl.lab.eval.scoring.measures import mean
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.lab.viewer.filters import TERM
 from docagent_rl.lab.viewer.runs import OpenRun
 
@@ -21,28 +21,29 @@ DRAWS = 2_000
 """Resamples of documents."""
 _COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
 METHOD = (
-    "difference b - a of the means over the questions that both have, sessions of a question averaged; 95% "
+    "difference b - a of the means over the questions that both have, trajectories of a "
+    "question averaged; 95% "
     f"interval by {DRAWS} resamples of documents, p by changing the sides of documents"
 )
 _Key = tuple[int, str, int]
-"""Step, group and number of a session."""
+"""Step, group and number of a trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The number of one session that is compared."""
+    """The number of one trajectory that is compared."""
 
-    session: int
+    number: int
     question_id: str
     question: str
     doc_id: str
     value: float
 
-    def scored(self) -> ScoredSession:
+    def scored(self) -> ScoredTrajectory:
         """Return it as `compare` takes it."""
-        return ScoredSession(
+        return ScoredTrajectory(
             question_id=self.question_id,
-            session=0,
+            number=0,
             document=self.doc_id,
             dataset="",
             system="",
@@ -63,16 +64,16 @@ def comparison(
 ) -> dict[str, Any]:
     """Compare two runs, or two steps of one, ready for JSON.
 
-    `same_sessions` says that both hold the same sessions, rewarded in two ways, which then pair one by one;
-    `same_reward` whether both are rewarded alike, `None` where that is not known or nothing that is compared
-    depends on it. The measure is a column or `term:<name>`; a step that is not named is the last, of one run
-    the first and the last.
+    `same_trajectories` says that both hold the same trajectories, rewarded in two ways, which then pair one
+    by one; `same_reward` whether both are rewarded alike, `None` where that is not known or nothing that is
+    compared depends on it. The measure is a column or `term:<name>`; a step that is not named is the last, of
+    one run the first and the last.
 
     Raises:
         UserError: there is nothing to compare, or no such number.
     """
     one, other = (run.folder for run in runs)
-    same = one.same_sessions(other) and steps == [None, None]
+    same = one.same_trajectories(other) and steps == [None, None]
     with runs[0].index() as first, runs[1].index() as second:
         if not same:
             ends = ("min" if one is other else "max", "max")
@@ -86,7 +87,7 @@ def comparison(
     if same:
         both = [key for key in ours if key in theirs]
         if not both:
-            raise UserError(f"the two have no session of split={split} in common that has this number")
+            raise UserError(f"the two have no trajectory of split={split} in common that has this number")
         ours, theirs = ({key: side[key] for key in both} for side in (ours, theirs))
     depends = measure == "reward" or measure.startswith(TERM)
     formulas = [folder.reward and str(folder.reward.formula) for folder in (one, other)]
@@ -95,7 +96,7 @@ def comparison(
         "step_b": steps[1],
         "formula_a": formulas[0],
         "formula_b": formulas[1],
-        "same_sessions": same,
+        "same_trajectories": same,
         "same_reward": one.reward == other.reward if depends and all(formulas) else None,
         **compared(list(ours.values()), list(theirs.values())),
     }
@@ -120,8 +121,8 @@ def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
             "question": a[key][0].question,
             "a": fmean(each.value for each in a[key]),
             "b": fmean(each.value for each in b[key]),
-            "session_a": a[key][0].session,
-            "session_b": b[key][0].session,
+            "trajectory_a": a[key][0].number,
+            "trajectory_b": b[key][0].number,
         }
         for key in both
     ]
@@ -148,30 +149,30 @@ def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
 
 
 def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | None) -> dict[_Key, Value]:
-    """Return the sessions that were played and have a number, of all steps where none is named.
+    """Return the trajectories that were played and have a number, of all steps where none is named.
 
     Raises:
         UserError: there is no such number.
     """
     column, own = f'"{measure}"', ()
     if measure.startswith(TERM):
-        column = "(SELECT value FROM terms WHERE session = sessions.id AND name = ?)"
+        column = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
         own = (measure.removeprefix(TERM),)
     elif measure not in _COLUMNS:
         raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
     rows = base.execute(
-        f"SELECT step, uid, session, id, question_id, question, doc_id, {column} AS value FROM sessions "
+        f"SELECT step, uid, number, id, question_id, question, doc_id, {column} AS value FROM trajectories "
         "WHERE split = ? AND (? OR step = ?) AND status != 'masked' AND value IS NOT NULL "
-        f"ORDER BY {'step, uid, session' if step is None else 'session'}",
+        f"ORDER BY {'step, uid, number' if step is None else 'number'}",
         (*own, split, step is None, step),
     )
     return {(row[0], row[1], row[2]): Value(*tuple(row)[3:]) for row in rows}
 
 
 def _step(base: sqlite3.Connection, split: str, end: str) -> int:
-    (step,) = base.execute(f"SELECT {end}(step) FROM sessions WHERE split = ?", (split,)).fetchone()
+    (step,) = base.execute(f"SELECT {end}(step) FROM trajectories WHERE split = ?", (split,)).fetchone()
     if step is None:
-        raise UserError(f"a run has no sessions of split={split}")
+        raise UserError(f"a run has no trajectories of split={split}")
     return step
 
 

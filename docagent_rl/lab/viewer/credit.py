@@ -1,4 +1,4 @@
-"""The credit of a session's tokens, split over its turns."""
+"""The credit of a trajectory's tokens, split over its turns."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _KEPT = 64
 
 
 def mean_advantages(rows: Iterable[CreditRow]) -> dict[tuple[str, int], float]:
-    """Return the mean over the sampled tokens of each session, by group and number."""
+    """Return the mean over the sampled tokens of each trajectory, by group and number."""
     found = defaultdict(list)
     for row in rows:
         if len(row.lists.get("advantages", ())):
-            found[row.uid, row.session].append(row.lists["advantages"])
+            found[row.uid, row.trajectory].append(row.lists["advantages"])
     return {key: float(np.concatenate(values).mean(dtype=float)) for key, values in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class SessionCredit:
-    """The numbers that an estimator gave a session.
+class TrajectoryCredit:
+    """The numbers that an estimator gave a trajectory.
 
     Args:
-        mates: the numbers of all sessions of its group.
+        mates: the numbers of all trajectories of its group.
     """
 
     estimator: str
@@ -63,7 +63,9 @@ class SessionCredit:
         return found
 
     def described(self, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return it ready for JSON: values and advantages of turns, likeness to the sessions of the group."""
+        """Return it ready for JSON: values and advantages of turns, likeness to the trajectories of the
+        group.
+        """
         likeness = next((row.lists[SIMILARITIES] for row in self.rows if SIMILARITIES in row.lists), None)
         pairs = None if likeness is None else zip(map(str, self.mates), map(float, likeness), strict=False)
         return {
@@ -80,35 +82,35 @@ def baseline(
     options: Mapping[str, Any],
     advantage: float | None,
     rewards: Mapping[int, float],
-    session: int,
+    trajectory: int,
 ) -> float | None:
-    """Return the number that a session's reward was compared with; `None` where an estimator has none.
+    """Return the number that a trajectory's reward was compared with; `None` where an estimator has none.
 
-    `options` are the estimator's, `rewards` those of the sessions of the group that counted, by number.
+    `options` are the estimator's, `rewards` those of the trajectories of the group that counted, by number.
     """
-    if session not in rewards:
+    if trajectory not in rewards:
         return None
-    others = [reward for number, reward in rewards.items() if number != session]
-    if estimator == "rloo" or (estimator == "session_grpo" and options.get("loo")):
+    others = [reward for number, reward in rewards.items() if number != trajectory]
+    if estimator == "rloo" or (estimator == "trajectory_grpo" and options.get("loo")):
         return fmean(others) if others else None
-    if estimator in ("grpo", "session_grpo"):
+    if estimator in ("grpo", "trajectory_grpo"):
         return fmean(rewards.values())
     plain = all(str(options.get(name, default)) == default for name, default in _SPO_PLAIN.items())
     if estimator == "spo" and plain and advantage is not None:
-        return rewards[session] - advantage
+        return rewards[trajectory] - advantage
     return None
 
 
-def session_credit(run_dir: Path, step: int, uid: str, session: int) -> SessionCredit | None:
-    """Return the credit of a session; `None` where none is stored, or the file is damaged."""
+def trajectory_credit(run_dir: Path, step: int, uid: str, trajectory: int) -> TrajectoryCredit | None:
+    """Return the credit of a trajectory; `None` where none is stored, or the file is damaged."""
     path = credit_file(run_dir, step)
     try:
         known = _group(path, uid, path.stat().st_mtime_ns)
     except OSError:
         return None
-    if known is None or not (rows := known.of(uid, session)):
+    if known is None or not (rows := known.of(uid, trajectory)):
         return None
-    return SessionCredit(known.estimator, rows, sorted({row.session for row in known.rows}))
+    return TrajectoryCredit(known.estimator, rows, sorted({row.trajectory for row in known.rows}))
 
 
 @lru_cache(maxsize=_KEPT)

@@ -1,4 +1,4 @@
-"""Sessions as one HTML file that opens anywhere: the page with all that it would ask a server for."""
+"""Trajectories as one HTML file that opens anywhere: the page with all that it would ask a server for."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.app import static_file
 
-MOST_SESSIONS = 200
+MOST_TRAJECTORIES = 200
 """Of a file; pages as images make it large."""
 THUMBNAIL_PX = 160
 MOST_THUMBNAILS = 80
-"""Pages up to which a document is shown whole; of longer ones, those that the session touched."""
+"""Pages up to which a document is shown whole; of longer ones, those that the trajectory touched."""
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
@@ -49,7 +49,7 @@ class Build(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The sessions of a file: by their ids, by a group, or by the query of a list."""
+    """The trajectories of a file: by their ids, by a group, or by the query of a list."""
 
     ids: Sequence[int] = ()
     uid: str | None = None
@@ -63,7 +63,7 @@ class Chosen:
             UserError: nothing is named, or more than one way.
         """
         if sum((bool(self.ids), self.uid is not None, self.query is not None)) != 1:
-            raise UserError("--export takes one of --session, --group and --query")
+            raise UserError("--export takes one of --trajectory, --group and --query")
         if self.ids:
             return _by_id(self.ids)
         return f"uid={component(self.uid)}" if self.uid is not None else (self.query or "")
@@ -73,30 +73,32 @@ def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
     """Return what the page would ask for about one run, by path without query; images as data URIs.
 
     Raises:
-        UserError: there are no such sessions, or too many.
+        UserError: there are no such trajectories, or too many.
     """
     if len(api.runs) != 1:
-        raise UserError("--export writes sessions of one run")
-    listed = _asked(api, f"{_RUN}/sessions", f"{chosen.filters}&limit={MOST_SESSIONS}")
+        raise UserError("--export writes trajectories of one run")
+    listed = _asked(api, f"{_RUN}/trajectories", f"{chosen.filters}&limit={MOST_TRAJECTORIES}")
     total, rows = listed["total"], listed["rows"]
     if not total:
-        raise UserError("no session matches")
-    if total > MOST_SESSIONS:
-        raise UserError(f"{total} sessions match, a file takes {MOST_SESSIONS}: narrow --query, by step= say")
+        raise UserError("no trajectory matches")
+    if total > MOST_TRAJECTORIES:
+        raise UserError(
+            f"{total} trajectories match, a file takes {MOST_TRAJECTORIES}: narrow --query, by step= say"
+        )
     runs = _asked(api, "/api/runs")
-    runs["runs"][0]["sessions"] = total
-    found = {"/api/runs": runs, f"{_RUN}/sessions": listed}
+    runs["runs"][0]["trajectories"] = total
+    found = {"/api/runs": runs, f"{_RUN}/trajectories": listed}
     for row in rows:
-        path = f"{_RUN}/sessions/{row['id']}"
-        found[path] = session = _asked(api, path)
-        found.update(_images(api, path, session))
+        path = f"{_RUN}/trajectories/{row['id']}"
+        found[path] = trajectory = _asked(api, path)
+        found.update(_images(api, path, trajectory))
     for uid in {row["uid"] for row in rows}:
         own = {row["id"] for row in rows if row["uid"] == uid}
         group = _asked(api, path := f"{_RUN}/groups/{component(uid)}")
-        if {session["id"] for session in group["sessions"]} == own and len(own) > 1:
+        if {trajectory["id"] for trajectory in group["trajectories"]} == own and len(own) > 1:
             found[path] = group
     found[f"{_RUN}/funnel"] = _asked(api, f"{_RUN}/funnel", _by_id(row["id"] for row in rows))
-    start = f"#/session/0/{rows[0]['id']}" if len(rows) == 1 else "#/sessions?r=0"
+    start = f"#/trajectory/0/{rows[0]['id']}" if len(rows) == 1 else "#/trajectories?r=0"
     if chosen.uid is not None and len(rows) > 1:
         start = f"#/group/0/{component(chosen.uid)}"
     return {**found, "start": start}
@@ -140,12 +142,12 @@ def _by_id(ids: Iterable[int]) -> str:
     return "ids=" + ",".join(map(str, ids))
 
 
-def _images(api: Api, path: str, session: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield images of a session and thumbnails of its documents, as far as the store has them."""
+def _images(api: Api, path: str, trajectory: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield images of a trajectory and thumbnails of its documents, as far as the store has them."""
     if api.runs[0].store is None:
         return
-    addresses = [f"{path}/images/{number}" for number in range(session["images"])]
-    documents = session["document"]
+    addresses = [f"{path}/images/{number}" for number in range(trajectory["images"])]
+    documents = trajectory["document"]
     for document in documents if isinstance(documents, list) else [documents]:
         name = component(document["doc_id"])
         addresses += [f"{_RUN}/pages/{name}/{page}" for page in _thumbnails(document)]

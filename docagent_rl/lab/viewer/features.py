@@ -1,4 +1,4 @@
-"""A recorded session as one row of the index: all that lists, filters and counts need. Pure."""
+"""A recorded trajectory as one row of the index: all that lists, filters and counts need. Pure."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TERM = "reward/"
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """One session; fields of the same names are those of `Trajectory`.
+    """One trajectory; fields of the same names are those of `Trajectory`.
 
     Args:
-        id: see `session_id`.
+        id: see `trajectory_id`.
         mask: why it is masked; empty where it is not.
         terms: its reward terms by name.
         turns: their number.
@@ -49,7 +49,7 @@ class Features:
     question: str
     doc_id: str
     uid: str
-    session: int
+    number: int
     status: str
     end: str
     mask: str
@@ -75,39 +75,39 @@ class Features:
     text: str = field(repr=False)
 
 
-def features_of(session: Mapping[str, Any]) -> Features:
+def features_of(trajectory: Mapping[str, Any]) -> Features:
     """Return the row of a line of a trajectory file.
 
     Raises:
-        AttributeError, KeyError, TypeError, ValueError: it is no session.
+        AttributeError, KeyError, TypeError, ValueError: it is no trajectory.
     """
-    record, turns, end = session["record"], session["turns"], str(session.get("end") or "")
-    messages = [session.get("prompt"), *(t.get("observation") for t in turns if not t.get("dropped"))]
-    evidence = evidence_of(session)
+    sample, turns, end = trajectory["sample"], trajectory["turns"], str(trajectory.get("end") or "")
+    messages = [trajectory.get("prompt"), *(t.get("observation") for t in turns if not t.get("dropped"))]
+    evidence = evidence_of(trajectory)
     searches = [search for turn in turns for search in turn.get("searches") or ()]
     return Features(
-        id=session_id(session),
-        step=int(session["step"]),
-        split=str(session["split"]),
-        system=str(session["system"]),
-        dataset=one_line(str(record.get("dataset") or "")),
-        question_id=one_line(str(record.get("question_id") or "")),
-        question=str(record.get("question") or "")[:LONGEST_QUESTION],
-        doc_id=one_line(str(record.get("doc_id") or "")),
-        uid=str(session["uid"]),
-        session=int(session["session"]),
-        status=str(session["status"]),
+        id=trajectory_id(trajectory),
+        step=int(trajectory["step"]),
+        split=str(trajectory["split"]),
+        system=str(trajectory["system"]),
+        dataset=one_line(str(sample.get("dataset") or "")),
+        question_id=one_line(str(sample.get("question_id") or "")),
+        question=str(sample.get("question") or "")[:LONGEST_QUESTION],
+        doc_id=one_line(str(sample.get("doc_id") or "")),
+        uid=str(trajectory["uid"]),
+        number=int(trajectory["number"]),
+        status=str(trajectory["status"]),
         end=end,
-        mask=end if session["status"] == "masked" else "",
-        reward=number(session.get("reward")),
-        terms=_terms(session.get("metrics") or {}),
+        mask=end if trajectory["status"] == "masked" else "",
+        reward=number(trajectory.get("reward")),
+        terms=_terms(trajectory.get("metrics") or {}),
         turns=len(turns),
         invalid=sum(turn.get("info", {}).get("valid") is False for turn in turns),
-        tokens=int(session.get("prompt_tokens") or 0) + int(session.get("response_tokens") or 0),
+        tokens=int(trajectory.get("prompt_tokens") or 0) + int(trajectory.get("response_tokens") or 0),
         images=sum(1 for each in messages for _ in images_of(each)),
-        answer=answer_of(session),
-        gold=[str(answer) for answer in record.get("answers") or ()],
-        evidence_kind=", ".join(sorted({str(kind) for kind in record.get("evidence_sources") or ()})),
+        answer=answer_of(trajectory),
+        gold=[str(answer) for answer in sample.get("answers") or ()],
+        evidence_kind=", ".join(sorted({str(kind) for kind in sample.get("evidence_sources") or ()})),
         stage=evidence.stage.value if evidence.stage else "",
         reach=evidence.reach,
         right=evidence.right,
@@ -118,13 +118,13 @@ def features_of(session: Mapping[str, Any]) -> Features:
         truncated=end == "context_full" or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
         search_k=max((int(search.get("top_k") or 0) for search in searches), default=None),
         search_within=any(search.get("doc_id") for search in searches) if searches else None,
-        text="\n".join(_texts(session)),
+        text="\n".join(_texts(trajectory)),
     )
 
 
-def session_id(session: Mapping[str, Any]) -> int:
-    """Return a number of a session that stays when its file is written again: 48 bits of a hash."""
-    name = "\0".join(str(session[key]) for key in ("split", "step", "uid", "session"))
+def trajectory_id(trajectory: Mapping[str, Any]) -> int:
+    """Return a number of a trajectory that stays when its file is written again: 48 bits of a hash."""
+    name = "\0".join(str(trajectory[key]) for key in ("split", "step", "uid", "number"))
     return int.from_bytes(hashlib.sha256(name.encode("utf-8", "replace")).digest()[:6], "big")
 
 
@@ -151,9 +151,9 @@ def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
     return total / len(pairs) if pairs and math.isfinite(total) else None
 
 
-def _texts(session: Mapping[str, Any]) -> Iterator[str]:
-    record = session["record"]
-    yield str(record.get("question") or "")
-    yield from (str(answer) for answer in record.get("answers") or ())
-    yield str(answer_of(session) or "")
-    yield from (str(turn.get("text") or "") for turn in session["turns"])
+def _texts(trajectory: Mapping[str, Any]) -> Iterator[str]:
+    sample = trajectory["sample"]
+    yield str(sample.get("question") or "")
+    yield from (str(answer) for answer in sample.get("answers") or ())
+    yield str(answer_of(trajectory) or "")
+    yield from (str(turn.get("text") or "") for turn in trajectory["turns"])

@@ -27,7 +27,7 @@ def funnel_figure(found: Mapping[str, Any], by: str) -> str:
         by: the field that was counted apart; steps become lines, all else bars.
 
     Raises:
-        UserError: no session has known evidence.
+        UserError: no trajectory has known evidence.
     """
     import matplotlib
 
@@ -35,9 +35,9 @@ def funnel_figure(found: Mapping[str, Any], by: str) -> str:
     from matplotlib import pyplot
     from matplotlib.text import Text
 
-    groups = [group for group in found["groups"] if group["sessions"]]
+    groups = [group for group in found["groups"] if group["trajectories"]]
     if not groups:
-        raise UserError("no session with known evidence: there is no funnel to draw")
+        raise UserError("no trajectory with known evidence: there is no funnel to draw")
     with (
         pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 9}),
         warnings.catch_warnings(),
@@ -49,7 +49,7 @@ def funnel_figure(found: Mapping[str, Any], by: str) -> str:
         else:
             _bars(axes, groups[:_MOST], found["stages"])
         axes.set_ylim(0, 1.08)
-        axes.set_ylabel("share of the sessions whose evidence is known")
+        axes.set_ylabel("share of the trajectories whose evidence is known")
         axes.grid(axis="y", linewidth=0.4)
         axes.legend(fontsize=7)
         for text in drawn.findobj(Text):
@@ -67,9 +67,9 @@ def _bars(axes: Axes, groups: Sequence[Mapping[str, Any]], stages: Sequence[Mapp
         counts = [group["counts"][stage["id"]] for stage in known]
         bars = axes.bar(
             [place - 0.4 + width * (number + 0.5) for place in range(len(known))],
-            [(count or 0) / group["sessions"] for count in counts],
+            [(count or 0) / group["trajectories"] for count in counts],
             width,
-            label=f"{_safe(group['key'])} ({group['sessions']})",
+            label=f"{_safe(group['key'])} ({group['trajectories']})",
             color=COLOURS[number % len(COLOURS)],
         )
         if len(groups) <= 3:
@@ -83,7 +83,7 @@ def _lines(axes: Axes, groups: Sequence[Mapping[str, Any]], stages: Sequence[Map
         if known:
             axes.plot(
                 [int(group["key"]) for group in known],
-                [group["counts"][stage["id"]] / group["sessions"] for group in known],
+                [group["counts"][stage["id"]] / group["trajectories"] for group in known],
                 marker="o",
                 markersize=3,
                 label=stage["label"],

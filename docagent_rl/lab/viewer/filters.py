@@ -1,4 +1,6 @@
-"""Parameters of a link as a condition on the sessions of an index; values never become part of its SQL."""
+"""Parameters of a link as a condition on the trajectories of an index; values never become part of its
+SQL.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ Pair = tuple[str, str]
 
 
 class Condition(NamedTuple):
-    """A condition on the table `sessions`: SQL with question marks, and their values."""
+    """A condition on the table `trajectories`: SQL with question marks, and their values."""
 
     sql: str
     values: tuple[object, ...] = ()
@@ -116,7 +118,7 @@ def _flag(name: str, value: str) -> Condition:
 def _term(name: str, value: str) -> Condition:
     sql, values = _between("value", *_range(name, value))
     term = name.removeprefix(TERM)
-    return Condition(f"id IN (SELECT session FROM terms WHERE name = ? AND {sql})", (term, *values))
+    return Condition(f"id IN (SELECT trajectory FROM terms WHERE name = ? AND {sql})", (term, *values))
 
 
 def _search(text: str) -> Condition:

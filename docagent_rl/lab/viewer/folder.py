@@ -1,4 +1,4 @@
-"""The files of a run, as the viewer finds them: sessions, numbers, configuration."""
+"""The files of a run, as the viewer finds them: trajectories, numbers, configuration."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INDEX = "view.sqlite"
 RESCORED = "rescore.json"
-"""What `docagent-rl rescore` writes beside its sessions."""
+"""What `docagent-rl rescore` writes beside its trajectories."""
 STEP_FILE = re.compile(r"(val-)?(\d{1,12})\.jsonl")
 _CREDIT_FILE = re.compile(r"\d{1,12}\.parquet", re.ASCII)
 
@@ -37,10 +37,10 @@ class Kind(StrEnum):
 
 
 class ViewedRun:
-    """The folder of a training or of an evaluation, named by itself or by its sessions.
+    """The folder of a training or of an evaluation, named by itself or by its trajectories.
 
     Raises:
-        UserError: there is no such folder, or it holds no sessions.
+        UserError: there is no such folder, or it holds no trajectories.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,39 +50,39 @@ class ViewedRun:
             raise UserError(f"the folder of the run: {problem}")
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no such folder; name that of a run, <workspace>/runs/<experiment>")
-        self._sessions = RunFolder(self.path).sessions_file
-        if self.kind is Kind.EVALUATION and not self._sessions.is_file():
+        self._trajectories = RunFolder(self.path).trajectories_file
+        if self.kind is Kind.EVALUATION and not self._trajectories.is_file():
             raise UserError(
-                f"{self.path} holds neither trajectories/ nor {self._sessions.name}: no run; "
-                "--text prints a file of sessions that lies elsewhere"
+                f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run; "
+                "--text prints a file of trajectories that lies elsewhere"
             )
 
     @property
     def kind(self) -> Kind:
         """The kind of run, by the files in its folder."""
-        # a run that has begun has its configuration before its first sessions
+        # a run that has begun has its configuration before its first trajectories
         begun = any((self.path / name).is_dir() for name in ("trajectories", "hydra"))
         return Kind.TRAINING if begun else Kind.EVALUATION
 
-    def same_sessions(self, other: ViewedRun) -> bool:
-        """Return whether both hold sessions of one run, rewarded in two ways."""
+    def same_trajectories(self, other: ViewedRun) -> bool:
+        """Return whether both hold trajectories of one run, rewarded in two ways."""
         rescored = self._rescored_run is not None or other._rescored_run is not None
         ours, theirs = (run._rescored_run or run.path for run in (self, other))
         return self.path != other.path and rescored and ours == theirs
 
     @cached_property
     def _rescored_run(self) -> Path | None:
-        """The run whose sessions these are, where `docagent-rl rescore` wrote them."""
+        """The run whose trajectories these are, where `docagent-rl rescore` wrote them."""
         try:
             found = json.loads((self.path / RESCORED).read_bytes())["run"]
         except (OSError, ValueError, LookupError, TypeError):
             return None
         return Path(found) if isinstance(found, str) and found else None
 
-    def session_files(self) -> dict[str, os.stat_result]:
-        """Return the files of sessions that there are, by their names below the folder, in order."""
+    def trajectory_files(self) -> dict[str, os.stat_result]:
+        """Return the files of trajectories that there are, by their names below the folder, in order."""
         if self.kind is Kind.EVALUATION:
-            return self._existing([self._sessions.name])
+            return self._existing([self._trajectories.name])
         return self._existing(f"trajectories/{name}" for name in self._names("trajectories", STEP_FILE))
 
     def credit_files(self) -> dict[str, os.stat_result]:
@@ -104,14 +104,14 @@ class ViewedRun:
         return found
 
     def file(self, name: str) -> Path:
-        """Return a file of sessions by its name below the folder.
+        """Return a file of trajectories by its name below the folder.
 
         Raises:
-            UserError: no file of sessions has such a name.
+            UserError: no file of trajectories has such a name.
         """
         folder, _, own = name.rpartition("/")
-        if name != self._sessions.name and not (folder == "trajectories" and STEP_FILE.fullmatch(own)):
-            raise UserError(f"{name!r} is no file of sessions")
+        if name != self._trajectories.name and not (folder == "trajectories" and STEP_FILE.fullmatch(own)):
+            raise UserError(f"{name!r} is no file of trajectories")
         return self.path / name
 
     @cached_property
@@ -164,7 +164,7 @@ class ViewedRun:
 
     @cached_property
     def reward(self) -> Reward | None:
-        """The reward of its sessions; `None` where the configuration does not name it."""
+        """The reward of its trajectories; `None` where the configuration does not name it."""
         from docagent_rl.lab.viewer.reward import reward_of
 
         return reward_of(self.config)

@@ -1,4 +1,4 @@
-"""The evidence funnel over sessions of the index: where those that are wrong were lost."""
+"""The evidence funnel over trajectories of the index: where those that are wrong were lost."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from docagent_rl.lab.viewer.filters import FIELDS, Pair, condition
 from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
 
 MOST_LOST = 20
-"""Sessions that are named of each loss; the filter beside them finds all."""
+"""Trajectories that are named of each loss; the filter beside them finds all."""
 WORDS = {
-    Stage.ALL: ("questions", "Sessions that were played, of questions whose evidence is known."),
+    Stage.ALL: ("questions", "Trajectories that were played, of questions whose evidence is known."),
     Stage.SOUGHT: ("looked for", "The agent searched, or opened a page."),
     Stage.REACH: ("in reach", "The question itself, as a query, finds every gold page."),
     Stage.FOUND: ("found", "Queries of the agent returned every gold page, or it opened them by number."),
     Stage.SHOWN: ("shown", "They entered the context, as images of their own or as text."),
     Stage.LOOKED: ("looked at", "They could be read: whole, zoomed or as text."),
-    Stage.ANSWERED: ("answered", "The session gave an answer."),
+    Stage.ANSWERED: ("answered", "The trajectory gave an answer."),
     Stage.KEPT: ("kept", "They were still in the context when the agent answered."),
     Stage.RIGHT: ("right", "The answer was right, with the evidence or without."),
 }
@@ -33,7 +33,8 @@ _BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Count the sessions of a link that came to each stage, for each value of the field `by`; ready for JSON.
+    """Count the trajectories of a link that came to each stage, for each value of the field `by`; ready for
+    JSON.
 
     Raises:
         UserError: a parameter is unknown, or does not take its value.
@@ -44,8 +45,8 @@ def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     where, values = condition(pairs, ignored={"by"})
     column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(
-        f'SELECT {column} AS key, id, stage, reach, "right", branch, mask FROM sessions WHERE {where} '
-        "ORDER BY key, step, uid, session",
+        f'SELECT {column} AS key, id, stage, reach, "right", branch, mask FROM trajectories WHERE {where} '
+        "ORDER BY key, step, uid, number",
         values,
     )
     return {
@@ -56,18 +57,20 @@ def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def counts_of(found: Iterable[Evidence]) -> dict[str, int | None]:
-    """Count the sessions that came to each stage; `None` where that is not known of all."""
+    """Count the trajectories that came to each stage; `None` where that is not known of all."""
     known = list(found)
     reached = {stage.value: [each.reached(stage) for each in known] for stage in STAGES}
     return {stage: None if None in each else sum(map(bool, each)) for stage, each in reached.items()}
 
 
 def lost_at(found: Sequence[tuple[int, Evidence]], counts: Mapping[str, int | None]) -> dict[str, list[int]]:
-    """Return wrong sessions that came to the stage before and no further, by the stage that they missed."""
+    """Return wrong trajectories that came to the stage before and no further, by the stage that they
+    missed.
+    """
     stages = [stage for stage in STAGES if counts[stage.value] is not None]
-    wrong = [(session, each) for session, each in found if not each.right]
+    wrong = [(trajectory, each) for trajectory, each in found if not each.right]
     return {
-        stage.value: [session for session, e in wrong if e.reached(before) and not e.reached(stage)]
+        stage.value: [trajectory for trajectory, e in wrong if e.reached(before) and not e.reached(stage)]
         for before, stage in pairwise(stages)
     }
 
@@ -80,16 +83,16 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
     branches = {branch: [one for one in each if one.branch is branch] for branch in Branch}
     return {
         "key": key,
-        "sessions": len(found),
+        "trajectories": len(found),
         "counts": counts,
-        "lost": {stage: sessions[:MOST_LOST] for stage, sessions in lost.items()},
-        "lost_counts": {stage: len(sessions) for stage, sessions in lost.items()},
+        "lost": {stage: trajectories[:MOST_LOST] for stage, trajectories in lost.items()},
+        "lost_counts": {stage: len(trajectories) for stage, trajectories in lost.items()},
         "filters": {stage: _filter(stage, counts) for stage in lost},
         "without": len(rows) - len(found),
         "played": sum(not row["mask"] for row in rows),
         "right": sum(bool(row["right"]) and not row["mask"] for row in rows),
         "branches": {
-            branch: {"sessions": len(own), "right": sum(bool(one.right) for one in own)}
+            branch: {"trajectories": len(own), "right": sum(bool(one.right) for one in own)}
             for branch, own in branches.items()
         },
         "guessed": sum(one.guessed for one in each),
@@ -97,7 +100,7 @@ def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
 
 
 def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
-    """Return the link to the sessions of a loss: wrong ones whose last stage lies before it."""
+    """Return the link to the trajectories of a loss: wrong ones whose last stage lies before it."""
     names = [stage.value for stage in STAGES]
     end = names.index(missed)
     begin = max(place for place in range(end) if counts[names[place]] is not None)

@@ -1,4 +1,4 @@
-"""Pixels: images of a session as the model saw them, and thumbnails of pages."""
+"""Pixels: images of a trajectory as the model saw them, and thumbnails of pages."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ _FEW_BYTES = 400_000
 _REF, _SHEET = TypeAdapter(ImageRef), TypeAdapter(ImageSheet)
 
 
-def session_image(session: Mapping[str, Any], number: int, store: DocumentStore | None) -> tuple[bytes, str]:
-    """Return an image of a session as it was shown, and its media type; numbers begin at 0 with the prompt's.
+def trajectory_image(
+    trajectory: Mapping[str, Any], number: int, store: DocumentStore | None
+) -> tuple[bytes, str]:
+    """Return an image of a trajectory as it was shown, and its media type; numbers begin at 0 with the
+    prompt's.
 
     Raises:
         UserError: there is no such image, no store, or another page in it.
     """
-    messages = (session.get("prompt"), *(turn.get("observation") for turn in session["turns"]))
+    messages = (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"]))
     found = (image for each in messages for image in images_of(each))
     image = next(islice(found, number, None), None)
     if image is None:
-        raise UserError(f"the session has no image {number}")
+        raise UserError(f"the trajectory has no image {number}")
     picture = _rendered(picture_of(image), _required(store))
     png = _saved(picture, "PNG", compress_level=3)
     return (png, PNG) if len(png) <= _FEW_BYTES else (_saved(picture, "JPEG", quality=92), JPEG)

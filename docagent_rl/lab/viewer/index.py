@@ -1,4 +1,6 @@
-"""The index of a run: a SQLite file with a row a session. A file is read once, and again when it changes."""
+"""The index of a run: a SQLite file with a row a trajectory. A file is read once, and again when it
+changes.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +34,23 @@ _LINES = 500
 """Lines a transaction; others may read and write in between."""
 _BAD = (AttributeError, KeyError, TypeError, ValueError)
 _COLUMNS = tuple(each.name for each in fields(Features) if each.name not in ("id", "text"))
-# `texts` keeps words without texts, so that rows cannot be deleted: those of sessions that are gone join with
-# nothing
+# `texts` keeps words without texts, so that rows cannot be deleted: those of trajectories that are gone join
+# with nothing
 _TABLES = f"""
 CREATE TABLE files (
     name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, indexed INTEGER, head BLOB, damaged INTEGER
 );
-CREATE TABLE sessions (
+CREATE TABLE trajectories (
     id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage,
     {", ".join(f'"{name}"' for name in _COLUMNS)}
 );
-CREATE INDEX sessions_file ON sessions (file);
-CREATE INDEX sessions_step ON sessions (split, step);
-CREATE INDEX sessions_uid ON sessions (uid);
-CREATE INDEX sessions_question ON sessions (question_id);
+CREATE INDEX trajectories_file ON trajectories (file);
+CREATE INDEX trajectories_step ON trajectories (split, step);
+CREATE INDEX trajectories_uid ON trajectories (uid);
+CREATE INDEX trajectories_question ON trajectories (question_id);
 CREATE TABLE terms (
-    session INTEGER REFERENCES sessions ON DELETE CASCADE, name TEXT, value REAL, PRIMARY KEY (session, name)
+    trajectory INTEGER REFERENCES trajectories ON DELETE CASCADE, name TEXT, value REAL, PRIMARY KEY
+    (trajectory, name)
 ) WITHOUT ROWID;
 CREATE INDEX terms_name ON terms (name, value);
 CREATE VIRTUAL TABLE texts USING fts5 (content, content='', tokenize="unicode61");
@@ -130,7 +133,7 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
     """
     index = Index(run.index_file)
     index.prepare()
-    files, credit = run.session_files(), run.credit_files()
+    files, credit = run.trajectory_files(), run.credit_files()
     with index.reading() as base:
         gone = [name for (name,) in base.execute("SELECT name FROM files") if name not in {*files, *credit}]
     if gone:
@@ -141,18 +144,18 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
     done, total = 0, sum(files[name].st_size for name in stale)
     progress(done, total)
     for name in stale:
-        _read_sessions(
+        _read_trajectories(
             index, run.path, name, files[name], lambda size, base=done: progress(base + size, total)
         )
         done += files[name].st_size
-    paid = index.stale(credit)  # that of sessions which were read again is stale as well
+    paid = index.stale(credit)  # that of trajectories which were read again is stale as well
     for name in paid:
         _read_credit(index, run.path, name, credit[name])
     return bool(gone or stale or paid)
 
 
 def parsed(line: bytes) -> dict[str, Any]:
-    """Parse a line of a session file; half characters in it become question marks.
+    """Parse a line of a trajectory file; half characters in it become question marks.
 
     Raises:
         ValueError: it is no JSON object.
@@ -169,7 +172,7 @@ def parsed(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _read_sessions(
+def _read_trajectories(
     index: Index, run: Path, name: str, status: os.stat_result, progress: Callable[[int], None]
 ) -> None:
     path = run / name
@@ -225,7 +228,7 @@ def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[tuple[int,
             if line.strip():
                 yield begin, len(line), features_of(parsed(line))
         except _BAD as error:
-            logger.warning("%s: what begins at byte %d is no session: %r", path, begin, error)
+            logger.warning("%s: what begins at byte %d is no trajectory: %r", path, begin, error)
             yield None
         begin += len(line)
 
@@ -236,9 +239,9 @@ def _insert(base: sqlite3.Connection, name: str, rows: Sequence[tuple[int, int, 
         text_id = base.execute("INSERT INTO texts (content) VALUES (?)", (row.text,)).lastrowid
         values = [getattr(row, column) for column in _COLUMNS]
         values = [json.dumps(value) if isinstance(value, dict | list) else value for value in values]
-        # of a session that stands there twice the last line counts, as for evaluations
+        # of a trajectory that stands there twice the last line counts, as for evaluations
         base.execute(
-            f"INSERT OR REPLACE INTO sessions VALUES ({marks})",
+            f"INSERT OR REPLACE INTO trajectories VALUES ({marks})",
             (row.id, name, begin, length, text_id, None, *values),
         )
         base.executemany(
@@ -247,12 +250,12 @@ def _insert(base: sqlite3.Connection, name: str, rows: Sequence[tuple[int, int, 
 
 
 def _forget(base: sqlite3.Connection, name: str) -> None:
-    base.execute("DELETE FROM sessions WHERE file = ?", (name,))
+    base.execute("DELETE FROM trajectories WHERE file = ?", (name,))
     base.execute("DELETE FROM files WHERE name = ?", (name,))
 
 
 def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> None:
-    """Write the mean advantages of a step's sessions; a damaged file has none."""
+    """Write the mean advantages of a step's trajectories; a damaged file has none."""
     try:
         credit = read_credit(run / name, lists=["advantages"])
     except UserError as error:
@@ -261,8 +264,8 @@ def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> 
     means = mean_advantages(credit.rows if credit else ())
     with index.writing() as base:
         base.executemany(
-            "UPDATE sessions SET advantage = ? "
-            "WHERE split = 'train' AND step = ? AND uid = ? AND session = ?",
+            "UPDATE trajectories SET advantage = ? "
+            "WHERE split = 'train' AND step = ? AND uid = ? AND number = ?",
             ((mean, int(Path(name).stem), *key) for key, mean in means.items()),
         )
         entry = (name, status.st_size, status.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""Messages of a session as the page shows them: texts, and images by number with the pages they show."""
+"""Messages of a trajectory as the page shows them: texts, and images by number with the pages they show."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Size = tuple[int, int]
 
 
 class PageSizes:
-    """Sizes of raw pages in pixels: the store's, else as far as images of the session reach."""
+    """Sizes of raw pages in pixels: the store's, else as far as images of the trajectory reach."""
 
-    def __init__(self, store: DocumentStore | None, session: Mapping[str, Any]) -> None:
+    def __init__(self, store: DocumentStore | None, trajectory: Mapping[str, Any]) -> None:
         self._store = store
         self._guessed: dict[str, Size] = {}
         self._of = cache(lambda page: self._stored(page) or self._guessed.get(page))
-        for image in pieces_of(session):
+        for image in pieces_of(trajectory):
             page, raster = str(image.get("page")), image.get("raster")
             if isinstance(raster, Sequence) and len(raster) == 4:
                 width, height = self._guessed.get(page, (0, 0))
@@ -41,9 +41,9 @@ class PageSizes:
             return None
 
 
-def pieces_of(session: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield every reference to a page in the images of a session, those on sheets too."""
-    for messages in (session.get("prompt"), *(turn.get("observation") for turn in session["turns"])):
+def pieces_of(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield every reference to a page in the images of a trajectory, those on sheets too."""
+    for messages in (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"])):
         for image in images_of(messages):
             if "tiles" in image:
                 yield from (tile["image"] for tile in image["tiles"])
@@ -52,12 +52,12 @@ def pieces_of(session: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 class Messages:
-    """Describes the messages of a session one after the other; images are numbered from 0 as they come."""
+    """Describes the messages of a trajectory one after the other; images are numbered from 0 as they come."""
 
-    def __init__(self, session: Mapping[str, Any], store: DocumentStore | None) -> None:
+    def __init__(self, trajectory: Mapping[str, Any], store: DocumentStore | None) -> None:
         self.images = 0
-        self._sizes = PageSizes(store, session)
-        self._gold, self._boxes = gold_pages(session["record"]), gold_boxes(session["record"])
+        self._sizes = PageSizes(store, trajectory)
+        self._gold, self._boxes = gold_pages(trajectory["sample"]), gold_boxes(trajectory["sample"])
 
     def described(self, messages: Any) -> list[dict[str, Any]]:
         """Return messages ready for JSON."""

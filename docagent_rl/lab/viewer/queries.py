@@ -13,14 +13,14 @@ from docagent_rl.lab.viewer.filters import FIELDS, TERM, Pair, condition, whole
 LIST_OPTIONS = frozenset({"sort", "order", "offset", "limit"})
 MOST_ROWS = 1_000
 _SORTS = (
-    "reward", "step", "turns", "invalid", "tokens", "images", "question", "advantage", "seconds", "session",
+    "reward", "step", "turns", "invalid", "tokens", "images", "question", "advantage", "seconds", "number",
     "system", "status", "stage", "drift",
 )  # fmt: skip
 _HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch", "search_k", "search_within")
 _RANGES = ("reward", "turns", "invalid", "tokens", "images", "step", "seconds")
 
 
-def sessions(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
+def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return a piece of the list of a link as `rows`, and the length of the whole as `total`.
 
     Raises:
@@ -31,9 +31,10 @@ def sessions(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     offset = whole(options.get("offset", "0"), "offset")
     limit = min(whole(options.get("limit", "100"), "limit"), MOST_ROWS)
     order, own = _order(options.get("sort", "step"), options.get("order", "asc"))
-    (total,) = base.execute(f"SELECT count(*) FROM sessions WHERE {where}", values).fetchone()
+    (total,) = base.execute(f"SELECT count(*) FROM trajectories WHERE {where}", values).fetchone()
     found = base.execute(
-        f"SELECT * FROM sessions WHERE {where} ORDER BY {order}, split, step, uid, session LIMIT ? OFFSET ?",
+        f"SELECT * FROM trajectories WHERE {where} ORDER BY {order}, split, step, uid, number "
+        "LIMIT ? OFFSET ?",
         (*values, *own, limit, offset),
     )
     return {"total": total, "rows": [_row(row) for row in found]}
@@ -49,12 +50,12 @@ def _row(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return how many sessions each value of a field has under the other fields' filters, and ranges."""
+    """Return how many trajectories each value of a field has under the other fields' filters, and ranges."""
     found: dict[str, Any] = {}
     for name, column in FIELDS.items():
         where, values = condition(pairs, ignored={*LIST_OPTIONS, name})
         counted = base.execute(
-            f"SELECT {column}, count(*) FROM sessions WHERE {where} GROUP BY 1 ORDER BY 1", values
+            f"SELECT {column}, count(*) FROM trajectories WHERE {where} GROUP BY 1 ORDER BY 1", values
         )
         found[name] = [{"value": str(value), "count": count} for value, count in counted if value != ""]
     return {**found, "ranges": _ranges(base, pairs)}
@@ -63,31 +64,31 @@ def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
 def _ranges(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, list[float]]:
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     columns = ", ".join(f"min({name}), max({name})" for name in _RANGES)
-    ends = base.execute(f"SELECT {columns} FROM sessions WHERE {where}", values).fetchone()
+    ends = base.execute(f"SELECT {columns} FROM trajectories WHERE {where}", values).fetchone()
     found = {name: list(ends[2 * n : 2 * n + 2]) for n, name in enumerate(_RANGES)}
     terms = base.execute(
         "SELECT name, min(value), max(value) FROM terms "
-        f"WHERE session IN (SELECT id FROM sessions WHERE {where}) GROUP BY name",
+        f"WHERE trajectory IN (SELECT id FROM trajectories WHERE {where}) GROUP BY name",
         values,
     )
     found |= {f"{TERM}{name}": [low, high] for name, low, high in terms}
     return {name: ends for name, ends in found.items() if ends[0] is not None}
 
 
-def session_row(base: sqlite3.Connection, session: int) -> sqlite3.Row:
-    """Return the row of a session.
+def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
+    """Return the row of a trajectory.
 
     Raises:
-        UserError: there is no such session.
+        UserError: there is no such trajectory.
     """
-    row = base.execute("SELECT * FROM sessions WHERE id = ?", (session,)).fetchone()
+    row = base.execute("SELECT * FROM trajectories WHERE id = ?", (trajectory,)).fetchone()
     if row is None:
-        raise UserError(f"no session {session} in this run")
+        raise UserError(f"no trajectory {trajectory} in this run")
     return row
 
 
 def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) -> list[int]:
-    """Return the sessions of a group in order; `step` and `split` may be left out where it has one alone.
+    """Return the trajectories of a group in order; `step` and `split` may be left out where it has one alone.
 
     Raises:
         UserError: there is none.
@@ -95,7 +96,7 @@ def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) ->
     named = [(name, options[name]) for name in ("step", "split") if options.get(name)]
     where, values = condition([("uid", uid), *named])
     found = base.execute(
-        f"SELECT id FROM sessions WHERE {where} ORDER BY split, step, session LIMIT 256", values
+        f"SELECT id FROM trajectories WHERE {where} ORDER BY split, step, number LIMIT 256", values
     ).fetchall()
     if not found:
         raise UserError(f"no group {uid!r} in this run")
@@ -103,9 +104,10 @@ def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) ->
 
 
 def group_rewards(base: sqlite3.Connection, uid: str, step: int) -> dict[int, float]:
-    """Return the rewards of the sessions of a group that were trained on, by their numbers."""
+    """Return the rewards of the trajectories of a group that were trained on, by their numbers."""
     rows = base.execute(
-        "SELECT session, reward FROM sessions WHERE uid = ? AND step = ? AND split = 'train' AND mask = '' "
+        "SELECT number, reward FROM trajectories WHERE uid = ? AND step = ? AND split = "
+        "'train' AND mask = '' "
         "AND reward IS NOT NULL",
         (uid, step),
     )
@@ -118,11 +120,11 @@ def summary(base: sqlite3.Connection) -> dict[str, Any]:
     def column(sql: str, *values: object) -> list[Any]:
         return [row[0] for row in base.execute(sql, values)]
 
-    steps = "SELECT DISTINCT step FROM sessions WHERE split = ? ORDER BY step"
+    steps = "SELECT DISTINCT step FROM trajectories WHERE split = ? ORDER BY step"
     return {
-        "systems": column("SELECT DISTINCT system FROM sessions ORDER BY 1"),
+        "systems": column("SELECT DISTINCT system FROM trajectories ORDER BY 1"),
         "steps": {split: column(steps, split) for split in ("train", "val")},
-        "sessions": column("SELECT count(*) FROM sessions")[0],
+        "trajectories": column("SELECT count(*) FROM trajectories")[0],
         "terms": column("SELECT DISTINCT name FROM terms ORDER BY 1"),
         "damaged": column("SELECT coalesce(sum(damaged), 0) FROM files")[0],
         "revision": column("SELECT revision FROM state")[0],
@@ -133,7 +135,7 @@ def _order(sort: str, order: str) -> tuple[str, tuple[str, ...]]:
     if order not in ("asc", "desc"):
         raise UserError(f"order={order!r}: give asc or desc")
     if sort.startswith(TERM):
-        by = "(SELECT value FROM terms WHERE session = sessions.id AND name = ?)"
+        by = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
         return f"{by} IS NULL, {by} {order}", (sort.removeprefix(TERM),) * 2
     if sort not in _SORTS:
         raise UserError(f"sort={sort!r}; known are {', '.join(_SORTS)}, {TERM}<name>")

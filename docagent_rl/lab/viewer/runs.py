@@ -17,7 +17,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.index import Index, parsed, update_index
-from docagent_rl.lab.viewer.queries import session_row, summary
+from docagent_rl.lab.viewer.queries import summary, trajectory_row
 from docagent_rl.lab.viewer.reach import update_reach
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.bm25 import open_bm25
@@ -74,7 +74,7 @@ class OpenRun:
             changed = update_index(self.folder, progress)
             self.failure = None
             if self.retriever is not None:
-                changed |= update_reach(Index(self.folder.index_file), self.retriever, self.session)
+                changed |= update_reach(Index(self.folder.index_file), self.retriever, self.trajectory)
             return changed
         except UserError as error:
             logger.warning("whether questions reach their pages is not known: %s", error)
@@ -106,14 +106,14 @@ class OpenRun:
         with index.reading() as base:
             yield base
 
-    def session(self, number: int) -> dict[str, Any]:
-        """Return a session as it was recorded.
+    def trajectory(self, number: int) -> dict[str, Any]:
+        """Return a trajectory as it was recorded.
 
         Raises:
             UserError: there is none, or its line is not what was indexed.
         """
         with self.index() as base:
-            row = session_row(base, number)
+            row = trajectory_row(base, number)
         try:
             with self.folder.file(row["file"]).open("rb") as file:
                 file.seek(row["begin"])

@@ -19,7 +19,7 @@ _SHARES = {
     "guessed": ("sum(guessed)", "coalesce(sum(\"right\" AND stage != ''), 0)"),
 }
 """Sum and count of each share in SQL."""
-_PLAYED = "FROM sessions WHERE split = ? AND mask = ''"
+_PLAYED = "FROM trajectories WHERE split = ? AND mask = ''"
 
 
 class Share(NamedTuple):
@@ -39,22 +39,22 @@ class Share(NamedTuple):
 
 @dataclass(slots=True)
 class StepNumbers:
-    """One step; sessions that are masked count in `masked` and `sessions` alone.
+    """One step; trajectories that are masked count in `masked` and `trajectories` alone.
 
     Args:
         step: its number.
-        sessions: all of them.
+        trajectories: all of them.
         masked: those that were not played.
         shares: by name. `reward`, `drift` (mean absolute difference of log-probs, server and trainer) and
-            `truncated` are over sessions, `invalid` over turns, `shown` over sessions of known evidence, and
-            `guessed` over those of them that were right.
+            `truncated` are over trajectories, `invalid` over turns, `shown` over trajectories of known
+            evidence, and `guessed` over those of them that were right.
         terms: lowest and highest value of each reward term.
-        groups: groups of several sessions.
+        groups: groups of several trajectories.
         even: uids of those in which all rewards are equal.
     """
 
     step: int
-    sessions: int = 0
+    trajectories: int = 0
     masked: int = 0
     shares: dict[str, Share] = field(default_factory=dict)
     terms: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -71,9 +71,9 @@ def pooled(steps: Iterable[StepNumbers], name: str) -> Share:
 def step_numbers(base: sqlite3.Connection, split: str) -> list[StepNumbers]:
     """Return the steps of a split, in order."""
     found = {
-        step: StepNumbers(step, sessions, masked)
-        for step, sessions, masked in base.execute(
-            "SELECT step, count(*), sum(mask != '') FROM sessions WHERE split = ? "
+        step: StepNumbers(step, trajectories, masked)
+        for step, trajectories, masked in base.execute(
+            "SELECT step, count(*), sum(mask != '') FROM trajectories WHERE split = ? "
             "GROUP BY step ORDER BY step",
             (split,),
         )
@@ -83,7 +83,7 @@ def step_numbers(base: sqlite3.Connection, split: str) -> list[StepNumbers]:
         shares = map(Share, numbers[::2], numbers[1::2])
         found[step].shares = dict(zip(_SHARES, shares, strict=True))
     for step, name, low, high in base.execute(
-        "SELECT step, name, min(value), max(value) FROM terms JOIN sessions ON terms.session = id "
+        "SELECT step, name, min(value), max(value) FROM terms JOIN trajectories ON terms.trajectory = id "
         "WHERE split = ? AND mask = '' GROUP BY step, name",
         (split,),
     ):

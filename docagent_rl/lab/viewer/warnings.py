@@ -1,4 +1,4 @@
-"""What an experienced eye would notice in a run, each with the sessions behind it. Pure."""
+"""What an experienced eye would notice in a run, each with the trajectories behind it. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
     Args:
         text: the numbers, and what they may mean.
         steps: first and last.
-        filter: query of the sessions behind it; empty where none are.
+        filter: query of the trajectories behind it; empty where none are.
     """
 
     id: str
@@ -103,7 +103,7 @@ def _collapse(view: _View) -> Iterator[Finding]:
         spans = [step.terms[name] for step in view.recent if name in step.terms]
         level = {value for span in spans for value in span}
         if len(spans) == len(view.recent) and len(level) == 1:
-            title = f"Reward term {name} is {level.pop():.3g} in every session"
+            title = f"Reward term {name} is {level.pop():.3g} in every trajectory"
             yield view.recently(f"collapse:{name}", title, "It varied before and teaches nothing now.")
 
 
@@ -113,8 +113,9 @@ def _even_groups(view: _View) -> Iterator[Finding]:
     if view.split == "train" and groups >= 4 and len(even) / groups > EVEN:
         yield view.recently(
             "even_groups",
-            f"{len(even)} of {groups} groups have one reward for all their sessions",
-            "Their advantages are 0 under estimators that compare sessions of a group: questions that are "
+            f"{len(even)} of {groups} groups have one reward for all their trajectories",
+            "Their advantages are 0 under estimators that compare trajectories of a group: "
+            "questions that are "
             "too easy, too hard, or a policy that always does the same.",
             "".join(f"&uid={quote(uid, safe='')}" for uid in even[-_SOME_GROUPS:]),
             bad=len(even) == groups,
@@ -133,7 +134,7 @@ def _truncated(view: _View) -> Iterator[Finding]:
     if share.count and share.mean > TRUNCATED:
         yield view.recently(
             "truncated",
-            f"{share} sessions are cut",
+            f"{share} trajectories are cut",
             "A turn hit its token cap, or the context was full: raise the budgets, or what is learnt is to "
             "stop early.",
             "&truncated=1",
@@ -141,11 +142,11 @@ def _truncated(view: _View) -> Iterator[Finding]:
 
 
 def _masked(view: _View) -> Iterator[Finding]:
-    share = Share(sum(step.masked for step in view.recent), sum(step.sessions for step in view.recent))
+    share = Share(sum(step.masked for step in view.recent), sum(step.trajectories for step in view.recent))
     if share.count and share.mean > MASKED:
         yield view.recently(
             "masked",
-            f"{share.total} of {share.count} sessions are masked",
+            f"{share.total} of {share.count} trajectories are masked",
             "They are left out of the loss: a service fails, or questions cannot be played.",
             "&status=masked",
             bad=share.mean > 4 * MASKED,
@@ -159,7 +160,7 @@ def _drift(view: _View) -> Iterator[Finding]:
             "drift",
             f"Server and trainer differ by {level.mean:.3f} nats a token",
             "Their log-probs of the sampled tokens should agree: other weights, other images, other "
-            "precision, or sessions that are too old.",
+            "precision, or trajectories that are too old.",
             f"&drift={DRIFT}:",
             bad=True,
         )
@@ -173,7 +174,8 @@ def _shortcut(view: _View) -> Iterator[Finding]:
         yield view.lately(
             "shortcut",
             "Reward rises while evidence falls",
-            f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; gold pages shown to {shown[0]} sessions "
+            f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; gold pages shown to {shown[0]} "
+            "trajectories "
             f"and then to {shown[1]}: the policy may have found a way to be paid without reading.",
             "&guessed=1",
         )
@@ -198,6 +200,6 @@ def _entropy(view: _View, curve: Sequence[float | None]) -> Iterator[Finding]:
     first, last = fmean(values[:third]), fmean(values[-third:])
     if first > 0 and last < ENTROPY * first:
         title = f"Entropy fell from {first:.3f} to {last:.3f}"
-        text = "Sessions of a group become alike, and there is less to learn from."
+        text = "Trajectories of a group become alike, and there is less to learn from."
         ends = view.steps[0].step, view.steps[-1].step
         yield Finding("entropy", Severity.WARN, title, text, ends)

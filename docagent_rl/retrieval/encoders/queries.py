@@ -1,4 +1,4 @@
-"""Queries of many sessions at once: encoded in batches, equal ones once, and remembered."""
+"""Queries of many trajectories at once: encoded in batches, equal ones once, and remembered."""
 
 from __future__ import annotations
 

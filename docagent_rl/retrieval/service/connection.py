@@ -95,7 +95,7 @@ class Connections:
         import aiohttp
 
         try:
-            async with self._session().request(
+            async with self._client().request(
                 call.method,
                 self.place.url + call.path,
                 params=call.params or None,
@@ -135,7 +135,7 @@ class Connections:
             f"{key}.service.api and whether it serves the same store"
         )
 
-    def _session(self) -> Any:
+    def _client(self) -> Any:
         import aiohttp
 
         loop = asyncio.get_running_loop()

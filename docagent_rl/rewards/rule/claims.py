@@ -23,7 +23,7 @@ _DECLINES = re.compile(
     r"|(?:not|isnt|arent|wasnt|werent) (?:enough|sufficient|mentioned|stated|specified|provided|given"
     r"|available|disclosed|reported|included|listed|shown|indicated|applicable|recorded|contained)"
     r"|insufficient (?:information|data|context|evidence)"
-    r"|no (?:answer|information|mention|data|evidence|details?|indication|record)"
+    r"|no (?:answer|information|mention|data|evidence|details?|indication|sample)"
     r"|none of the \w+ (?:gives?|mentions?|states?|says?|contains?|provides?|lists?)|no idea|not sure)\b",
 )
 _STRONG = re.compile(

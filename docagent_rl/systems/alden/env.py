@@ -19,30 +19,30 @@ from docagent_rl.envs.base import (
     TokenTerm,
     UnknownActionError,
 )
-from docagent_rl.envs.episode import EpisodeEnv
 from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax
 from docagent_rl.systems.alden.answer_reward import REFUSAL, AnswerMetric, AnswerRule, is_numeric, is_refusal
 from docagent_rl.systems.alden.config import AldenConfig, OnFull
-from docagent_rl.systems.alden.episode import AldenEpisode, AldenLoggedTurn, is_repeat, open_episode
 from docagent_rl.systems.alden.queries import Query, read_query, repetition
 from docagent_rl.systems.alden.result import Line, Result, ResultBuilder, parts
 from docagent_rl.systems.alden.rewards import DroppedCall
+from docagent_rl.systems.alden.state import AldenLoggedTurn, AldenState, is_repeat, new_state
 
 logger = logging.getLogger(__name__)
 _MALFORMED = {"format": -1.0}
 
 
-class AldenEnv(EpisodeEnv[AldenEpisode]):
-    """One episode of ALDEN, in one document that the agent never sees as a whole.
+class AldenEnv(ToolEnv[AldenState]):
+    """One trajectory of ALDEN, in one document that the agent never sees as a whole.
 
     A turn is one thought and one action. A search shows the best pages with their numbers, with two
     modalities the best images and then the best texts; a fetch shows one page; both come as a user message
-    inside `<result>`. An answer ends the episode, and so does a turn in which nothing can be executed. Every
-    turn is rewarded when it is made; its terms are `AldenConfig.terms`, and repeated words of a query are
-    charged on their own characters besides.
+    inside `<result>`. An answer ends the trajectory, and so does a turn in which nothing can be executed.
+    Every turn is rewarded when it is made; its terms are `AldenConfig.terms`, and repeated words of a query
+    are charged on their own characters besides.
 
     Validation also plays questions without gold pages. The judge is never asked.
 
@@ -85,11 +85,11 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
             lenient=config.released_lenient_regex,
         )
 
-    def variables(self, episode: AldenEpisode) -> dict[str, Any]:
+    def variables(self, state: AldenState) -> dict[str, Any]:
         """Return what every part of the prompt may name."""
         config = self._config
         return {
-            "num_pages": episode.num_pages,
+            "num_pages": state.num_pages,
             "turns": config.max_turns,
             "fetch": config.fetch,
             "ordinal": config.fetch_syntax is FetchSyntax.ORDINAL,
@@ -97,22 +97,22 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
             "refusal": REFUSAL,
         }
 
-    def open_episode(self, sample: Record) -> AldenEpisode:
-        """Return the state before the first turn (see `DocEnv.open_episode`)."""
+    def new_state(self, sample: Sample) -> AldenState:
+        """Return the state before the first turn (see `DocEnv.new_state`)."""
         allowed = self._config.allow_empty_gold or self._validate
-        return open_episode(sample, self._services.store, allow_empty_gold=allowed)
+        return new_state(sample, self._services.store, allow_empty_gold=allowed)
 
     async def step(self, turn: AssistantTurn) -> StepResult:
         """Execute the action of a turn (see `DocEnv.step`)."""
-        episode = self.running
+        state = self.running
         parsed = self._grammar.parse(turn.text, turn.stop)
-        logged = AldenLoggedTurn(len(episode.log.turns) + 1, parsed)
-        episode.open_turn(logged)
+        logged = AldenLoggedTurn(len(state.log.turns) + 1, parsed)
+        state.open_turn(logged)
         if isinstance(parsed.action, Invalid):
             logged.effect = {"kind": "invalid"}
             return self._ended(EndReason.INVALID, _MALFORMED)
         if isinstance(parsed.action, Answer):
-            return self._answer(episode, logged, parsed.action)
+            return self._answer(state, logged, parsed.action)
         if logged.turn >= self._config.max_turns:
             logged.executed, logged.effect = False, {"kind": "not_executed"}
             return self._ended(EndReason.TURN_LIMIT, _MALFORMED)
@@ -120,16 +120,16 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
         match parsed.action:
             case Search() as action:
                 query = read_query(turn.text, action.argument or (0, 0))
-                result, values, tokens = await self._search(episode, logged, action, query)
+                result, values, tokens = await self._search(state, logged, action, query)
             case Fetch() as action:
-                result, values, tokens = await self._fetch(episode, logged, action)
+                result, values, tokens = await self._fetch(state, logged, action)
             case action:
                 raise UnknownActionError(self.title, action)
         logged.seconds["call"] = time.perf_counter() - began
-        values, tokens = self._admitted(episode, logged, values, tokens)
-        self._note(episode, logged, result)
+        values, tokens = self._admitted(state, logged, values, tokens)
+        self._note(state, logged, result)
         if result.full and self._config.image_budget.on_full is OnFull.END:
-            return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(episode, values), tokens)
+            return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(state, values), tokens)
         return StepResult(
             self._observation(logged, result.lines),
             terms=self._rewarded(values, tokens),
@@ -137,37 +137,37 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
         )
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an episode that the rollout had to end (see `DocEnv.conclude`).
+        """Settle an trajectory that the rollout had to end (see `DocEnv.conclude`).
 
         What the last call earned is taken back (`reward.dropped_call`), except what its query was charged on
         its own characters. The values returned replace those of the last turn; the reward is the difference.
         """
-        episode = self.running
-        if not episode.rewards:
-            episode.end = reason
+        state = self.running
+        if not state.rewards:
+            state.end = reason
             return RewardTerms(self._named({}))
-        before = episode.rewards[-1]
-        values = self._taken_back(episode, before.values)
-        episode.rewards.pop()
+        before = state.rewards[-1]
+        values = self._taken_back(state, before.values)
+        state.rewards.pop()
         terms = self._rewarded(values, before.tokens)
-        episode.end = reason
+        state.end = reason
         return RewardTerms(terms.values, reward=terms.reward - before.reward)
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the episode by name (see `AldenEpisode.metrics`)."""
-        return self.episode.metrics(self._config.terms)
+        """Return numbers of the trajectory by name (see `AldenState.metrics`)."""
+        return self.state.metrics(self._config.terms)
 
     async def _search(
-        self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Search, query: Query
+        self, state: AldenState, logged: AldenLoggedTurn, action: Search, query: Query
     ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
-        result = await self._builder.searched(episode, action.query)
+        result = await self._builder.searched(state, action.query)
         kind = "pages" if result.keys else "no_room" if result.full else "no_page"
         logged.effect = {"kind": kind, "pages": result.described}
-        values = {"search": self._config.reward.search_credit(result.pages, episode.gold, episode.seen_pages)}
+        values = {"search": self._config.reward.search_credit(result.pages, state.gold, state.seen_pages)}
         rule = self._config.query_repetition
         tokens: tuple[TokenTerm, ...] = ()
         if rule.enabled:
-            repeated = repetition(query.words, episode.queries, rule.overlap, rule.n)
+            repeated = repetition(query.words, state.queries, rule.overlap, rule.n)
             values["query_repetition"] = repeated.overlap
             charges = [share * repeated.overlap for share in repeated.shares]
             tokens = tuple(
@@ -176,45 +176,45 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
                 if value
             )
         if self._remembered(logged):
-            episode.queries.append(query.words)
+            state.queries.append(query.words)
         return result, values, tokens
 
     async def _fetch(
-        self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Fetch
+        self, state: AldenState, logged: AldenLoggedTurn, action: Fetch
     ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
         form = logged.parsed.form
-        if not action.pages or action.pages[0] > episode.num_pages:
+        if not action.pages or action.pages[0] > state.num_pages:
             kind = "no_such_page" if action.pages else "malformed_fetch"
             logged.effect = {"kind": kind}
             return Result([self.text(kind)]), {"fetch_failed": 1.0}, ()
         (page,) = action.pages
-        result = await self._builder.fetched(episode, page, form)
+        result = await self._builder.fetched(state, page, form)
         logged.effect = {"kind": "no_room" if result.full else "page", "pages": result.described}
         if result.full:
             return result, {"fetch_failed": 1.0}, ()
         values = {
-            "fetch": self._config.reward.fetch_credit(page, episode.gold),
-            "fetch_repetition": float((page, form) in episode.seen),
+            "fetch": self._config.reward.fetch_credit(page, state.gold),
+            "fetch_repetition": float((page, form) in state.seen),
         }
         return result, values, ()
 
-    def _answer(self, episode: AldenEpisode, logged: AldenLoggedTurn, action: Answer) -> StepResult:
-        score = self._config.answer_rule().score(action.text, episode.references)
-        if self._config.numeric_metric is AnswerMetric.CHAR_F1 and any(map(is_numeric, episode.references)):
+    def _answer(self, state: AldenState, logged: AldenLoggedTurn, action: Answer) -> StepResult:
+        score = self._config.answer_rule().score(action.text, state.references)
+        if self._config.numeric_metric is AnswerMetric.CHAR_F1 and any(map(is_numeric, state.references)):
             _warn_of_characters()
         refused = is_refusal(action.text)
-        likeness = {m.value: AnswerRule(m, m).score(action.text, episode.references) for m in AnswerMetric}
+        likeness = {m.value: AnswerRule(m, m).score(action.text, state.references) for m in AnswerMetric}
         logged.effect = {"kind": "answer", "score": score, "refused": refused, **likeness}
         values = self._config.reward.answer_terms(
             score,
             refused=refused,
-            answerable=episode.answerable,
-            refusal_is_right=any(map(is_refusal, episode.references)),
+            answerable=state.answerable,
+            refusal_is_right=any(map(is_refusal, state.references)),
         )
         return self._ended(EndReason.ANSWERED, values)
 
     def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the record of a turn; a malformed one is not valid, although its call was executed."""
+        """Return the sample of a turn; a malformed one is not valid, although its call was executed."""
         info, fault = logged.to_dict(), logged.parsed.fault
         if isinstance(logged.action, Fetch):
             info["action"]["form"] = logged.parsed.form.value
@@ -223,15 +223,15 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
     def _remembered(self, logged: AldenLoggedTurn) -> bool:
         return logged.parsed.fault is None or self._config.remember_malformed
 
-    def _note(self, episode: AldenEpisode, logged: AldenLoggedTurn, result: Result) -> None:
+    def _note(self, state: AldenState, logged: AldenLoggedTurn, result: Result) -> None:
         """Keep what a call showed; rewards of this turn are settled already."""
         logged.image_tokens = result.tokens
-        logged.effect = {**logged.effect, "repeated": is_repeat(result.keys, episode.shown)}
-        episode.show(result.keys, remember=self._remembered(logged))
+        logged.effect = {**logged.effect, "repeated": is_repeat(result.keys, state.shown)}
+        state.show(result.keys, remember=self._remembered(logged))
 
     def _admitted(
         self,
-        episode: AldenEpisode,
+        state: AldenState,
         logged: AldenLoggedTurn,
         values: Mapping[str, float],
         tokens: tuple[TokenTerm, ...],
@@ -239,25 +239,25 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
         """Return the terms of a call that count: of a malformed turn the format alone (section 4.2)."""
         if logged.parsed.fault is not None:
             return _MALFORMED, ()
-        return (values, tokens) if self._charged(episode) else ({}, ())
+        return (values, tokens) if self._charged(state) else ({}, ())
 
-    def _charged(self, episode: AldenEpisode) -> bool:
-        return self._config.reward.unanswerable or episode.answerable
+    def _charged(self, state: AldenState) -> bool:
+        return self._config.reward.unanswerable or state.answerable
 
-    def _taken_back(self, episode: AldenEpisode, values: Mapping[str, float]) -> dict[str, float]:
+    def _taken_back(self, state: AldenState, values: Mapping[str, float]) -> dict[str, float]:
         """Unshow what the last call showed; return the terms that remain of it."""
-        episode.take_back()
+        state.take_back()
         kept = {"query_repetition": values.get("query_repetition", 0.0)}
         if values.get("format", 0.0) < 0 or self._config.reward.dropped_call is DroppedCall.FORMAT:
             return {**kept, **_MALFORMED}
-        fetched = isinstance(episode.log.turns[-1].parsed.action, Fetch)
-        return {**kept, "fetch_failed": float(fetched and self._charged(episode))}
+        fetched = isinstance(state.log.turns[-1].parsed.action, Fetch)
+        return {**kept, "fetch_failed": float(fetched and self._charged(state))}
 
     def _rewarded(self, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()) -> RewardTerms:
         reward = self._config.reward.formula.total(values)
         total = reward + sum(term.reward for term in tokens)
         terms = RewardTerms(self._named({**values, "total": total}), reward=reward, tokens=tokens)
-        self.episode.rewards.append(terms)
+        self.state.rewards.append(terms)
         return terms
 
     def _named(self, values: Mapping[str, float]) -> dict[str, float]:
@@ -271,10 +271,10 @@ class AldenEnv(EpisodeEnv[AldenEpisode]):
     def _ended(
         self, reason: EndReason, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()
     ) -> StepResult:
-        episode = self.running
+        state = self.running
         terms = self._rewarded(values, tokens)
-        episode.end = reason
-        return StepResult(None, end=reason, terms=terms, info=self.info(episode.log.turns[-1]))
+        state.end = reason
+        return StepResult(None, end=reason, terms=terms, info=self.info(state.log.turns[-1]))
 
 
 @functools.cache

@@ -10,14 +10,14 @@ from typing import Any
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, Part, TextPart
-from docagent_rl.envs.episode import Say
 from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.tool_env import Say
 from docagent_rl.envs.views import View, page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.tokens import UNSPACED
 from docagent_rl.systems.alden.actions import PageForm
 from docagent_rl.systems.alden.config import AldenConfig, RepeatPage
-from docagent_rl.systems.alden.episode import AldenEpisode, PageKey
+from docagent_rl.systems.alden.state import AldenState, PageKey
 
 Line = str | ImagePart
 """A line of a result: text, or an image."""
@@ -79,64 +79,64 @@ class ResultBuilder:
             texts = images if self.config.hybrid else []
         return images[: search.pages_per_search], texts[: search.pages_per_search]
 
-    async def searched(self, episode: AldenEpisode, query: str) -> Result:
+    async def searched(self, state: AldenState, query: str) -> Result:
         """Search and show what was found."""
-        images, texts = await self.find(episode.sample.doc_id, query)
+        images, texts = await self.find(state.sample.doc_id, query)
         result = Result()
         if images and self.config.hybrid:
             result.lines.append(self.say("image_list"))
-        await self._add_images(result, episode, images, label=True)
+        await self._add_images(result, state, images, label=True)
         if texts:
             result.lines.append(self.say("text_list"))
-            await self._add_texts(result, episode, texts, label=True, cut=True)
+            await self._add_texts(result, state, texts, label=True, cut=True)
         if not result.lines:
             result.lines.append(self.say("no_page"))
         return result
 
-    async def fetched(self, episode: AldenEpisode, page: int, form: PageForm) -> Result:
+    async def fetched(self, state: AldenState, page: int, form: PageForm) -> Result:
         """Show one page, which exists."""
-        hits, label = [Hit(PageRef(episode.sample.doc_id, page), 0.0)], self.config.fetch_label
+        hits, label = [Hit(PageRef(state.sample.doc_id, page), 0.0)], self.config.fetch_label
         result = Result()
         if form is PageForm.IMAGE:
-            await self._add_images(result, episode, hits, label=label)
+            await self._add_images(result, state, hits, label=label)
         else:
-            await self._add_texts(result, episode, hits, label=label, cut=self.config.cut_fetched_text)
+            await self._add_texts(result, state, hits, label=label, cut=self.config.cut_fetched_text)
         return result
 
     async def _add_images(
-        self, result: Result, episode: AldenEpisode, hits: Sequence[Hit], *, label: bool
+        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool
     ) -> None:
         budget = self.config.image_budget
-        views = await asyncio.to_thread(self._views, hits, len(episode.log.turns))
+        views = await asyncio.to_thread(self._views, hits, len(state.log.turns))
         for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
-            if self._reminded(result, episode, (hit.ref.page, PageForm.IMAGE)):
+            if self._reminded(result, state, (hit.ref.page, PageForm.IMAGE)):
                 continue
-            tokens = episode.image_tokens + view.tokens
-            if episode.images >= budget.images or (
+            tokens = state.image_tokens + view.tokens
+            if state.images >= budget.images or (
                 budget.image_tokens is not None and tokens > budget.image_tokens
             ):
                 result.full = True
                 result.lines.append(self.say("no_room"))
                 return
-            episode.images, episode.image_tokens = episode.images + 1, tokens
+            state.images, state.image_tokens = state.images + 1, tokens
             result.tokens += view.tokens
-            self._add(result, episode, hit, PageForm.IMAGE, rank, label=label, line=ImagePart(view.image))
+            self._add(result, state, hit, PageForm.IMAGE, rank, label=label, line=ImagePart(view.image))
             result.described[-1] |= view.to_dict()
 
     async def _add_texts(
-        self, result: Result, episode: AldenEpisode, hits: Sequence[Hit], *, label: bool, cut: bool
+        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool, cut: bool
     ) -> None:
         texts = await asyncio.to_thread(self._read, hits, cut=cut)
         for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
-            if not self._reminded(result, episode, (hit.ref.page, PageForm.TEXT)):
+            if not self._reminded(result, state, (hit.ref.page, PageForm.TEXT)):
                 line = text or self.say("no_text")
-                self._add(result, episode, hit, PageForm.TEXT, rank, label=label, line=line)
+                self._add(result, state, hit, PageForm.TEXT, rank, label=label, line=line)
                 result.described[-1]["characters"] = len(text)
 
     def _add(
         self,
         result: Result,
-        episode: AldenEpisode,
+        state: AldenState,
         hit: Hit,
         form: PageForm,
         rank: int,
@@ -154,12 +154,12 @@ class ResultBuilder:
                 "form": form.value,
                 "rank": rank,
                 "score": float(hit.score),
-                "gold": page in episode.gold,
+                "gold": page in state.gold,
             }
         )
 
-    def _reminded(self, result: Result, episode: AldenEpisode, key: PageKey) -> bool:
-        if self.config.repeat_page is RepeatPage.RESEND or key not in episode.shown:
+    def _reminded(self, result: Result, state: AldenState, key: PageKey) -> bool:
+        if self.config.repeat_page is RepeatPage.RESEND or key not in state.shown:
             return False
         result.keys.append(key)
         result.lines.append(self.say("reminder", page=key[0]))

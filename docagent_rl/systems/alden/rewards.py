@@ -45,7 +45,7 @@ class FetchCredit(StrEnum):
 
 
 class DroppedCall(StrEnum):
-    """What becomes of a call whose pages did not fit, so that it ended the episode."""
+    """What becomes of a call whose pages did not fit, so that it ended the trajectory."""
 
     FAILED = "failed"
     """It found nothing: no credit for a search, the penalty of a failed fetch."""
@@ -76,7 +76,7 @@ class AldenReward(Section):
     calls: bool = True
     """Reward and charge calls at all; without it, format and answer remain (outcome reward only)."""
     dropped_call: DroppedCall
-    """The reward of a call whose pages did not fit, so that it ended the episode."""
+    """The reward of a call whose pages did not fit, so that it ended the trajectory."""
 
     @property
     def formula(self) -> Formula:

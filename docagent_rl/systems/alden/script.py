@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import Move, Script, ScriptContext
+from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality, PageForm
 from docagent_rl.systems.alden.answer_reward import REFUSAL
@@ -34,7 +34,7 @@ class AldenAgent(ScriptedAgent):
         Move.FETCH: "That page has more about {}.",
         Move.ANSWER: "I know the {}.",
     }
-    # a turn without an action that can be read ends the episode
+    # a turn without an action that can be read ends the trajectory
     forgives = False
 
     @property
@@ -42,28 +42,28 @@ class AldenAgent(ScriptedAgent):
         """See `ScriptedAgent`."""
         return self.config.search.pages_per_search
 
-    def legal(self, game: Game) -> tuple[Move, ...]:
+    def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
-        if game.last:
+        if state.last:
             return (Move.ANSWER,)
         fetch = (Move.FETCH,) if self.config.fetch else ()
         return (Move.SEARCH, *fetch, Move.ANSWER)
 
-    def right(self, game: Game) -> Act:
+    def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
-        if game.last:
-            return Act(Move.ANSWER, text=game.answer)
-        if game.missing and game.searches and self.config.fetch:
-            return Act(Move.FETCH, pages=(game.missing[0],))
-        if game.missing or not game.searches:
-            return self.search_for(game)
-        return Act(Move.ANSWER, text=game.answer)
+        if state.last:
+            return Act(Move.ANSWER, text=state.answer)
+        if state.missing and state.searches and self.config.fetch:
+            return Act(Move.FETCH, pages=(state.missing[0],))
+        if state.missing or not state.searches:
+            return self.search_for(state)
+        return Act(Move.ANSWER, text=state.answer)
 
-    def needs(self, game: Game) -> int:
+    def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
-        return len(game.missing) + 1
+        return len(state.missing) + 1
 
-    def argument(self, act: Act, game: Game) -> object:
+    def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`; a fetch asks for text where there is no room for any image."""
         match act.move:
             case Move.FETCH:
@@ -71,7 +71,7 @@ class AldenAgent(ScriptedAgent):
                 return _fetched(self.config, act.pages[0].page, form if self.config.hybrid else None)
             case Move.ANSWER:
                 return f"\\boxed{{{REFUSAL if act.text == NOT_ANSWERABLE else act.text}}}"
-        return super().argument(act, game)
+        return super().argument(act, state)
 
 
 class AldenScript(Script):

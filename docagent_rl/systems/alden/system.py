@@ -18,7 +18,7 @@ SMALL = {
 PADDING = {
     "paper": (
         "Eq. 3 rewards every call by itself. A query that was asked before earns its precision again,"
-        " and its repetition (Eq. 5) charges its own tokens as much, so that the sum of a session "
+        " and its repetition (Eq. 5) charges its own tokens as much, so that the sum of a trajectory "
         "does not rise; but the charge stays in its turn, while `turn_gae` hands the precision on to "
         "the turns before. The same page found by other words earns its precision again, a page "
         "fetched again its proximity less 0.5, and a page near a gold one its proximity. "

@@ -92,7 +92,7 @@ class DocVStarGrammar:
         Args:
             text: decoded text of the sampled ids, special tokens removed.
             stop: why sampling ended.
-            first: read it as the first turn of an episode, whose thought has other blocks.
+            first: read it as the first turn of an trajectory, whose thought has other blocks.
         """
         scan = self._wrapper.scan(text)
         action, faults = self._action(scan, stop)

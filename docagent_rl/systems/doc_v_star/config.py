@@ -49,7 +49,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
 
 
 class OverviewConfig(Section):
-    """The thumbnails that an episode begins with."""
+    """The thumbnails that an trajectory begins with."""
 
     enabled: bool = True
     """`false` is the ablation without them, in prompt and first observation."""
@@ -188,7 +188,7 @@ class DocVStarConfig(VariantSection):
     final_turn_notice: bool = True
     """Say in the observation before the last turn that it must answer."""
     use_window: bool = True
-    """Where a record names the window of pages it was written from (`extra.window`), take that for the
+    """Where a sample names the window of pages it was written from (`extra.window`), take that for the
     document; page numbers stay those of the whole one."""
     overview: OverviewConfig
     display: PageBox
@@ -203,12 +203,13 @@ class DocVStarConfig(VariantSection):
     """Tokens of prompt and response together, as far as the environment can count: images exactly, by the
     rule of `display`; texts by a cautious estimate. Pages that would leave less than `reserve_tokens` are
     withheld. `null` counts nothing; what does not fit is then dropped by the rollout, which ends the
-    episode."""
+    trajectory."""
     reserve_tokens: int = Field(2048, ge=0)
     """Tokens that pages must leave."""
     allow_unknown_evidence: bool = False
-    """Train on answerable questions without evidence pages, whose evidence term is then 0 for all episodes
-    alike. Validation always plays them and reports them as `evidence_known` 0."""
+    """Train on answerable questions without evidence pages, whose evidence term is then 0 for all
+    trajectories alike. Validation always plays them and reports them as `evidence_known` 0.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -235,7 +236,7 @@ class DocVStarConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an episode at most."""
+        """Assistant turns of an trajectory at most."""
         return self.max_turns
 
     @property
@@ -246,12 +247,12 @@ class DocVStarConfig(VariantSection):
 
     @property
     def max_images(self) -> int:
-        """Images after the prompt of an episode at most: the last turn leads to none."""
+        """Images after the prompt of an trajectory at most: the last turn leads to none."""
         return (self.max_turns - 1) * self.pages_per_turn
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens after the prompt of an episode at most."""
+        """Visual tokens after the prompt of an trajectory at most."""
         return self.max_images * self.display.max_tokens()
 
     def overview_tokens(self, num_pages: int) -> int:

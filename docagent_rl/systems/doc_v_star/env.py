@@ -13,15 +13,15 @@ from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import AssistantTurn, EndReason, Observation, Part, RewardTerms
-from docagent_rl.envs.episode import EpisodeEnv, new_hits
 from docagent_rl.envs.token_budget import cut_to_chars
+from docagent_rl.envs.tool_env import ToolEnv, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.episode import DocVStarLoggedTurn, Episode, open_episode
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
+from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, State, new_state
 from docagent_rl.systems.doc_v_star.thought import Fault
 from docagent_rl.systems.doc_v_star.writer import Item, Writer
 
@@ -36,15 +36,15 @@ class _Served:
     withheld: list[int] = field(default_factory=list)
 
 
-class DocVStarEnv(EpisodeEnv[Episode]):
-    """One episode of Doc-V*.
+class DocVStarEnv(ToolEnv[State]):
+    """One trajectory of Doc-V*.
 
     The prompt holds the rules, the question and an overview of the document: grids of labelled thumbnails.
     Every turn is a thought in blocks and one action. A retrieval shows the best pages that were not shown
     before, `min(ceil(N / 10), 4)` of them; a fetch shows pages by number. Shown again, a page is only a line
     that says when it was shown. Each observation ends with the working memory, which are the summaries of all
     turns so far, and with the turns left; the conversation grows. After the last turn without an answer the
-    episode ends; that turn's action is not executed.
+    trajectory ends; that turn's action is not executed.
 
     The reward is one scalar on the last turn; its terms are `rewards.TERMS`. The judge is never asked.
     Validation also plays questions whose evidence is unknown.
@@ -72,15 +72,15 @@ class DocVStarEnv(EpisodeEnv[Episode]):
             retrieval=config.retrieval.enabled, fetch=config.fetch.enabled, analysis=config.thought.analysis
         )
 
-    def variables(self, episode: Episode) -> dict[str, Any]:
+    def variables(self, state: State) -> dict[str, Any]:
         """Return what every part of the prompt may name."""
-        config, plan = self._config, episode.overview
+        config, plan = self._config, state.overview
         return {
-            "num_pages": len(episode.pages),
-            "first_page": episode.first_page,
-            "last_page": episode.last_page,
+            "num_pages": len(state.pages),
+            "first_page": state.first_page,
+            "last_page": state.last_page,
             "turns": config.assistant_turns,
-            "k": config.retrieval.k(len(episode.pages)),
+            "k": config.retrieval.k(len(state.pages)),
             "fetch_pages": config.fetch.max_pages,
             "retrieval": config.retrieval.enabled,
             "fetch": config.fetch.enabled,
@@ -93,29 +93,29 @@ class DocVStarEnv(EpisodeEnv[Episode]):
             "abstention": config.answer.abstentions[0].capitalize(),
         }
 
-    def open_episode(self, sample: Record) -> Episode:
-        """Return the state before the first turn (see `DocEnv.open_episode`).
+    def new_state(self, sample: Sample) -> State:
+        """Return the state before the first turn (see `DocEnv.new_state`).
 
         Raises:
             UserError: also for evidence in another document, for unknown evidence in training, for a window
                 that makes no sense, and for a page that cannot be shown.
         """
-        episode = open_episode(sample, self._services.store, self._config, validate=self._validate)
-        self._check_pages(episode)
-        return episode
+        state = new_state(sample, self._services.store, self._config, validate=self._validate)
+        self._check_pages(state)
+        return state
 
-    def show_prompt(self, episode: Episode) -> Observation:
+    def show_prompt(self, state: State) -> Observation:
         """Return the prompt with the overview (see `DocEnv.show_prompt`).
 
         Raises:
             UserError: the overview fills the context.
         """
-        sample = episode.sample
-        self._fit_overview(episode)
+        sample = state.sample
+        self._fit_overview(state)
         observation = self._writer.opening()
         if (room := self._writer.room()) is not None and room < 0:
             raise UserError(
-                f"question {sample.question_id!r}: the overview of {sample.doc_id!r}, {len(episode.pages)} "
+                f"question {sample.question_id!r}: the overview of {sample.doc_id!r}, {len(state.pages)} "
                 f"pages, leaves less than reserve_tokens={self._config.reserve_tokens} of "
                 f"context_tokens={self._config.context_tokens}: raise it or drop the question"
             )
@@ -123,89 +123,89 @@ class DocVStarEnv(EpisodeEnv[Episode]):
 
     def adapted(self) -> str | None:
         """Return what the overview had to give up (see `DocEnv.adapted`)."""
-        plan = self.episode.overview
+        plan = self.state.overview
         return plan.describe() if plan is not None and plan.adapted else None
 
-    def read(self, episode: Episode, turn: AssistantTurn) -> DocVStarLoggedTurn:
+    def read(self, state: State, turn: AssistantTurn) -> DocVStarLoggedTurn:
         """Parse a turn and keep its summary and its relevant pages."""
-        number = len(episode.log.turns) + 1
+        number = len(state.log.turns) + 1
         parsed = self._grammar.parse(turn.text, turn.stop, first=number == 1)
         if parsed.summary:
             summary = cut_to_chars(parsed.summary, self._config.memory.summary_chars)
-            episode.summaries.append((number, summary))
-        listed = [page for page in parsed.relevant if episode.has(page)]
+            state.summaries.append((number, summary))
+        listed = [page for page in parsed.relevant if state.has(page)]
         stray = {Fault.RELEVANT_PAGES} if len(listed) < len(parsed.relevant) else set()
-        episode.relevant.update(dict.fromkeys(listed))
+        state.relevant.update(dict.fromkeys(listed))
         self._writer.count([turn.text])
-        episode.settled = len(episode.visited)
+        state.settled = len(state.visited)
         return DocVStarLoggedTurn(number, parsed, faults={*parsed.faults, *stray}, listed=listed)
 
-    def limit(self, episode: Episode, logged: LoggedTurn) -> EndReason | None:
+    def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
         """Return why nothing but an answer is carried out: the last turn, which want of room may hasten."""
-        if logged.turn < episode.last_turn:
+        if logged.turn < state.last_turn:
             return None
-        return EndReason.CONTEXT_FULL if episode.cut_short else EndReason.TURN_LIMIT
+        return EndReason.CONTEXT_FULL if state.cut_short else EndReason.TURN_LIMIT
 
     def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the record of a turn, with its faults and the relevant pages that it lists."""
+        """Return the sample of a turn, with its faults and the relevant pages that it lists."""
         turn = cast(DocVStarLoggedTurn, logged)
         faults = [fault.value for fault in Fault if fault in turn.faults]
         return {**turn.to_dict(), "faults": faults, "relevant_pages": turn.listed}
 
-    def take_back(self, episode: Episode) -> None:
+    def take_back(self, state: State) -> None:
         """Forget the pages that the last observation showed."""
-        episode.forget_last()
+        state.forget_last()
 
-    async def execute(self, episode: Episode, logged: LoggedTurn, text: str) -> Sequence[Part]:
+    async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Retrieve or fetch pages; the working memory and the turns left follow."""
         match logged.action:
             case Search() as action:
-                items = await self._retrieve(episode, logged, action)
+                items = await self._retrieve(state, logged, action)
             case Fetch() as action:
-                items = self._fetch(episode, cast(DocVStarLoggedTurn, logged), action)
+                items = self._fetch(state, cast(DocVStarLoggedTurn, logged), action)
             case _:
                 items = [self.text("reminder", reason=self.feedback(logged))]
         return self._writer.feedback(items, logged.turn + 1)
 
-    async def score(self, episode: Episode, logged: LoggedTurn, action: Answer) -> float:
+    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
         """Return the answer term R_a."""
-        episode.answered = bool(action.text)
+        state.answered = bool(action.text)
         logged.effect = {"kind": "answer"}
         # edit distances of long texts take a while
-        return await asyncio.to_thread(self._config.answer.rule().score, action.text, episode.gold)
+        return await asyncio.to_thread(self._config.answer.rule().score, action.text, state.gold)
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
-        """End the episode and return its reward (appendix C)."""
-        episode, reward = self.running, self._config.reward
+        """End the trajectory and return its reward (appendix C)."""
+        state, reward = self.running, self._config.reward
         evidence = 0.0
-        if episode.evidence is not None:
-            visited = episode.visited if reward.hits is HitRule.VISITED else None
-            evidence = evidence_score(episode.relevant, episode.evidence, visited, beta2=reward.beta2)
+        if state.evidence is not None:
+            visited = state.visited if reward.hits is HitRule.VISITED else None
+            evidence = evidence_score(state.relevant, state.evidence, visited, beta2=reward.beta2)
         values = {
             "answer": outcome,
             "evidence": evidence,
-            "format": format_score(obeyed=not episode.faults, answered=episode.answered),
+            "format": format_score(obeyed=not state.faults, answered=state.answered),
         }
-        return episode.settle(end, {**values, "total": reward.formula.total(values)})
+        return state.settle(end, {**values, "total": reward.formula.total(values)})
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the episode by name (see `Episode.metrics`)."""
-        return self.episode.metrics()
+        """Return numbers of the trajectory by name (see `Trajectory.metrics`)."""
+        return self.state.metrics()
 
-    def _fit_overview(self, episode: Episode) -> None:
+    def _fit_overview(self, state: State) -> None:
         limit = self._services.prompt_tokens
         if self._writer.plan_overview(limit, self._services.count_tokens):
             return
-        tokens = self._config.overview_tokens(len(episode.pages))
+        tokens = self._config.overview_tokens(len(state.pages))
         raise UserError(
-            f"question {episode.sample.question_id!r}: question and overview of {episode.sample.doc_id!r}, "
-            f"{len(episode.pages)} pages and {tokens} visual tokens, do not fit a prompt of {limit} tokens "
+            f"question {state.sample.question_id!r}: question and overview of {state.sample.doc_id!r}, "
+            f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of {limit} tokens "
             f"with docagent.env.overview.fit={self._config.overview.fit.value}: raise "
             "data.max_prompt_length, change that key, or drop the question"
         )
 
-    def _check_pages(self, episode: Episode) -> None:
-        for page in episode.pages:
+    def _check_pages(self, state: State) -> None:
+        for page in state.pages:
             try:
                 self._config.display.shown(page.size)
             except DisplayError as error:
@@ -213,20 +213,20 @@ class DocVStarEnv(EpisodeEnv[Episode]):
                     f"page {page.ref} cannot be shown: {error}; leave its document out"
                 ) from error
 
-    async def _retrieve(self, episode: Episode, logged: LoggedTurn, action: Search) -> list[Item]:
-        settings, doc_id = self._config.retrieval, episode.sample.doc_id
-        k = settings.k(len(episode.pages))
-        if len(episode.visited) == len(episode.pages):
+    async def _retrieve(self, state: State, logged: LoggedTurn, action: Search) -> list[Item]:
+        settings, doc_id = self._config.retrieval, state.sample.doc_id
+        k = settings.k(len(state.pages))
+        if len(state.visited) == len(state.pages):
             logged.effect = {"kind": "no_new_page", "hits": 0}
             return [self.text("none_left")]
-        query, exclude = action.query[: settings.query_chars], self._excluded(episode)
+        query, exclude = action.query[: settings.query_chars], self._excluded(state)
         hits = await self.search(logged, query, doc_id=doc_id, top_k=k, exclude=exclude)
         fresh = new_hits(hits, exclude)
-        found = [(n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and episode.has(hit.ref.page)][:k]
+        found = [(n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and state.has(hit.ref.page)][:k]
         if not found:
             logged.effect = {"kind": "no_new_page", "hits": len(hits)}
             return [self.text("none_found")]
-        served = self._serve(episode, logged, [hit.ref.page for _, hit in found])
+        served = self._serve(state, logged, [hit.ref.page for _, hit in found])
         ranked = {hit.ref.page: {"rank": rank, "score": float(hit.score)} for rank, hit in found}
         pages = [{**page, **ranked[page["number"]]} for page in served.pages]
         logged.effect = {
@@ -238,17 +238,17 @@ class DocVStarEnv(EpisodeEnv[Episode]):
         }
         return served.items
 
-    def _excluded(self, episode: Episode) -> frozenset[PageRef]:
+    def _excluded(self, state: State) -> frozenset[PageRef]:
         """Return the pages of the document that a retrieval must not bring."""
-        doc_id = episode.sample.doc_id
+        doc_id = state.sample.doc_id
         total = self._services.store.document(doc_id).num_pages
-        outside = [*range(1, episode.first_page), *range(episode.last_page + 1, total + 1)]
-        return frozenset(PageRef(doc_id, page) for page in (*episode.visited, *outside))
+        outside = [*range(1, state.first_page), *range(state.last_page + 1, total + 1)]
+        return frozenset(PageRef(doc_id, page) for page in (*state.visited, *outside))
 
-    def _fetch(self, episode: Episode, logged: DocVStarLoggedTurn, action: Fetch) -> list[Item]:
+    def _fetch(self, state: State, logged: DocVStarLoggedTurn, action: Fetch) -> list[Item]:
         limit = self._config.fetch.max_pages
-        there = [page for page in action.pages if episode.has(page)]
-        missing = [page for page in action.pages if not episode.has(page)]
+        there = [page for page in action.pages if state.has(page)]
+        missing = [page for page in action.pages if not state.has(page)]
         notes: list[Item] = []
         if missing:
             logged.faults.add(Fault.FETCH_PAGES)
@@ -257,7 +257,7 @@ class DocVStarEnv(EpisodeEnv[Episode]):
             notes.append(self.text("no_number"))
         if there[limit:]:
             notes.append(self._writer.note("surplus", there[limit:]))
-        served = self._serve(episode, logged, there[:limit])
+        served = self._serve(state, logged, there[:limit])
         logged.effect = {
             "kind": "pages",
             "pages": served.pages,
@@ -268,15 +268,15 @@ class DocVStarEnv(EpisodeEnv[Episode]):
         }
         return [*served.items, *notes]
 
-    def _serve(self, episode: Episode, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
+    def _serve(self, state: State, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
         """Show pages in order: as an image, as a reminder when shown before, not at all for want of room."""
         served, room = _Served(), self._writer.room(logged.turn + 1)
         for number in wanted:
-            if number in episode.visited:
+            if number in state.visited:
                 served.visited.append(number)
-                served.items.append(self.text("visited", page=number, turn=episode.visited[number]))
+                served.items.append(self.text("visited", page=number, turn=state.visited[number]))
                 continue
-            view = page_view(episode.page(number), self._config.display, logged.turn)
+            view = page_view(state.page(number), self._config.display, logged.turn)
             items = [self.text("page", page=number), view.image]
             cost = self._writer.cost(items)
             if room is not None and cost > room:
@@ -284,17 +284,17 @@ class DocVStarEnv(EpisodeEnv[Episode]):
                 continue
             room = None if room is None else room - cost
             served.items += items
-            gold = number in (episode.evidence or ())
+            gold = number in (state.evidence or ())
             served.pages.append({**view.to_dict(), "number": number, "gold": gold})
             logged.image_tokens += view.tokens
-        episode.visited.update({page["number"]: logged.turn for page in served.pages})
+        state.visited.update({page["number"]: logged.turn for page in served.pages})
         if served.withheld:
-            episode.withheld += len(served.withheld)
+            state.withheld += len(served.withheld)
             served.items.append(self._writer.note("withheld", served.withheld))
             if not served.pages:
-                episode.last_turn, episode.cut_short = min(episode.last_turn, logged.turn + 1), True
+                state.last_turn, state.cut_short = min(state.last_turn, logged.turn + 1), True
         return served
 
     @property
     def _writer(self) -> Writer:
-        return Writer(self._config, self.episode, self.text)
+        return Writer(self._config, self.state, self.text)

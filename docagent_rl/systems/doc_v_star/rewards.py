@@ -1,4 +1,4 @@
-"""The reward of Doc-V* (appendix C, reward): one scalar at the end of an episode."""
+"""The reward of Doc-V* (appendix C, reward): one scalar at the end of an trajectory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def evidence_score(
     *,
     beta2: float = 2.0,
 ) -> float:
-    """Return R_e, the F-score of the pages an episode listed as relevant, weighted towards recall.
+    """Return R_e, the F-score of the pages an trajectory listed as relevant, weighted towards recall.
 
     With precision `hits / |P|` and recall `hits / |P_gt|` the paper's `(1 + beta²) · p · r / (beta² · p + r)`
     equals `(1 + beta²) · hits / (beta² · |P_gt| + |P|)`, which needs no small constant in a denominator.
@@ -86,6 +86,6 @@ def format_score(*, obeyed: bool, answered: bool) -> float:
 
     Args:
         obeyed: no turn had a fault.
-        answered: the episode ended with an answer that is not blank.
+        answered: the trajectory ended with an answer that is not blank.
     """
     return float(obeyed and answered)

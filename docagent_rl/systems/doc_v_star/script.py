@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import Move, Script, ScriptContext
+from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
 from docagent_rl.systems.doc_v_star.thought import ThoughtBlock
 
 _TAGS = {Move.SEARCH: "retrieval_page", Move.FETCH: "fetch_page", Move.ANSWER: "answer"}
@@ -35,48 +35,48 @@ class DocVStarAgent(ScriptedAgent):
         """See `ScriptedAgent`: what every document is shown at least."""
         return self.config.retrieval.pages or 1
 
-    def legal(self, game: Game) -> tuple[Move, ...]:
+    def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
-        if game.last:
+        if state.last:
             return (Move.ANSWER,)
         search = (Move.SEARCH,) if self.config.retrieval.enabled else ()
         fetch = (Move.FETCH,) if self.config.fetch.enabled else ()
         return (*search, *fetch, Move.ANSWER)
 
-    def right(self, game: Game) -> Act:
+    def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
-        if game.last or not (game.missing or (not game.searches and not game.seen)):
-            return Act(Move.ANSWER, text=game.answer)
-        by_number = self.config.fetch.enabled and (game.searches or not self.config.retrieval.enabled)
-        if game.missing and by_number:
-            return Act(Move.FETCH, pages=tuple(game.missing[: self.config.fetch.max_pages]))
+        if state.last or not (state.missing or (not state.searches and not state.seen)):
+            return Act(Move.ANSWER, text=state.answer)
+        by_number = self.config.fetch.enabled and (state.searches or not self.config.retrieval.enabled)
+        if state.missing and by_number:
+            return Act(Move.FETCH, pages=tuple(state.missing[: self.config.fetch.max_pages]))
         if self.config.retrieval.enabled:
-            return self.search_for(game)
-        return Act(Move.ANSWER, text=game.answer)
+            return self.search_for(state)
+        return Act(Move.ANSWER, text=state.answer)
 
-    def needs(self, game: Game) -> int:
+    def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
-        return min(len(game.missing), 1 + -(-len(game.missing) // self.config.fetch.max_pages)) + 1
+        return min(len(state.missing), 1 + -(-len(state.missing) // self.config.fetch.max_pages)) + 1
 
-    def thought(self, act: Act, game: Game) -> str:
+    def thought(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`: the blocks of the turn."""
-        word = game.word()
+        word = state.word()
         analysis = f"<analysis>The question is about {word}.</analysis>"
         plan = self.thoughts[act.move].format(word)
-        if game.turn == 1:
+        if state.turn == 1:
             return f"{analysis}<plan>{plan}</plan><summary>Nothing was read yet.</summary>"
-        relevant = ", ".join(str(page.page) for page in game.brought if page in game.gold)
+        relevant = ", ".join(str(page.page) for page in state.brought if page in state.gold)
         found = f"Page {relevant} matters." if relevant else "Nothing new."
         first = analysis if self.config.thought.analysis else ""
         return f"{first}<relevant_pages>[{relevant}]</relevant_pages><summary>{found} {plan}</summary>"
 
-    def action(self, act: Act, game: Game) -> str:
+    def action(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`."""
-        return f"<action>{super().action(act, game)}</action>"
+        return f"<action>{super().action(act, state)}</action>"
 
-    def argument(self, act: Act, game: Game) -> object:
+    def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
-        return [page.page for page in act.pages] if act.move is Move.FETCH else super().argument(act, game)
+        return [page.page for page in act.pages] if act.move is Move.FETCH else super().argument(act, state)
 
 
 class DocVStarScript(Script):

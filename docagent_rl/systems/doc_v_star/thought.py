@@ -12,7 +12,7 @@ from docagent_rl.actions.tags import Block, TagScanner
 
 
 class Fault(StrEnum):
-    """Breaches of the grammar; any of them costs the episode its format term."""
+    """Breaches of the grammar; any of them costs the trajectory its format term."""
 
     ACTION = "action"
     """There is no action that can be executed."""

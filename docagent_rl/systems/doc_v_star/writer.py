@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from docagent_rl.envs.base import ImagePart, Message, Observation, Part, Role, TextPart
-from docagent_rl.envs.episode import Say
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
+from docagent_rl.envs.tool_env import Say
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
-from docagent_rl.systems.doc_v_star.episode import Episode
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview
+from docagent_rl.systems.doc_v_star.state import State
 
 _MESSAGE_TOKENS = 8
 """What a chat template puts around a message, cautiously."""
@@ -28,11 +28,11 @@ Item = str | Picture
 
 
 class Writer:
-    """Writes the observations of one episode."""
+    """Writes the observations of one trajectory."""
 
-    def __init__(self, config: DocVStarConfig, episode: Episode, line: Say) -> None:
+    def __init__(self, config: DocVStarConfig, state: State, line: Say) -> None:
         self._config = config
-        self._episode = episode
+        self._state = state
         self.line = line
 
     def note(self, part: str, pages: Sequence[int]) -> str:
@@ -47,17 +47,17 @@ class Writer:
             count: of tokens.
 
         Returns:
-            Whether there is such an overview. If not, the episode has the best without a limit.
+            Whether there is such an overview. If not, the trajectory has the best without a limit.
         """
-        settings, episode = self._config.overview, self._episode
+        settings, state = self._config.overview, self._state
         if not settings.enabled:
             return True
-        best = next(settings.plans(len(episode.pages)))
-        for plan in settings.plans(len(episode.pages)):
+        best = next(settings.plans(len(state.pages)))
+        for plan in settings.plans(len(state.pages)):
             if prompt_tokens is None or self._fits(plan, prompt_tokens, count):
-                episode.overview = plan
+                state.overview = plan
                 return True
-        episode.overview = best
+        state.overview = best
         return False
 
     def _fits(self, plan: OverviewPlan, prompt_tokens: int, count: TokenCounter) -> bool:
@@ -66,7 +66,7 @@ class Writer:
         # the texts are counted last: most plans of a very long document fail before
         if room < 0:
             return False
-        self._episode.overview = plan
+        self._state.overview = plan
         texts = [self.line("system"), self.line("user"), *self._headings(plan)]
         last = [item for item in self._last_words() if isinstance(item, str)]
         return sum(count(text + "\n") for text in (*texts, *last)) <= room
@@ -79,8 +79,8 @@ class Writer:
         return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, _parts(items))))
 
     def _last_words(self) -> list[Item]:
-        """Return what ends the prompt of an episode of one turn."""
-        return self.ending(1) if self._episode.last_turn == 1 else []
+        """Return what ends the prompt of an trajectory of one turn."""
+        return self.ending(1) if self._state.last_turn == 1 else []
 
     def feedback(self, items: Iterable[Item], turn: int) -> tuple[Part, ...]:
         """Return what an action led to, and what every observation before a turn ends with; counted."""
@@ -91,17 +91,17 @@ class Writer:
     def ending(self, turn: int) -> list[Item]:
         """Return the working memory and the turns left, before a turn."""
         items: list[Item] = []
-        if self._config.memory.enabled and self._episode.summaries:
-            summaries = [{"turn": number, "text": text} for number, text in self._episode.summaries]
+        if self._config.memory.enabled and self._state.summaries:
+            summaries = [{"turn": number, "text": text} for number, text in self._state.summaries]
             items.append(self.line("memory", summaries=summaries))
-        left = self._episode.last_turn - turn
+        left = self._state.last_turn - turn
         part = "turns_left" if left or not self._config.final_turn_notice else "final_turn"
         return [*items, self.line(part, turn=turn, left=left)]
 
     def count(self, items: Iterable[Item]) -> None:
         """Add a message to the count of the context."""
         if self._config.context_tokens is not None:
-            self._episode.tokens += self.cost(items) + _MESSAGE_TOKENS
+            self._state.tokens += self.cost(items) + _MESSAGE_TOKENS
 
     def cost(self, items: Iterable[Item]) -> int:
         """Return the tokens: of images by the rule of the display, of texts by a cautious estimate."""
@@ -123,20 +123,20 @@ class Writer:
         if limit is None:
             return None
         rest = self.cost(self.ending(turn)) + _MESSAGE_TOKENS if turn else 0
-        return limit - self._config.reserve_tokens - self._episode.tokens - rest
+        return limit - self._config.reserve_tokens - self._state.tokens - rest
 
     def _overview(self) -> Iterator[Item]:
-        plan = self._episode.overview
+        plan = self._state.overview
         if plan is None:
             return
-        sheets = overview(plan.choose(self._episode.pages), plan.style)
+        sheets = overview(plan.choose(self._state.pages), plan.style)
         for heading, sheet in zip(self._headings(plan), sheets, strict=True):
             yield heading
             yield sheet
 
     def _headings(self, plan: OverviewPlan) -> Iterator[str]:
         """Yield what is written above each sheet; the first also says which pages are left out."""
-        pages = plan.choose(range(self._episode.first_page, self._episode.last_page + 1))
+        pages = plan.choose(range(self._state.first_page, self._state.last_page + 1))
         size, remark = plan.style.pages_per_sheet, self.line("sampled") + "\n" if plan.stride > 1 else ""
         for number in range(plan.sheets):
             group = pages[number * size : (number + 1) * size]

@@ -118,7 +118,7 @@ class AnswerConfig(Section):
 
 
 class TrajectoryTextConfig(Section):
-    """The text of an episode that estimators embed (SPO, Eq. 4)."""
+    """The text of an trajectory that estimators embed (SPO, Eq. 4)."""
 
     result_chars: int = Field(300, ge=MIN_CHARS)
     short_result_chars: int = Field(100, ge=MIN_CHARS)
@@ -143,9 +143,9 @@ class MMDocConfig(VariantSection):
     max_steps: int = Field(ge=1)
     """Responses of the seeker, the finishing one included; the action of the last is executed."""
     max_invalid_in_a_row: int = Field(2, ge=1)
-    """So many invalid steps in a row end the episode."""
+    """So many invalid steps in a row end the trajectory."""
     window: bool = True
-    """Play on the pages of the record's window (`extra.window`, first and last page) where it has one."""
+    """Play on the pages of the sample's window (`extra.window`, first and last page) where it has one."""
     plan: PlanConfig
     search: SearchConfig
     read: ReadConfig
@@ -173,7 +173,7 @@ class MMDocConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Steps of an episode at most; each is a context of its own."""
+        """Steps of an trajectory at most; each is a context of its own."""
         return self.max_steps
 
     @property

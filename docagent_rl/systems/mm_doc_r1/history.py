@@ -110,14 +110,15 @@ def trajectory_text(
     max_tokens: int,
     count: TokenCounter,
 ) -> str:
-    """Return the text by which episodes of one question are compared (SPO, Eq. 4; the paper names no form).
+    """Return the text by which trajectories of one question are compared (SPO, Eq. 4; the paper names no
+    form).
 
     Reasoning, action and the beginning of the result of every step. Left out are instructions, question and
     plan, which a group shares and which would pull all similarities to 1, and the answer, which would leak
     the reward into its own baseline.
 
     Args:
-        steps: of one episode.
+        steps: of one trajectory.
         result_chars: characters of each result.
         short_result_chars: the same when the text exceeds the budget.
         max_tokens: the budget; what still exceeds it loses its middle.

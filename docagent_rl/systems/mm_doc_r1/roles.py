@@ -38,7 +38,7 @@ def role_prompt_spec(role: RoleName) -> PromptSpec:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The findings of an episode; the plan and the seeker's reasoning are no part of it.
+    """The findings of an trajectory; the plan and the seeker's reasoning are no part of it.
 
     Args:
         notes: of the reader, in order.
@@ -80,7 +80,7 @@ class RolePlayers:
         return _longest(self._config.plan.max_tokens, self._count)
 
     async def plan(self, question: str, world: DocumentWorld) -> str:
-        """Return a numbered plan, at most `plan.max_items` items; equal for all episodes of a question.
+        """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a question.
 
         Raises:
             InfrastructureError: the planner gave none.

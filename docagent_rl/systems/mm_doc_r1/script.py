@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.game import Act, Game, ScriptedAgent
 from docagent_rl.envs.script import Move, Script, ScriptContext, content_words
-from docagent_rl.records.record import parse_page_id
+from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
+from docagent_rl.samples.sample import parse_page_id
 
 _TAGS = {Move.SEARCH: "search", Move.READ: "read"}
 _KEYWORDS = 6
@@ -34,47 +34,47 @@ class MMDocAgent(ScriptedAgent):
     def _pages_a_read(self) -> int:
         return self.config.read.max_pages * self.config.read.max_entries
 
-    def look(self, game: Game) -> None:
+    def look(self, state: AgentState) -> None:
         """See `ScriptedAgent`: pages that were read."""
-        entries = game.effect.get("entries", ()) if game.kind == "read" else ()
-        game.look([PageRef(*parse_page_id(page)) for entry in entries for page in entry["pages"]])
+        entries = state.effect.get("entries", ()) if state.kind == "read" else ()
+        state.look([PageRef(*parse_page_id(page)) for entry in entries for page in entry["pages"]])
 
-    def legal(self, game: Game) -> tuple[Move, ...]:
+    def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
         return (Move.SEARCH, Move.READ, Move.FINISH)
 
-    def right(self, game: Game) -> Act:
+    def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
-        spare = game.left > self.needs(game)
-        if not game.searches and spare:
-            return Act(Move.SEARCH, query=game.record.question)
-        own = [page for page in game.missing if page.doc_id == game.record.doc_id]
+        spare = state.left > self.needs(state)
+        if not state.searches and spare:
+            return Act(Move.SEARCH, query=state.sample.question)
+        own = [page for page in state.missing if page.doc_id == state.sample.doc_id]
         if own:
             return Act(Move.READ, pages=tuple(own[: self._pages_a_read]))
-        if not game.seen and game.kind == "hits" and not game.last:
-            return Act(Move.READ, pages=tuple(game.brought[:1]))
+        if not state.seen and state.kind == "hits" and not state.last:
+            return Act(Move.READ, pages=tuple(state.brought[:1]))
         return Act(Move.FINISH)
 
-    def needs(self, game: Game) -> int:
+    def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
-        return -(-len(game.missing) // self._pages_a_read) + 1
+        return -(-len(state.missing) // self._pages_a_read) + 1
 
-    def write(self, act: Act, game: Game) -> str:
+    def write(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`."""
-        return f"{self.thought(act, game)} {self.action(act, game)}"
+        return f"{self.thought(act, state)} {self.action(act, state)}"
 
-    def action(self, act: Act, game: Game) -> str:
+    def action(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`."""
-        return "<FINISH>" if act.move is Move.FINISH else super().action(act, game)
+        return "<FINISH>" if act.move is Move.FINISH else super().action(act, state)
 
-    def argument(self, act: Act, game: Game) -> object:
+    def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is not Move.READ:
             keywords = list(dict.fromkeys(content_words(act.query)))[:_KEYWORDS]
             return json.dumps(keywords, ensure_ascii=False)
         pages, most = [page.page for page in act.pages], self.config.read.max_pages
         entries = [
-            {"page_ids": pages[first : first + most], "query": game.record.question}
+            {"page_ids": pages[first : first + most], "query": state.sample.question}
             for first in range(0, len(pages), most)
         ]
         return json.dumps(entries, ensure_ascii=False)

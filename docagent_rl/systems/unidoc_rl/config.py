@@ -131,7 +131,8 @@ class UniDocConfig(VariantSection):
     extra_turn: bool
     """After `max_turns` executed turns ask for one more, of which only an answer counts."""
     image_limit: int = Field(22, ge=0)
-    """With more images than this in the context, only an answer counts and anything else ends the episode."""
+    """With more images than this in the context, only an answer counts and anything else ends the trajectory.
+    """
     grammar: GrammarConfig = GrammarConfig()
     display: DisplayRule
     coords: CoordsConfig
@@ -168,18 +169,18 @@ class UniDocConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an episode at most."""
+        """Assistant turns of an trajectory at most."""
         return self.max_turns + self.extra_turn
 
     @property
     def max_images(self) -> int:
-        """Images of an episode at most: the last turn leads to none, nor does one above `image_limit`."""
+        """Images of an trajectory at most: the last turn leads to none, nor does one above `image_limit`."""
         most = self.search.candidates
         return min((self.assistant_turns - 1) * most, self.image_limit + most)
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens of an episode at most."""
+        """Visual tokens of an trajectory at most."""
         return self.max_images * self.display.max_tokens()
 
     def cutting(self, *, validate: bool = False) -> Cutting:

@@ -12,21 +12,21 @@ from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart, Part, RewardTerms, TextPart
 from docagent_rl.envs.checks import references
-from docagent_rl.envs.episode import EpisodeEnv, describe_pages, new_hits
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.tool_env import ToolEnv, describe_pages, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import View
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.episode import Episode, gold_regions
 from docagent_rl.systems.unidoc_rl.rewards import format_reward
 from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound
+from docagent_rl.systems.unidoc_rl.state import State, gold_regions
 
 
-class UniDocEnv(EpisodeEnv[Episode]):
-    """One episode of UniDoc-RL.
+class UniDocEnv(ToolEnv[State]):
+    """One trajectory of UniDoc-RL.
 
     A search shows up to three candidates, labelled by their index from 0; a selection shows one of them
     again; a box action shows regions of the selected page, cut from its raw raster and stacked. A box refers
@@ -60,7 +60,7 @@ class UniDocEnv(EpisodeEnv[Episode]):
             max_boxes=config.crop.max_boxes,
         )
 
-    def variables(self, episode: Episode) -> dict[str, Any]:
+    def variables(self, state: State) -> dict[str, Any]:
         """Return what every part of the prompt may name."""
         config = self._config
         return {
@@ -72,65 +72,65 @@ class UniDocEnv(EpisodeEnv[Episode]):
             "frame": config.coords.frame.value,
         }
 
-    def open_episode(self, sample: Record) -> Episode:
-        """Return the state before the first turn (see `DocEnv.open_episode`)."""
-        return Episode(sample, self.gold_pages(sample), gold_regions(sample), references(sample))
+    def new_state(self, sample: Sample) -> State:
+        """Return the state before the first turn (see `DocEnv.new_state`)."""
+        return State(sample, self.gold_pages(sample), gold_regions(sample), references(sample))
 
-    def read(self, episode: Episode, turn: AssistantTurn) -> LoggedTurn:
+    def read(self, state: State, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn; what it achieves can be taken back until the next one."""
-        episode.settled = episode.progress
-        return super().read(episode, turn)
+        state.settled = state.progress
+        return super().read(state, turn)
 
-    def take_back(self, episode: Episode) -> None:
+    def take_back(self, state: State) -> None:
         """Return to the progress before the last turn."""
-        episode.progress = episode.settled
+        state.progress = state.settled
 
-    def limit(self, episode: Episode, logged: LoggedTurn) -> EndReason | None:
+    def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
         """Return why nothing but an answer is carried out: the last turn, or too many images."""
-        too_many = episode.progress.images > self._config.image_limit
-        return super().limit(episode, logged) or (EndReason.IMAGE_LIMIT if too_many else None)
+        too_many = state.progress.images > self._config.image_limit
+        return super().limit(state, logged) or (EndReason.IMAGE_LIMIT if too_many else None)
 
-    async def execute(self, episode: Episode, logged: LoggedTurn, text: str) -> Sequence[Part]:
+    async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Search, select or magnify."""
         parts: list[Part] | None = None
         match logged.action:
             case Search() as search:
-                parts = await self._search(episode, logged, search)
+                parts = await self._search(state, logged, search)
             case Select() as select:
-                parts = self._select(episode, logged, select)
+                parts = self._select(state, logged, select)
             case Crop() as crop:
-                parts = self._crop(episode, logged, crop)
+                parts = self._crop(state, logged, crop)
         return self._feedback(logged, text) if parts is None else parts
 
-    async def score(self, episode: Episode, logged: LoggedTurn, action: Answer) -> float:
+    async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
         """Return the judge's score; validation asks for each."""
-        fmt = None if self._validate else self._format(episode, EndReason.ANSWERED)
-        return await self.judge(logged, episode.references, action.text, fmt=fmt)
+        fmt = None if self._validate else self._format(state, EndReason.ANSWERED)
+        return await self.judge(logged, state.references, action.text, fmt=fmt)
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
-        """End the episode and return its reward."""
-        episode = self.running
+        """End the trajectory and return its reward."""
+        state = self.running
         values = self._config.reward.terms(
-            episode.progress.rounds,
-            episode.gold,
-            episode.wanted,
-            fmt=self._format(episode, end),
+            state.progress.rounds,
+            state.gold,
+            state.wanted,
+            fmt=self._format(state, end),
             outcome=outcome,
             implicit=self._config.selection.implicit,
         )
-        return episode.settle(end, values)
+        return state.settle(end, values)
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the episode by name (see `Episode.metrics`)."""
-        return self.episode.metrics(implicit=self._config.selection.implicit)
+        """Return numbers of the trajectory by name (see `Trajectory.metrics`)."""
+        return self.state.metrics(implicit=self._config.selection.implicit)
 
-    async def _search(self, episode: Episode, logged: LoggedTurn, action: Search) -> list[Part]:
+    async def _search(self, state: State, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search
-        selected = frozenset(episode.selected(implicit=self._config.selection.implicit))
+        selected = frozenset(state.selected(implicit=self._config.selection.implicit))
         hits = await self.search(
             logged,
             action.query,
-            doc_id=episode.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
+            doc_id=state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
             top_k=search.top_k,
             exclude=selected if search.exclude_selected else (),
         )
@@ -141,21 +141,21 @@ class UniDocEnv(EpisodeEnv[Episode]):
         views = await self.page_views([hit.ref for _, hit in found], self._config.display, logged.turn)
         # without a selection there is nothing to choose from
         kind = "candidates" if self._config.grammar.select else "pages"
-        pages = describe_pages(views, found, episode.gold)
+        pages = describe_pages(views, found, state.gold)
         logged.effect = {"kind": kind, "hits": len(hits), "pages": pages}
         logged.image_tokens = sum(view.tokens for view in views)
-        return self._show_candidates(episode, tuple(views))
+        return self._show_candidates(state, tuple(views))
 
-    def _show_candidates(self, episode: Episode, views: tuple[View, ...]) -> list[Part]:
-        progress = episode.progress
+    def _show_candidates(self, state: State, views: tuple[View, ...]) -> list[Part]:
+        progress = state.progress
         pages = tuple(view.image.page for view in views)
         if not self._config.grammar.select:
             # the one page is selected as it is shown
             rounds = (*progress.rounds, SearchRound(pages, selected=pages[0]))
-            episode.progress = progress.shown(views, rounds=rounds, pending=(), view=views[0])
+            state.progress = progress.shown(views, rounds=rounds, pending=(), view=views[0])
             return self._picture("page", views[0].image)
         rounds = (*progress.rounds, SearchRound(pages))
-        episode.progress = progress.shown(views, rounds=rounds, pending=views, view=None)
+        state.progress = progress.shown(views, rounds=rounds, pending=views, view=None)
         parts: list[Part] = []
         lead = self.text("candidates")
         for index, view in enumerate(views):
@@ -164,8 +164,8 @@ class UniDocEnv(EpisodeEnv[Episode]):
             lead = ""
         return parts
 
-    def _select(self, episode: Episode, logged: LoggedTurn, action: Select) -> list[Part] | None:
-        progress = episode.progress
+    def _select(self, state: State, logged: LoggedTurn, action: Select) -> list[Part] | None:
+        progress = state.progress
         if not progress.pending:
             logged.refuse("no candidates were shown yet")
             return None
@@ -179,14 +179,14 @@ class UniDocEnv(EpisodeEnv[Episode]):
         page = view.image.page
         # boxes drawn before stay: a second selection must not erase what a first one led to
         latest = replace(progress.rounds[-1], selected=page)
-        episode.progress = progress.shown([view], rounds=(*progress.rounds[:-1], latest), view=view)
+        state.progress = progress.shown([view], rounds=(*progress.rounds[:-1], latest), view=view)
         logged.image_tokens = view.tokens
-        chosen = {"index": index, "fallback": fallback, "gold": page in episode.gold}
+        chosen = {"index": index, "fallback": fallback, "gold": page in state.gold}
         logged.effect = {"kind": "selection", **chosen, **view.to_dict()}
         return self._picture("page", view.image)
 
-    def _crop(self, episode: Episode, logged: LoggedTurn, action: Crop) -> list[Part] | None:
-        progress, cutting = episode.progress, self._config.cutting(validate=self._validate)
+    def _crop(self, state: State, logged: LoggedTurn, action: Crop) -> list[Part] | None:
+        progress, cutting = state.progress, self._config.cutting(validate=self._validate)
         if progress.view is None:
             searched = "no page was selected since the last search"
             logged.refuse(searched if progress.rounds else "no page was shown yet")
@@ -201,7 +201,7 @@ class UniDocEnv(EpisodeEnv[Episode]):
         if isinstance(progress.view, View) and not rounds[-1].boxes:
             drawn = tuple(cutting.region(progress.view, box) for box in action.boxes)
             rounds = (*rounds[:-1], rounds[-1].drawn(drawn))
-        episode.progress = progress.shown([view], rounds=rounds, view=view)
+        state.progress = progress.shown([view], rounds=rounds, view=view)
         logged.image_tokens = view.tokens
         logged.effect = {"kind": "crop", **view.to_dict(), "scored": [list(box) for box in drawn]}
         return self._picture("crop", view.image)
@@ -214,14 +214,14 @@ class UniDocEnv(EpisodeEnv[Episode]):
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
         return [self.part("feedback", reason=reason, about_boxes=about_boxes)]
 
-    def _format(self, episode: Episode, end: EndReason) -> float:
-        turns = episode.log.turns
+    def _format(self, state: State, end: EndReason) -> float:
+        turns = state.log.turns
         return format_reward(
             self._config.format.mode,
             turns=len(turns),
             faults=sum(logged.invalid is not None for logged in turns),
-            searched=episode.ran(Search) > 0,
-            selected=not self._config.grammar.select or episode.ran(Select) > 0,
+            searched=state.ran(Search) > 0,
+            selected=not self._config.grammar.select or state.ran(Select) > 0,
             noted=any(logged.parsed.notes for logged in turns),
             finished=end is EndReason.ANSWERED,
         )

@@ -1,4 +1,4 @@
-"""The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar at the end of an episode."""
+"""The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar at the end of an trajectory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FormatMode(StrEnum):
     """What well-formedness means."""
 
     STRICT = "strict"
-    """1 when every turn was valid and the episode ended with an answer, else 0 (the paper's pattern)."""
+    """1 when every turn was valid and the trajectory ended with an answer, else 0 (the paper's pattern)."""
     GRADED = "graded"
     """The share of valid turns."""
     TIERED = "tiered"
@@ -32,7 +32,7 @@ def format_reward(
 ) -> float:
     """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula).
 
-    It is read off the record of executed actions and never off text.
+    It is read off the sample of executed actions and never off text.
 
     Args:
         mode: what well-formedness means.
@@ -41,7 +41,7 @@ def format_reward(
         searched: a search was executed.
         selected: a candidate was chosen, or there is no choosing.
         noted: some turn holds a closed, non-empty information block outside of thoughts.
-        finished: the episode ended with an answer.
+        finished: the trajectory ended with an answer.
     """
     match mode:
         case FormatMode.STRICT:
@@ -75,7 +75,7 @@ class UniDocReward(Section):
     select_capped: bool
     """Leave searches without a gold candidate out of the mean of the selection term where their first
     candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up for a wrong choice
-    elsewhere: three raise a session from 0.9 to 0.975."""
+    elsewhere: three raise a trajectory from 0.9 to 0.975."""
     pseudo_positive: bool = True
     """Where no candidate is gold, the one ranked highest is the right choice; otherwise none is."""
     roi_rule: RoiRule

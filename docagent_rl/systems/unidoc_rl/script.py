@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.game import Act, Game, ScriptedAgent, on_view, view_of
 from docagent_rl.envs.script import Move, Script, ScriptContext
+from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent, on_view, view_of
 from docagent_rl.envs.sections import SearchScope
-from docagent_rl.records.record import parse_page_id
+from docagent_rl.samples.sample import parse_page_id
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
@@ -35,66 +35,66 @@ class UniDocAgent(ScriptedAgent):
         """See `ScriptedAgent`."""
         return self.config.search.scope is SearchScope.CORPUS
 
-    def look(self, game: Game) -> None:
+    def look(self, state: AgentState) -> None:
         """See `ScriptedAgent`: a page is read when it was selected."""
-        effect = game.effect
-        game.images += len(game.brought) or game.kind in ("selection", "crop")
-        if game.kind == "selection":
-            game.look([PageRef(*parse_page_id(effect["page"]))])
-        elif game.kind == "pages":
-            game.look(game.brought)
+        effect = state.effect
+        state.images += len(state.brought) or state.kind in ("selection", "crop")
+        if state.kind == "selection":
+            state.look([PageRef(*parse_page_id(effect["page"]))])
+        elif state.kind == "pages":
+            state.look(state.brought)
 
-    def legal(self, game: Game) -> tuple[Move, ...]:
+    def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
-        if self._closing(game):
+        if self._closing(state):
             return (Move.ANSWER,)
-        if game.kind == "candidates":
+        if state.kind == "candidates":
             return (Move.SELECT, Move.SEARCH, Move.ANSWER)
-        crop = self.config.grammar.crop and game.kind in ("selection", "pages")
+        crop = self.config.grammar.crop and state.kind in ("selection", "pages")
         return (Move.SEARCH, Move.CROP, Move.ANSWER) if crop else (Move.SEARCH, Move.ANSWER)
 
-    def right(self, game: Game) -> Act:
+    def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
-        if self._closing(game):
-            return Act(Move.ANSWER, text=game.answer)
-        if game.kind == "candidates":
-            right = [number for number, page in enumerate(game.brought) if page in game.missing]
-            if right or game.left <= 2 or not self._goes_on(game):
+        if self._closing(state):
+            return Act(Move.ANSWER, text=state.answer)
+        if state.kind == "candidates":
+            right = [number for number, page in enumerate(state.brought) if page in state.missing]
+            if right or state.left <= 2 or not self._goes_on(state):
                 return Act(Move.SELECT, index=right[0] if right else 0)
-        page = self.to_magnify(game) if self.config.grammar.crop else None
-        if page is not None and game.kind in ("selection", "pages") and game.left > self.needs(game):
-            return Act(Move.CROP, pages=(page,), boxes=game.boxes(page)[: self.config.crop.max_boxes])
-        if self._goes_on(game):
-            return self.search_for(game)
-        return Act(Move.ANSWER, text=game.answer)
+        page = self.to_magnify(state) if self.config.grammar.crop else None
+        if page is not None and state.kind in ("selection", "pages") and state.left > self.needs(state):
+            return Act(Move.CROP, pages=(page,), boxes=state.boxes(page)[: self.config.crop.max_boxes])
+        if self._goes_on(state):
+            return self.search_for(state)
+        return Act(Move.ANSWER, text=state.answer)
 
-    def needs(self, game: Game) -> int:
+    def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
-        return len(game.missing) * (1 + self.config.grammar.select) + 1
+        return len(state.missing) * (1 + self.config.grammar.select) + 1
 
-    def write(self, act: Act, game: Game) -> str:
+    def write(self, act: Act, state: AgentState) -> str:
         """See `ScriptedAgent`; what was read is noted before going on."""
-        turn = super().write(act, game)
-        read = game.seen and game.kind in ("selection", "crop", "candidates", "pages")
+        turn = super().write(act, state)
+        read = state.seen and state.kind in ("selection", "crop", "candidates", "pages")
         if not read or act.move not in (Move.SEARCH, Move.ANSWER):
             return turn
-        known = act.text if act.move is Move.ANSWER else f"Page {game.seen[-1].page} was read."
+        known = act.text if act.move is Move.ANSWER else f"Page {state.seen[-1].page} was read."
         return f"<think>I note what it says.</think><information>{known}</information>{turn}"
 
-    def argument(self, act: Act, game: Game) -> object:
+    def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is Move.CROP:
-            view = view_of(game, self.config.coords.frame)
+            view = view_of(state, self.config.coords.frame)
             return [on_view(box, *view) for box in act.boxes]
-        return super().argument(act, game)
+        return super().argument(act, state)
 
-    def _closing(self, game: Game) -> bool:
+    def _closing(self, state: AgentState) -> bool:
         """Return whether nothing but an answer is carried out."""
-        return game.last or game.images > self.config.image_limit
+        return state.last or state.images > self.config.image_limit
 
-    def _goes_on(self, game: Game) -> bool:
+    def _goes_on(self, state: AgentState) -> bool:
         steps = 1 + self.config.grammar.select
-        return (bool(game.missing) or not game.searches) and game.left > steps
+        return (bool(state.missing) or not state.searches) and state.left > steps
 
 
 class UniDocScript(Script):

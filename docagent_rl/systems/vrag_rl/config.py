@@ -95,7 +95,7 @@ class VragConfig(VariantSection):
     reward: VragReward
     allow_empty_gold: bool = False
     """Play questions without gold pages, such as unanswerable ones. Their retrieval term is 0, for every
-    episode of a group alike, so that only outcome and format tell episodes apart."""
+    trajectory of a group alike, so that only outcome and format tell trajectories apart."""
 
     @property
     def prompt(self) -> str:
@@ -104,15 +104,15 @@ class VragConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an episode at most."""
+        """Assistant turns of an trajectory at most."""
         return self.max_turns + self.extra_turn
 
     @property
     def max_images(self) -> int:
-        """Images of an episode at most: the last turn leads to none."""
+        """Images of an trajectory at most: the last turn leads to none."""
         return (self.assistant_turns - 1) * self.search.pages_per_search
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens of an episode at most."""
+        """Visual tokens of an trajectory at most."""
         return self.max_images * self.display.max_tokens()

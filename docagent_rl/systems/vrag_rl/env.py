@@ -15,18 +15,18 @@ from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
     AssistantTurn,
     EndReason,
-    EpisodeState,
+    EnvState,
     ImagePart,
     Part,
     RewardTerms,
     measured,
 )
 from docagent_rl.envs.checks import references
-from docagent_rl.envs.episode import EpisodeEnv, describe_pages, new_hits
+from docagent_rl.envs.tool_env import ToolEnv, describe_pages, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import View, ViewKind, crop_view
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.retrieval import ndcg, recall
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.vrag_rl.config import SearchScope, VragConfig
 from docagent_rl.systems.vrag_rl.rewards import TERMS, format_reward
 
@@ -51,8 +51,8 @@ class VragGrammar(TagGrammar):
 
 
 @dataclass(slots=True)
-class VragEpisode(EpisodeState):
-    """The state of one episode."""
+class VragState(EnvState):
+    """The state of one trajectory."""
 
     gold: frozenset[PageRef]
     references: tuple[str, ...]
@@ -69,8 +69,8 @@ class VragEpisode(EpisodeState):
         return self.log.ran(Search) > 0
 
 
-class VragEnv(EpisodeEnv[VragEpisode]):
-    """One episode of VRAG-RL.
+class VragEnv(ToolEnv[VragState]):
+    """One trajectory of VRAG-RL.
 
     Observations are user messages: the images a search or a zoom led to and nothing else, or a text when the
     turn led to none. The reward comes with the last turn; its terms are `rewards.TERMS`. Validation may pad
@@ -90,7 +90,7 @@ class VragEnv(EpisodeEnv[VragEpisode]):
         """Return the grammar of a configuration."""
         return VragGrammar(region_alias=config.grammar.region_alias, crop=config.grammar.crop)
 
-    def variables(self, episode: VragEpisode) -> dict[str, Any]:
+    def variables(self, state: VragState) -> dict[str, Any]:
         """Return what every part of the prompt may name."""
         return {
             "turns": self._config.assistant_turns,
@@ -99,102 +99,102 @@ class VragEnv(EpisodeEnv[VragEpisode]):
             "pages": self._config.search.pages_per_search,
         }
 
-    def open_episode(self, sample: Record) -> VragEpisode:
-        """Return the state before the first turn (see `DocEnv.open_episode`)."""
-        return VragEpisode(sample, self.gold_pages(sample), references(sample))
+    def new_state(self, sample: Sample) -> VragState:
+        """Return the state before the first turn (see `DocEnv.new_state`)."""
+        return VragState(sample, self.gold_pages(sample), references(sample))
 
-    def read(self, episode: VragEpisode, turn: AssistantTurn) -> LoggedTurn:
+    def read(self, state: VragState, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn; what it shows can be taken back until the next one."""
-        episode.settled = (len(episode.shown), len(episode.views))
-        return super().read(episode, turn)
+        state.settled = (len(state.shown), len(state.views))
+        return super().read(state, turn)
 
-    def take_back(self, episode: VragEpisode) -> None:
+    def take_back(self, state: VragState) -> None:
         """Forget the pages and views of the last turn."""
-        pages, views = episode.settled
-        del episode.shown[pages:], episode.views[views:]
+        pages, views = state.settled
+        del state.shown[pages:], state.views[views:]
 
-    async def execute(self, episode: VragEpisode, logged: LoggedTurn, text: str) -> Sequence[Part]:
+    async def execute(self, state: VragState, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Search or zoom."""
         parts: list[Part] | None = None
         if isinstance(logged.action, Search):
-            parts = await self._search(episode, logged, logged.action)
+            parts = await self._search(state, logged, logged.action)
         elif isinstance(logged.action, Crop):
-            parts = self._crop(episode, logged, logged.action)
+            parts = self._crop(state, logged, logged.action)
         if parts is None:
             parts = [self.part("feedback", reason=self.feedback(logged))]
         if self._config.final_turn.notice and logged.turn == self._config.assistant_turns - 1:
             parts.append(self.part("final_turn"))
         return parts
 
-    async def score(self, episode: VragEpisode, logged: LoggedTurn, action: Answer) -> float:
+    async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> float:
         """Return the judge's score."""
-        fmt = format_reward(searched=episode.searched, answered=True)
-        return await self.judge(logged, episode.references, action.text, fmt=fmt)
+        fmt = format_reward(searched=state.searched, answered=True)
+        return await self.judge(logged, state.references, action.text, fmt=fmt)
 
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
-        """End the episode and return its reward (Eq. 11 and 12)."""
-        episode = self.running
+        """End the trajectory and return its reward (Eq. 11 and 12)."""
+        state = self.running
         values = {
-            "retrieval_ndcg": ndcg(episode.shown, episode.gold),
+            "retrieval_ndcg": ndcg(state.shown, state.gold),
             "outcome": outcome,
-            "format": format_reward(searched=episode.searched, answered=end is EndReason.ANSWERED),
+            "format": format_reward(searched=state.searched, answered=end is EndReason.ANSWERED),
         }
-        return episode.settle(end, {**values, "total": self._config.reward.formula.total(values)})
+        return state.settle(end, {**values, "total": self._config.reward.formula.total(values)})
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the episode by name.
+        """Return numbers of the trajectory by name.
 
-        Besides `EpisodeState.common_metrics`: `searches`, `no_new_page`, `crops`, `pages_seen`; of questions
+        Besides `EnvState.common_metrics`: `searches`, `no_new_page`, `crops`, `pages_seen`; of questions
         with gold pages `retrieval_recall` and `retrieval_ndcg`, which is the term where it means something;
         `invalid_rate_paper` also counts an answer before any search as invalid, as the paper's analysis does.
         `reward/outcome` is the validation score of either variant: with the gate it is 0 without a search.
         """
-        episode = self.episode
-        numbers = episode.common_metrics(TERMS)
-        faults = numbers["invalid_actions"] + (episode.end is EndReason.ANSWERED and not episode.searched)
+        state = self.state
+        numbers = state.common_metrics(TERMS)
+        faults = numbers["invalid_actions"] + (state.end is EndReason.ANSWERED and not state.searched)
         return {
             **numbers,
             "invalid_rate_paper": faults / numbers["turns"] if numbers["turns"] else 0.0,
-            "searches": float(episode.log.ran(Search)),
-            "no_new_page": float(episode.log.effects("no_new_page")),
-            "crops": float(sum(view.kind is ViewKind.CROP for view in episode.views)),
-            "pages_seen": float(len(episode.shown)),
+            "searches": float(state.log.ran(Search)),
+            "no_new_page": float(state.log.effects("no_new_page")),
+            "crops": float(sum(view.kind is ViewKind.CROP for view in state.views)),
+            "pages_seen": float(len(state.shown)),
             **measured(
                 {
-                    "retrieval_recall": recall(episode.shown, episode.gold),
-                    "retrieval_ndcg": ndcg(episode.shown, episode.gold) if episode.gold else None,
+                    "retrieval_recall": recall(state.shown, state.gold),
+                    "retrieval_ndcg": ndcg(state.shown, state.gold) if state.gold else None,
                 }
             ),
         }
 
-    async def _search(self, episode: VragEpisode, logged: LoggedTurn, action: Search) -> list[Part]:
+    async def _search(self, state: VragState, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search
         hits = await self.search(
             logged,
             action.query,
-            doc_id=episode.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
+            doc_id=state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
             top_k=search.top_k,
-            exclude=frozenset(episode.shown) if search.exclude_shown else (),
+            exclude=frozenset(state.shown) if search.exclude_shown else (),
         )
-        fresh = new_hits(hits, episode.shown)[: search.pages_per_search]
+        fresh = new_hits(hits, state.shown)[: search.pages_per_search]
         if not fresh:
             logged.effect = {"kind": "no_new_page", "hits": len(hits)}
             return [self.part("no_new_page")]
         refs = [hit.ref for _, hit in fresh]
         views = await self.page_views(refs, self._config.display, logged.turn)
-        episode.shown += refs
-        pages = describe_pages(views, fresh, episode.gold)
+        state.shown += refs
+        pages = describe_pages(views, fresh, state.gold)
         logged.effect = {"kind": "pages", "hits": len(hits), "pages": pages}
-        return _show(episode, logged, views)
+        return _show(state, logged, views)
 
-    def _crop(self, episode: VragEpisode, logged: LoggedTurn, action: Crop) -> list[Part] | None:
-        if not episode.views:
+    def _crop(self, state: VragState, logged: LoggedTurn, action: Crop) -> list[Part] | None:
+        if not state.views:
             logged.refuse("no image was shown yet")
             return None
         coords = self._config.coords
         try:
             view = crop_view(
-                episode.views[-1],
+                state.views[-1],
                 action.boxes[0],
                 self._config.display,
                 logged.turn,
@@ -206,10 +206,10 @@ class VragEnv(EpisodeEnv[VragEpisode]):
             logged.refuse(str(error))
             return None
         logged.effect = {"kind": "crop", **view.to_dict()}
-        return _show(episode, logged, [view])
+        return _show(state, logged, [view])
 
 
-def _show(episode: VragEpisode, logged: LoggedTurn, views: Sequence[View]) -> list[Part]:
-    episode.views += views
+def _show(state: VragState, logged: LoggedTurn, views: Sequence[View]) -> list[Part]:
+    state.views += views
     logged.image_tokens = sum(view.tokens for view in views)
     return [ImagePart(view.image) for view in views]

@@ -1,4 +1,4 @@
-"""The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar at the end of an episode."""
+"""The reward of VRAG-RL (arXiv 2505.22019, Eq. 11 and 12): one scalar at the end of an trajectory."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ class VragReward(Section):
 
 
 def format_reward(*, searched: bool, answered: bool) -> float:
-    """Return `r_fmt`: 1 when at least one search was executed and the episode ended with an answer, else 0.
+    """Return `r_fmt`: 1 when at least one search was executed and the trajectory ended with an answer, else
+    0.
 
-    Read off the environment's record of executed actions, never off text (released code, rule of its format
+    Read off the environment's sample of executed actions, never off text (released code, rule of its format
     check; the paper only names a parser).
     """
     return float(searched and answered)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from docagent_rl.envs.game import Act, Game, ScriptedAgent, on_view, view_of
 from docagent_rl.envs.script import Move, Script, ScriptContext
+from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent, on_view, view_of
 from docagent_rl.envs.sections import SearchScope
 
 _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
@@ -32,33 +32,33 @@ class VragAgent(ScriptedAgent):
         """See `ScriptedAgent`."""
         return self.config.search.scope is SearchScope.CORPUS
 
-    def legal(self, game: Game) -> tuple[Move, ...]:
+    def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
-        if game.last:
+        if state.last:
             return (Move.ANSWER,)
-        crop = (Move.CROP,) if self.config.grammar.crop and game.seen else ()
+        crop = (Move.CROP,) if self.config.grammar.crop and state.seen else ()
         return (Move.SEARCH, *crop, Move.ANSWER)
 
-    def right(self, game: Game) -> Act:
+    def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
-        if game.last:
-            return Act(Move.ANSWER, text=game.answer)
-        page = self.to_magnify(game) if self.config.grammar.crop else None
-        if page is not None and game.kind == "pages" and game.left > len(game.missing) + 1:
-            return Act(Move.CROP, pages=(page,), boxes=game.boxes(page)[:1])
-        if game.missing or not game.searches:
-            return self.search_for(game)
-        return Act(Move.ANSWER, text=game.answer)
+        if state.last:
+            return Act(Move.ANSWER, text=state.answer)
+        page = self.to_magnify(state) if self.config.grammar.crop else None
+        if page is not None and state.kind == "pages" and state.left > len(state.missing) + 1:
+            return Act(Move.CROP, pages=(page,), boxes=state.boxes(page)[:1])
+        if state.missing or not state.searches:
+            return self.search_for(state)
+        return Act(Move.ANSWER, text=state.answer)
 
-    def needs(self, game: Game) -> int:
+    def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
-        return len(game.missing) + 1
+        return len(state.missing) + 1
 
-    def argument(self, act: Act, game: Game) -> object:
+    def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is Move.CROP:
-            return on_view(act.boxes[0], *view_of(game, self.config.coords.frame))
-        return super().argument(act, game)
+            return on_view(act.boxes[0], *view_of(state, self.config.coords.frame))
+        return super().argument(act, state)
 
 
 class VragScript(Script):

@@ -1,4 +1,4 @@
-"""How many sessions an agent worker plays at a time: as many as its memory holds."""
+"""How many trajectories an agent worker plays at a time: as many as its memory holds."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 FIRST = 32
-"""Sessions at a time before the first has ended, so that nobody knows what one takes."""
+"""Trajectories at a time before the first has ended, so that nobody knows what one takes."""
 
 
 class Held:
-    """What a session took, told before it leaves."""
+    """What a trajectory took, told before it leaves."""
 
     nbytes: int = 0
 
 
 class Admission:
-    """Lets sessions in, in the order in which they came, while their memory fits a budget.
+    """Lets trajectories in, in the order in which they came, while their memory fits a budget.
 
-    A session counts for the most that one has taken so far. One is always let in, whatever it takes.
+    A trajectory counts for the most that one has taken so far. One is always let in, whatever it takes.
 
     Args:
-        budget: bytes of all sessions that play.
+        budget: bytes of all trajectories that play.
     """
 
     def __init__(self, budget: int) -> None:
@@ -34,17 +34,17 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Sessions that are not let in yet."""
+        """Trajectories that are not let in yet."""
         return len(self._waiting)
 
     @property
     def places(self) -> int:
-        """Sessions that may play at a time."""
+        """Trajectories that may play at a time."""
         return max(1, self._budget // self._largest) if self._largest else FIRST
 
     @asynccontextmanager
-    async def session(self) -> AsyncGenerator[Held, None]:
-        """A place for as long as a session plays."""
+    async def trajectory(self) -> AsyncGenerator[Held, None]:
+        """A place for as long as a trajectory plays."""
         await self._enter()
         held = Held()
         try:

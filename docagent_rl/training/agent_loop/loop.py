@@ -1,4 +1,4 @@
-"""The agent loop that verl runs for every session (`agent_name: docagent`)."""
+"""The agent loop that verl runs for every trajectory (`agent_name: docagent`)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.tracebacks import traceback_text
 from docagent_rl.config import TextConfig
 from docagent_rl.envs.system import System
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.policy_role import Ask
-from docagent_rl.rollout.resources import SessionResources, resources_of
-from docagent_rl.rollout.session import Limits, Sampled, Session
+from docagent_rl.rollout.resources import TrajectoryResources, resources_of
+from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.samples.sample import Sample
 from docagent_rl.training.agent_loop.output import VALIDATION, DocAgentLoopOutput, masked_row, training_rows
 from docagent_rl.training.agent_loop.place import Place
 from docagent_rl.training.serving.affinity import route, servers_of
@@ -31,19 +31,19 @@ from docagent_rl.training.serving.named import LOADS, for_server
 logger = logging.getLogger(__name__)
 
 validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
-"""Whether the session belongs to a validation; verl does not tell the loop."""
+"""Whether the trajectory belongs to a validation; verl does not tell the loop."""
 
 place: ContextVar[Place | None] = ContextVar("docagent_place", default=None)
-"""The agent worker that plays the session."""
+"""The agent worker that plays the trajectory."""
 
 
 class DocAgentLoop(AgentLoopBase):
-    """Plays one session of the configured system.
+    """Plays one trajectory of the configured system.
 
-    A session that fails for infrastructure reasons is started again, then masked: its row carries no loss,
+    A trajectory that fails for infrastructure reasons is started again, then masked: its row carries no loss,
     enters no statistics and is counted. A sample that cannot be played is masked at once. Any other
-    exception is a bug and ends the run: verl logs what a loop raises, and trains on the other sessions of the
-    group, so that it is handed to the trainer as a row instead (`trainer.accounts`).
+    exception is a bug and ends the run: verl logs what a loop raises, and trains on the other trajectories of
+    the group, so that it is handed to the trainer as a row instead (`trainer.accounts`).
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class DocAgentLoop(AgentLoopBase):
         processor: Any,
         **_: Any,
     ) -> None:
-        # not super().__init__(): it builds verl's own tokenisation for every session anew, unused here
+        # not super().__init__(): it builds verl's own tokenisation for every trajectory anew, unused here
         self.config = trainer_config.config
         self.rollout_config = self.config.actor_rollout_ref.rollout
         self.server_manager = server_manager
@@ -67,34 +67,34 @@ class DocAgentLoop(AgentLoopBase):
     async def run(  # ty: ignore[incompatible-method-override]
         self, sampling_params: dict[str, Any], **kwargs: Any
     ) -> list[DocAgentLoopOutput]:
-        """Play a session; its training rows.
+        """Play a trajectory; its training rows.
 
         Args:
             sampling_params: sampling parameters of the rollout.
-            kwargs: columns of the data set (`record`) and verl's bookkeeping (`uid`, `session_id`,
+            kwargs: columns of the data set (`sample`) and verl's bookkeeping (`uid`, `session_id`,
                 `global_steps`).
         """
         started: list[Trajectory] = []
         try:
-            return await self._sessions(sampling_params, kwargs, started)
+            return await self._trajectories(sampling_params, kwargs, started)
         except Exception as error:  # whatever it is: it must not vanish
             return [self._failure(error, started, kwargs)]
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return [self._failure(error, started, kwargs)]  # of something that the session waited for
+            return [self._failure(error, started, kwargs)]  # of something that the trajectory waited for
 
-    async def _sessions(
+    async def _trajectories(
         self, sampling_params: dict[str, Any], kwargs: dict[str, Any], started: list[Trajectory]
     ) -> list[DocAgentLoopOutput]:
-        """Play, and play again for the sake of a service; `started` takes the record of each attempt."""
+        """Play, and play again for the sake of a service; `started` takes the trajectory of each attempt."""
         here = place.get() or Place()
         resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
         here.encoder = resources.encoder
         self._texts = resources.config.advantage.text
-        sample = Record.from_json(kwargs["record"])
-        attempts = resources.config.rollout.session_attempts
+        sample = Sample.from_json(kwargs["sample"])
+        attempts = resources.config.rollout.trajectory_attempts
         for attempt in range(1, attempts + 1):
             trajectory = self._trajectory(resources, sample, attempt, kwargs)
             started.append(trajectory)
@@ -117,27 +117,27 @@ class DocAgentLoop(AgentLoopBase):
         return [self._mask(resources, trajectory, kwargs)]
 
     def _trajectory(
-        self, resources: SessionResources, sample: Record, attempt: int, kwargs: dict[str, Any]
+        self, resources: TrajectoryResources, sample: Sample, attempt: int, kwargs: dict[str, Any]
     ) -> Trajectory:
         return Trajectory(
             uid=str(kwargs["uid"]),
-            session=int(kwargs["session_id"]),
+            number=int(kwargs["session_id"]),
             step=int(kwargs["global_steps"]),
             split=VALIDATION if validating.get() else "train",
-            record=sample.to_dict(),
+            sample=sample.to_dict(),
             system=resources.system.name,
             attempts=attempt,
         )
 
     async def _play(
         self,
-        resources: SessionResources,
-        sample: Record,
+        resources: TrajectoryResources,
+        sample: Sample,
         trajectory: Trajectory,
         sampling_params: dict[str, Any],
     ) -> list[TurnLedger]:
         rollout = resources.config.rollout
-        session = Session(
+        rollout = Rollout(
             env=resources.environment(
                 validate=validating.get(),
                 ask=self._asker(resources, trajectory, sampling_params),
@@ -155,10 +155,10 @@ class DocAgentLoop(AgentLoopBase):
             trajectory=trajectory,
         )
         self._versions.clear()
-        return await session.play(sample)
+        return await rollout.play(sample)
 
     def _generator(
-        self, resources: SessionResources, trajectory: Trajectory, sampling_params: dict[str, Any]
+        self, resources: TrajectoryResources, trajectory: Trajectory, sampling_params: dict[str, Any]
     ) -> Any:
         request_id, sent = self._route(trajectory), set[str]()
         stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
@@ -182,29 +182,29 @@ class DocAgentLoop(AgentLoopBase):
 
     @staticmethod
     def _left_to_server(images: list[EncodedImage], sent: set[str]) -> int:
-        """How many images the server has to preprocess once more; the session has sent some before."""
+        """How many images the server has to preprocess once more; the trajectory has sent some before."""
         new = {image.key for image in images if image.handle is None} - sent
         sent |= new
         return len(new)
 
     def _route(self, trajectory: Trajectory) -> str:
-        """The name by which the balancer finds the server that plays the session."""
-        own = f"{trajectory.uid}-{trajectory.session}"
+        """The name by which the balancer finds the server that plays the trajectory."""
+        own = f"{trajectory.uid}-{trajectory.number}"
         if self.rollout_config.get("full_determinism", False):
-            return own  # vLLM's too then, and one for each session
+            return own  # vLLM's too then, and one for each trajectory
         validates = validating.get()
         return route(
             trajectory.uid,
-            trajectory.session,
-            sessions=int(self.rollout_config.val_kwargs.n if validates else self.rollout_config.n),
+            trajectory.number,
+            trajectories=int(self.rollout_config.val_kwargs.n if validates else self.rollout_config.n),
             prompts=int(self.config.data.train_batch_size),
             servers=servers_of(self.config),
         )
 
     def _asker(
-        self, resources: SessionResources, trajectory: Trajectory, sampling_params: dict[str, Any]
+        self, resources: TrajectoryResources, trajectory: Trajectory, sampling_params: dict[str, Any]
     ) -> Ask:
-        """The rollout server for what is no turn of the session."""
+        """The rollout server for what is no turn of the trajectory."""
         stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
 
         async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
@@ -239,15 +239,15 @@ class DocAgentLoop(AgentLoopBase):
         return self._masked_row(getattr(self.tokenizer, "eos_token_id", None) or 0, trajectory, kwargs)
 
     def _mask(
-        self, resources: SessionResources, trajectory: Trajectory, kwargs: dict[str, Any]
+        self, resources: TrajectoryResources, trajectory: Trajectory, kwargs: dict[str, Any]
     ) -> DocAgentLoopOutput:
         return self._masked_row(resources.codec.end_of_turn_id, trajectory, kwargs)
 
     def _masked_row(self, filler: int, trajectory: Trajectory, kwargs: dict[str, Any]) -> DocAgentLoopOutput:
         trajectory.status = Status.MASKED.value
         trajectory.reward = 0.0
-        question = trajectory.record.get("question_id")
-        logger.error("session of %s is masked (%s): %s", question, trajectory.end, trajectory.error)
+        question = trajectory.sample.get("question_id")
+        logger.error("trajectory of %s is masked (%s): %s", question, trajectory.end, trajectory.error)
         return masked_row(
             [filler],
             filler,
@@ -260,33 +260,34 @@ class DocAgentLoop(AgentLoopBase):
 @lru_cache(maxsize=8)
 def _warn_once(system: str) -> None:
     logger.warning(
-        "%s plays sessions of several rows and does not say so: set several_rows=True in its System. Batch "
-        "sizes were checked as if each session had one",
+        "%s plays trajectories of several rows and does not say so: set several_rows=True in "
+        "its System. Batch "
+        "sizes were checked as if each trajectory had one",
         system,
     )
 
 
 def warn_of_rows(system: System, rows: int) -> None:
-    """Say once a process that a system has more rows a session than it declares."""
+    """Say once a process that a system has more rows a trajectory than it declares."""
     if rows > 1 and not system.several_rows:
         _warn_once(system.name)
 
 
 def _unplayed(kwargs: dict[str, Any]) -> Trajectory:
-    """The record of a session that failed before it had one, possibly for the question's own record."""
+    """The trajectory of an attempt that failed before it had one, possibly for its sample."""
     return Trajectory(
         uid=str(kwargs.get("uid", "")),
-        session=int(kwargs.get("session_id", 0)),
+        number=int(kwargs.get("session_id", 0)),
         step=int(kwargs.get("global_steps", 0)),
         split=VALIDATION if validating.get() else "train",
-        record=_readable(kwargs.get("record")),
+        sample=_readable(kwargs.get("sample")),
         system="",
     )
 
 
-def _readable(record: Any) -> dict[str, Any]:
+def _readable(sample: Any) -> dict[str, Any]:
     try:
-        found = json.loads(record)
+        found = json.loads(sample)
     except (TypeError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -20,12 +20,12 @@ from docagent_rl.training.agent_loop.admission import Held
 from docagent_rl.training.agent_loop.gauges import step_gauges
 from docagent_rl.training.agent_loop.loop import place, validating
 from docagent_rl.training.agent_loop.output import IMAGES
-from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, session_bytes
+from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, trajectory_bytes
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache
 from docagent_rl.training.serving.row_images import name_images
 
 holding: ContextVar[Held | None] = ContextVar("docagent_holding", default=None)
-"""What the session that runs has told of its memory."""
+"""What the trajectory that runs has told of its memory."""
 
 # the class that ray.remote wrapped, which Ray's annotations do not know
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
@@ -76,21 +76,21 @@ class DocAgentLoopWorker(_Worker):
     async def _run_agent_loop(
         self, sampling_params: dict[str, Any], trajectory: dict[str, Any], **kwargs: Any
     ) -> Any:
-        # each session runs in a task of its own, so the variables do not leak into others
+        # each trajectory runs in a task of its own, so the variables do not leak into others
         validating.set(bool(trajectory["validate"]))
         place.set(self._place)
         if self._place is None or self._place.admission is None:
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
         self._place.look()
-        async with self._place.admission.session() as held:
+        async with self._place.admission.trajectory() as held:
             holding.set(held)
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
 
     async def _agent_loop_postprocess(self, output: Any, validate: Any, **kwargs: Any) -> None:
-        """As verl's, while the session still has its place; what it took is known now."""
+        """As verl's, while the trajectory still has its place; what it took is known now."""
         held = holding.get()
         if held is not None and isinstance(output, list):
-            held.nbytes = session_bytes([row for row in output if IMAGES in (row.multi_modal_data or {})])
+            held.nbytes = trajectory_bytes([row for row in output if IMAGES in (row.multi_modal_data or {})])
         if self._image_cache is not None and self._directory is not None and not validate:
             rows = output if isinstance(output, list) else [output]
             images = [image for row in rows for image in _images(row)]
@@ -163,10 +163,10 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         if self._directory is not None:
             ray.get([worker.name_images.remote(self._name) for worker in self._handles])
 
-    def release_images(self, sessions: Collection[str]) -> None:
-        """The rows of these sessions (`{uid}_{session}`) are not read any more."""
-        if self._directory is not None and sessions:
-            self._directory.release.remote(list(sessions))
+    def release_images(self, trajectories: Collection[str]) -> None:
+        """The rows of these trajectories (`{uid}_{trajectory}`) are not read any more."""
+        if self._directory is not None and trajectories:
+            self._directory.release.remote(list(trajectories))
 
     def gauges(self) -> dict[str, float]:
         """The load of all workers since this was last asked: `docagent/workers/<name>`."""

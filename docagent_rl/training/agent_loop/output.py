@@ -15,31 +15,31 @@ from docagent_rl.base.surrogates import encodable
 from docagent_rl.config import TextConfig
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger
-from docagent_rl.rollout.line import SessionLine, whole_line
+from docagent_rl.rollout.line import TrajectoryLine, whole_line
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.trainer.texts import digest
 
 IMAGES = "docagent_images"
 VALIDATION = "val"
-"""`Trajectory.split` of a validation's sessions."""
+"""`Trajectory.split` of a validation's trajectories."""
 TRAJECTORY = "docagent_trajectory"
 DIGEST = "docagent_digest"
-"""In `reward_extra_info` of a validation's sessions: what verl gathers, of each session's last row."""
-SESSION_LINE = "docagent_session_line"
-SESSION_DIGEST = "docagent_session_digest"
-"""Fields of the first row of a session to train on; empty in its other rows."""
+"""In `reward_extra_info` of a validation's trajectories: what verl gathers, of each trajectory's last row."""
+TRAJECTORY_LINE = "docagent_trajectory_line"
+TRAJECTORY_DIGEST = "docagent_trajectory_digest"
+"""Fields of the first row of a trajectory to train on; empty in its other rows."""
 OUTCOME = "docagent_outcome"
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOutcome:
-    """What a row says of its session without the whole record.
+class TrajectoryOutcome:
+    """The outcome of a trajectory, as each of its rows has it.
 
     Attributes:
-        masked: the session is left out of the loss and of all statistics.
+        masked: the trajectory is left out of the loss and of all statistics.
         reward: over all rows.
-        reason: of the mask, or what ended the session.
-        metrics: the environment's numbers by name, every reward term among them; none of a masked session.
+        reason: of the mask, or what ended the trajectory.
+        metrics: the environment's numbers by name, every reward term among them; none of a masked trajectory.
     """
 
     masked: bool
@@ -48,14 +48,14 @@ class SessionOutcome:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, trajectory: Trajectory) -> SessionOutcome:
-        """Of a finished record."""
+    def of(cls, trajectory: Trajectory) -> TrajectoryOutcome:
+        """Of a finished trajectory."""
         masked = trajectory.masked
         reason = f"{trajectory.end}: {trajectory.error}" if trajectory.error else trajectory.end
         return cls(masked, trajectory.reward, encodable(reason), {} if masked else dict(trajectory.metrics))
 
     @classmethod
-    def read(cls, extra_fields: Any) -> SessionOutcome | None:
+    def read(cls, extra_fields: Any) -> TrajectoryOutcome | None:
         """From a row's `extra_fields`; None where another agent loop made it."""
         if not isinstance(extra_fields, dict) or OUTCOME not in extra_fields:
             return None
@@ -78,23 +78,23 @@ class RowImages:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRecord:
-    """A session as one of its rows carries it, serialised once.
+class SerialisedTrajectory:
+    """A trajectory as one of its rows carries it, serialised once.
 
     Args:
-        digest: see `SessionDigest`.
-        line: see `SessionLine`.
-        validation: whether the session belongs to a validation.
+        digest: see `TrajectoryDigest`.
+        line: see `TrajectoryLine`.
+        validation: whether the trajectory belongs to a validation.
     """
 
     digest: str
-    line: SessionLine
+    line: TrajectoryLine
     validation: bool
 
     @classmethod
-    def of(cls, trajectory: Trajectory, texts: TextConfig, *, validation: bool) -> SessionRecord:
-        """Of a finished record."""
-        line = SessionLine.of(trajectory)
+    def of(cls, trajectory: Trajectory, texts: TextConfig, *, validation: bool) -> SerialisedTrajectory:
+        """Of a finished trajectory."""
+        line = TrajectoryLine.of(trajectory)
         return cls(digest(trajectory, texts, line).to_json(), line, validation)
 
 
@@ -104,26 +104,26 @@ class DocAgentLoopOutput(AgentLoopOutput):
     Args:
         turn_index: `(t,)` turn of each response token, -1 where it was not sampled.
         token_rewards: `(t,)` reward of each response token.
-        session: the row's session, in one of the session's rows: the last one in a validation, where verl
-            looks, else the first one.
+        trajectory: the row's trajectory, in one of the trajectory's rows: the last one in a validation, where
+            verl looks, else the first one.
     """
 
     turn_index: list[int] = Field(default_factory=list)
     token_rewards: list[float] = Field(default_factory=list)
-    session: Any = Field(default=None, exclude=True)
+    trajectory: Any = Field(default=None, exclude=True)
 
     def as_dict(self) -> dict[str, Any]:
         """Fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
         fields = super().as_dict()
-        session: SessionRecord | None = self.session
-        fields[SESSION_DIGEST], fields[SESSION_LINE] = "", b""
-        if session is not None and session.validation:
+        trajectory: SerialisedTrajectory | None = self.trajectory
+        fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = "", b""
+        if trajectory is not None and trajectory.validation:
             extra = fields["extra_fields"]
-            # in a copy: verl gives all rows of a session what the last one has
-            info = {TRAJECTORY: whole_line(session.line).decode(), DIGEST: session.digest}
+            # in a copy: verl gives all rows of a trajectory what the last one has
+            info = {TRAJECTORY: whole_line(trajectory.line).decode(), DIGEST: trajectory.digest}
             fields["extra_fields"] = extra | {"reward_extra_info": extra["reward_extra_info"] | info}
-        elif session is not None:
-            fields[SESSION_DIGEST], fields[SESSION_LINE] = session.digest, session.line.text
+        elif trajectory is not None:
+            fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = trajectory.digest, trajectory.line.text
         fields["turn_index"] = torch.tensor(fields.pop("turn_index"), dtype=torch.int16)
         fields["rm_scores"] = torch.tensor(fields.pop("token_rewards"), dtype=torch.float32)
         return fields
@@ -137,21 +137,21 @@ def training_rows(
     steps: tuple[int, int],
     texts: TextConfig | None = None,
 ) -> list[DocAgentLoopOutput]:
-    """The rows of a played session, one a context, without contexts in which nothing was sampled.
+    """The rows of a played trajectory, one a context, without contexts in which nothing was sampled.
 
     Args:
-        ledgers: the session's ledgers.
-        trajectory: its record; turns of rows that are left out are renumbered.
+        ledgers: the trajectory's ledgers.
+        trajectory: what was played; turns of rows that are left out are renumbered.
         log_probs: the rollout is configured to report log-probs.
-        steps: first and last weight version the session was sampled with.
-        texts: what stands for the session where sessions are compared.
+        steps: first and last weight version the trajectory was sampled with.
+        texts: what stands for the trajectory where trajectories are compared.
     """
     kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
     for turn in trajectory.turns:
         turn.row = kept.index(turn.row) if turn.row in kept else -1
     extra = _extra_fields(trajectory, steps)
     rows = [_output(ledgers[n].row(), trajectory, deepcopy(extra), log_probs=log_probs) for n in kept]
-    return _with_session(rows, trajectory, texts)
+    return _with_trajectory(rows, trajectory, texts)
 
 
 def masked_row(
@@ -160,28 +160,28 @@ def masked_row(
     """A row that carries nothing into the loss: one filler token outside the mask, reward 0."""
     row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
     made = _output(row, trajectory, _extra_fields(trajectory, (step, step)), log_probs=log_probs)
-    return _with_session([made], trajectory, None)[0]
+    return _with_trajectory([made], trajectory, None)[0]
 
 
-def session_json(rows: Sequence[DocAgentLoopOutput]) -> str:
-    """The record that the rows of a session carry, as one line of JSON."""
-    records = [row.session for row in rows if row.session is not None]
-    return whole_line(records[0].line).decode()
+def trajectory_json(rows: Sequence[DocAgentLoopOutput]) -> str:
+    """The trajectory that its rows carry, as one line of JSON."""
+    carried = [row.trajectory for row in rows if row.trajectory is not None]
+    return whole_line(carried[0].line).decode()
 
 
-def _with_session(
+def _with_trajectory(
     rows: list[DocAgentLoopOutput], trajectory: Trajectory, texts: TextConfig | None
 ) -> list[DocAgentLoopOutput]:
     if not rows:
         return rows
     validation = trajectory.split == VALIDATION
-    record = SessionRecord.of(trajectory, texts or TextConfig(), validation=validation)
-    rows[-1 if validation else 0].session = record
+    serialised = SerialisedTrajectory.of(trajectory, texts or TextConfig(), validation=validation)
+    rows[-1 if validation else 0].trajectory = serialised
     return rows
 
 
 def _extra_fields(trajectory: Trajectory, steps: tuple[int, int]) -> dict[str, Any]:
-    extra = SessionOutcome.of(trajectory).fields()
+    extra = TrajectoryOutcome.of(trajectory).fields()
     # `_compute_metrics` of verl fails on missing weight versions
     return extra | {"min_global_steps": steps[0], "max_global_steps": steps[1]}
 

@@ -1,4 +1,4 @@
-"""What an agent worker has for its sessions: memory, threads, a cache of images."""
+"""What an agent worker has for its trajectories: memory, threads, a cache of images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from docagent_rl.training.agent_loop.gauges import Gauges
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
 
 FREE_SHARE = 0.5
-"""Of a node's free memory, for the sessions of all its agent workers."""
+"""Of a node's free memory, for the trajectories of all its agent workers."""
 STORE_SHARE = 1 / 3
 """Of Ray's object store, for images; what workers hold of them besides is at most as much again."""
 TOKEN_BYTES = 400
@@ -26,9 +26,9 @@ class Place:
 
     Attributes:
         images: how it makes and keeps them; `None`: as a process on its own.
-        admission: of sessions; `None`: all at once.
+        admission: of trajectories; `None`: all at once.
         gauges: of the worker's load.
-        encoder: of its sessions, once the first has begun.
+        encoder: of its trajectories, once the first has begun.
     """
 
     images: ImageSettings | None = None
@@ -39,8 +39,8 @@ class Place:
     def look(self) -> None:
         """Note queues and bytes as they are now."""
         if self.admission is not None:
-            self.gauges.note("sessions_playing", self.admission.playing)
-            self.gauges.note("sessions_waiting", self.admission.waiting)
+            self.gauges.note("trajectories_playing", self.admission.playing)
+            self.gauges.note("trajectories_waiting", self.admission.waiting)
         if self.encoder is not None:
             self.gauges.note("images_waiting", self.encoder.waiting)
             self.gauges.note("images_bytes", self.encoder.held_bytes)
@@ -59,7 +59,7 @@ def place_of(
         image_cache: of the run.
     """
     rollout = run.docagent.rollout
-    memory = rollout.get("session_memory_mb")
+    memory = rollout.get("trajectory_memory_mb")
     budget = memory << 20 if memory else int(FREE_SHARE * psutil.virtual_memory().available / on_node)
     threads = rollout.get("image_threads") or max(2, cores() // on_node)
     return Place(ImageSettings(capacity // workers, threads, image_cache), Admission(budget))
@@ -76,8 +76,8 @@ def image_bytes(run: DictConfig, store: float) -> int:
     return given << 20 if given else max(CAPACITY, int(STORE_SHARE * store))
 
 
-def session_bytes(rows: list[DocAgentLoopOutput]) -> int:
-    """What a session took when it ended: its images, in the ledger and in its rows, and its tokens."""
+def trajectory_bytes(rows: list[DocAgentLoopOutput]) -> int:
+    """What a trajectory took when it ended: its images, in the ledger and in its rows, and its tokens."""
     total = 0
     for row in rows:
         total += TOKEN_BYTES * (len(row.prompt_ids) + len(row.response_ids))

@@ -19,7 +19,7 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import unpack
-from docagent_rl.rollout.session import Sampled
+from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
 from docagent_rl.training.serving.named import NamedImage
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages

@@ -11,15 +11,15 @@ from omegaconf import DictConfig, open_dict
 
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.base import DocEnv
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.identity import environment_identity
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.policy_role import Ask
-from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.rollout.session import Sampled, Session
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.samples.sample import Sample
 from docagent_rl.training.engine.checkpoint import model_folder, model_identity
 from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
 
@@ -34,7 +34,7 @@ class EnginePlayer:
     Args:
         settings: of the engine.
         engine: started.
-        resources: what sessions share.
+        resources: what trajectories share.
         model: what tells the model from others (`model_identity`).
         wrap: what is played in the place of each environment.
     """
@@ -43,7 +43,7 @@ class EnginePlayer:
         self,
         settings: EngineSettings,
         engine: TokenEngine,
-        resources: SessionResources,
+        resources: TrajectoryResources,
         model: Mapping[str, str],
         wrap: Callable[[DocEnv], DocEnv] | None = None,
     ) -> None:
@@ -87,7 +87,7 @@ class EnginePlayer:
         engine = TokenEngine(settings, tokenizer, processor)
         try:
             await engine.ready()
-            resources = SessionResources(parsed, tokenizer, processor, template_kwargs(run), running=False)
+            resources = TrajectoryResources(parsed, tokenizer, processor, template_kwargs(run), running=False)
             return cls(settings, engine, resources, model_identity(folder), wrap)
         except BaseException:  # Ctrl-C too: the engine's processes would stay
             engine.close()
@@ -104,7 +104,9 @@ class EnginePlayer:
         """
         mine, parsed = self._resources, DocAgentConfig.parse(plain(run.docagent))
         processor = mine.processor
-        resources = SessionResources(parsed, mine.tokenizer, processor, template_kwargs(run), running=False)
+        resources = TrajectoryResources(
+            parsed, mine.tokenizer, processor, template_kwargs(run), running=False
+        )
         return EnginePlayer(self._settings, self._engine, resources, self._model, self._wrap)
 
     @property
@@ -120,15 +122,15 @@ class EnginePlayer:
         }
 
     @property
-    def resources(self) -> SessionResources:
-        """What its sessions share."""
+    def resources(self) -> TrajectoryResources:
+        """What its trajectories share."""
         return self._resources
 
-    async def play(self, sample: Record, session: int) -> Trajectory:
-        """See `Player.play`. A session in which nothing was sampled is masked (`MaskReason.EMPTY`)."""
+    async def play(self, sample: Sample, number: int) -> Trajectory:
+        """See `Player.play`. A trajectory in which nothing was sampled is masked (`MaskReason.EMPTY`)."""
         resources = self._resources
-        trajectory = new_trajectory(sample, session, resources.system.name)
-        seeds = (draw_seed(self._settings.seed, trajectory.uid, session, n) for n in itertools.count())
+        trajectory = new_trajectory(sample, number, resources.system.name)
+        seeds = (draw_seed(self._settings.seed, trajectory.uid, number, n) for n in itertools.count())
 
         async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
             return await self._engine.generate(ids, images, most=most, stops=self._stops, seed=next(seeds))
@@ -136,7 +138,7 @@ class EnginePlayer:
         async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
             return await self._ask(ids, changes, next(seeds))
 
-        ledgers = await self._session(trajectory, generate, ask).play(sample)
+        ledgers = await self._rollout(trajectory, generate, ask).play(sample)
         if not any(ledger.sampled for ledger in ledgers):
             trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.EMPTY.value
             trajectory.error = "the model sampled no token of its own"
@@ -146,9 +148,9 @@ class EnginePlayer:
         """See `Player.close`."""
         self._engine.close()
 
-    def _session(self, trajectory: Trajectory, generate: Any, ask: Ask) -> Session:
+    def _rollout(self, trajectory: Trajectory, generate: Any, ask: Ask) -> Rollout:
         resources, context = self._resources, self._settings.arguments.get("max_model_len")
-        return Session(
+        return Rollout(
             env=self._wrap(resources.environment(validate=True, ask=ask, context=context)),
             codec=resources.codec,
             encoder=resources.encoder,
@@ -165,7 +167,7 @@ class EnginePlayer:
         )
 
 
-def draw_seed(seed: int, question_id: str, session: int, turn: int) -> int:
+def draw_seed(seed: int, question_id: str, number: int, turn: int) -> int:
     """The seed of a turn's draws: the same whoever plays beside it, and another for every turn."""
-    text = f"{seed}\0{question_id}\0{session}\0{turn}".encode()
+    text = f"{seed}\0{question_id}\0{number}\0{turn}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")

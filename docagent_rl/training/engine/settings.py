@@ -10,7 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.rollout.session import Limits
+from docagent_rl.rollout.rollout import Limits
 
 _ENVIRONMENT = "ray_kwargs.ray_init.runtime_env.env_vars"
 _FIXED = {
@@ -47,7 +47,7 @@ class EngineSettings:
         arguments: of vLLM's engine.
         environment: variables that it starts with, where the user has set none.
         sampling: how tokens are drawn.
-        limits: token budgets of a session.
+        limits: token budgets of a trajectory.
         seed: of all draws.
     """
 
@@ -120,7 +120,7 @@ class EngineSettings:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What sessions depend on, JSON-ready."""
+        """What trajectories depend on, JSON-ready."""
         decisive = (
             "dtype",
             "max_model_len",

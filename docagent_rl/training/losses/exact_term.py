@@ -41,7 +41,7 @@ class EngineExactTerm:
     Args:
         config: sizes of the tiles.
         model: the policy, sharded by FSDP2.
-        states: what the reference left (`losses.reference.record_reference`).
+        states: what the reference left (`losses.reference.sample_reference`).
         ref_head: the reference's head, in host memory.
         vocabulary: entries that count; rows beyond the tokenizer pad the vocabulary and are never sampled.
     """

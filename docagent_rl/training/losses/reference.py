@@ -74,7 +74,7 @@ def _bytes(tensor: Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().numpy().tobytes()
 
 
-def record_reference(engine: Any, rule: ObservationRule, states: ReferenceStates) -> None:
+def sample_reference(engine: Any, rule: ObservationRule, states: ReferenceStates) -> None:
     """Make every pass of the reference's engine leave its hidden states in `states`.
 
     Args:

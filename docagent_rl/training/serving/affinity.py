@@ -1,30 +1,30 @@
-"""Which rollout server plays which session: those of a question share its pages, and its prefix."""
+"""Which rollout server plays which trajectory: those of a question share its pages, and its prefix."""
 
 from __future__ import annotations
 
 from omegaconf import DictConfig, OmegaConf
 
 SHARES = 4
-"""Groups of sessions that each server should have at least, so that long ones even out."""
+"""Groups of trajectories that each server should have at least, so that long ones even out."""
 
 
-def route(uid: str, session: int, *, sessions: int, prompts: int, servers: int) -> str:
-    """The name under which verl's balancer sends a session's requests to one server.
+def route(uid: str, trajectory: int, *, trajectories: int, prompts: int, servers: int) -> str:
+    """The name under which verl's balancer sends a trajectory's requests to one server.
 
-    Sessions of one name go to the same server, a name that is new to the one with the fewest requests. A
-    question's sessions have one name as long as that leaves every server `SHARES` of them; otherwise they are
-    split, down to a name for each.
+    Trajectories of one name go to the same server, a name that is new to the one with the fewest requests. A
+    question's trajectories have one name as long as that leaves every server `SHARES` of them; otherwise they
+    are split, down to a name for each.
 
     Args:
         uid: of the question in this step.
-        session: number of the session.
-        sessions: of each question.
+        trajectory: number of the trajectory.
+        trajectories: of each question.
         prompts: questions of a step.
         servers: that play.
     """
     wanted = -(-SHARES * servers // max(prompts, 1))  # names that each question should have
-    size = max(1, sessions // wanted)
-    return f"{uid}-{session // size}"
+    size = max(1, trajectories // wanted)
+    return f"{uid}-{trajectory // size}"
 
 
 def servers_of(run: DictConfig) -> int:

@@ -52,8 +52,8 @@ class PageDirectory:
     """Which images are in the cache and which are being made; an actor, one for a run.
 
     Args:
-        capacity: bytes to keep; the least recently used images leave first. Sessions that hold one keep it in
-            the store until they end, rows that name one until they are trained on.
+        capacity: bytes to keep; the least recently used images leave first. Trajectories that hold one keep
+            it in the store until they end, rows that name one until they are trained on.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -88,20 +88,22 @@ class PageDirectory:
         """An image could not be made: whoever waits first tries."""
         self._settle(key, None)
 
-    async def hold(self, session: str, images: Mapping[str, CachedImage]) -> None:
-        """Keep images that the rows of a session name until it is released."""
+    async def hold(self, trajectory: str, images: Mapping[str, CachedImage]) -> None:
+        """Keep images that the rows of a trajectory name until it is released."""
         for key, image in images.items():
             self._keep(key, image)
-        before = self._named.get(session, frozenset())
+        before = self._named.get(trajectory, frozenset())
         self._readers.update(images.keys() - before)
-        self._named[session] = before | images.keys()
+        self._named[trajectory] = before | images.keys()
         self._most_in_rows = max(self._most_in_rows, len(self._readers))
         self._make_room()
 
-    async def release(self, sessions: Iterable[str]) -> None:
-        """The rows of these sessions are not read any more; sessions that hold nothing are passed over."""
-        for session in sessions:
-            self._readers.subtract(self._named.pop(session, ()))
+    async def release(self, trajectories: Iterable[str]) -> None:
+        """The rows of these trajectories are not read any more; trajectories that hold nothing are passed
+        over.
+        """
+        for trajectory in trajectories:
+            self._readers.subtract(self._named.pop(trajectory, ()))
         self._readers = +self._readers
         self._make_room()
 
@@ -171,10 +173,10 @@ class RayImageCache:
         patches = shared_tensor(await _value(handle))  # the store's memory in the place of our own
         return EncodedImage(image.ref, patches, image.grid, image.layout, handle)
 
-    async def hold(self, session: str, images: Iterable[EncodedImage]) -> None:
-        """Keep images that the rows of a session name."""
+    async def hold(self, trajectory: str, images: Iterable[EncodedImage]) -> None:
+        """Keep images that the rows of a trajectory name."""
         cached = {i.key: CachedImage.of(i, i.handle) for i in images if i.handle is not None}
-        await self._directory.hold.remote(session, cached)
+        await self._directory.hold.remote(trajectory, cached)
 
     def drop(self, ref: Picture) -> None:
         """See `ImageCache.drop`."""

@@ -16,7 +16,7 @@ from docagent_rl.training.settings.divisibility import (
     NODES,
     PER_NODE,
     SERVER,
-    SESSIONS,
+    TRAJECTORIES,
     Layout,
     Part,
     problems,
@@ -57,7 +57,7 @@ def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | No
     values = dict.fromkeys(SERVER, 1) | {part.sequence_parallel: 1 for part in parts}
     values |= {part.fsdp_size: -1 for part in parts}
     named = [key for part in parts for key in (part.mini, part.micro, part.infer_micro, *part.tokens) if key]
-    for key in (*values, *named, BATCH, SESSIONS, NODES, PER_NODE):
+    for key in (*values, *named, BATCH, TRAJECTORIES, NODES, PER_NODE):
         if (value := OmegaConf.select(config, key)) is not None:
             values[key] = int(value)
     values |= {key: number for key, number in ((NODES, nodes), (PER_NODE, per_node)) if number is not None}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 BATCH = "data.train_batch_size"
-SESSIONS = "actor_rollout_ref.rollout.n"
+TRAJECTORIES = "actor_rollout_ref.rollout.n"
 NODES = "trainer.nnodes"
 PER_NODE = "trainer.n_gpus_per_node"
 AXES = ("tensor_model", "data", "pipeline_model")
@@ -29,7 +29,7 @@ class Part:
     fsdp_size: str
     """GPUs that share the weights; -1 means all."""
     mini: str | None = None
-    """Questions of a mini-batch; times `SESSIONS` they count rows."""
+    """Questions of a mini-batch; times `TRAJECTORIES` they count rows."""
     micro: str | None = None
     """Rows of a micro-batch of an update, on one GPU."""
     infer_micro: str | None = None
@@ -49,7 +49,7 @@ class Layout:
     longest: int
     """Tokens of the longest row."""
     several_rows: bool = False
-    """A session has one or more rows, so that their number is known only when it has ended."""
+    """A trajectory has one or more rows, so that their number is known only when it has ended."""
     mean_over_rows: bool = False
     """The loss of the policy or the critic counts rows."""
     own_servers: bool = False
@@ -67,8 +67,8 @@ class Layout:
 
     @property
     def played(self) -> int:
-        """Sessions of a step, which are its rows where each session has one."""
-        return self.values[BATCH] * self.values[SESSIONS]
+        """Trajectories of a step, which are its rows where each trajectory has one."""
+        return self.values[BATCH] * self.values[TRAJECTORIES]
 
     def workers(self, part: Part) -> int:
         """Data-parallel workers of a model (`FSDPEngine.get_data_parallel_size`); at least 1."""
@@ -76,7 +76,7 @@ class Layout:
 
     def mini_rows(self, part: Part) -> int:
         """Rows of a mini-batch."""
-        return self.values[part.mini or BATCH] * self.values[SESSIONS]
+        return self.values[part.mini or BATCH] * self.values[TRAJECTORIES]
 
     @property
     def multiple(self) -> int:
@@ -89,7 +89,7 @@ class Layout:
 
     @property
     def rows(self) -> int:
-        """Rows of a step, the empty ones included; of several-row sessions, what it is a multiple of."""
+        """Rows of a step, the empty ones included; of several-row trajectories, what it is a multiple of."""
         return self.multiple if self.several_rows else _up(self.played, self.multiple)
 
     def changed(self, change: Mapping[str, int]) -> Layout:
@@ -195,7 +195,7 @@ def _batch(layout: Layout) -> Iterator[Problem]:
 def _empty_rows(layout: Layout) -> Iterator[Problem]:
     """`core_algos.agg_loss` divides by the rows of a mini-batch, the empty ones that verl adds included.
 
-    verl asserts nothing here; where sessions have several rows, empty ones cannot be avoided.
+    verl asserts nothing here; where trajectories have several rows, empty ones cannot be avoided.
     """
     if layout.mean_over_rows and not layout.several_rows and layout.rows > layout.played:
         yield Problem(
@@ -229,13 +229,13 @@ def _tokens(layout: Layout) -> Iterator[Problem]:
 
 
 def _product(layout: Layout, key: str) -> str:
-    size, sessions = layout.values[key], layout.values[SESSIONS]
-    return f"{key}={size} times {SESSIONS}={sessions} is {size * sessions}"
+    size, trajectories = layout.values[key], layout.values[TRAJECTORIES]
+    return f"{key}={size} times {TRAJECTORIES}={trajectories} is {size * trajectories}"
 
 
 def _fill(layout: Layout, key: str, divisor: int) -> dict[str, int]:
     """Raise `key`, in questions, so that `divisor` divides its rows."""
-    return {key: _up(layout.values[key], divisor // math.gcd(layout.values[SESSIONS], divisor))}
+    return {key: _up(layout.values[key], divisor // math.gcd(layout.values[TRAJECTORIES], divisor))}
 
 
 def _up(number: int, step: int) -> int:

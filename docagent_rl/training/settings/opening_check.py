@@ -18,12 +18,12 @@ from verl.utils.fs import copy_to_local
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.config import DocAgentConfig, Unplayable, data_files
-from docagent_rl.records.parquet import AGENT_NAME, read_table
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.openings import Openings, open_all
 from docagent_rl.rollout.playability import listed
-from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.samples.parquet import AGENT_NAME, read_table
+from docagent_rl.samples.sample import Sample
 
 KEYS = ("train_files", "val_files")
 _MANY = 1000
@@ -37,13 +37,13 @@ class Questions:
     Args:
         key: `train_files` or `val_files`.
         rows: questions in the files.
-        records: those that may be played; without those of other agent loops.
+        samples: those that may be played; without those of other agent loops.
         used: how many verl takes (`data.train_max_samples`, `data.val_max_samples`).
     """
 
     key: str
     rows: int
-    records: tuple[Record, ...]
+    samples: tuple[Sample, ...]
     used: int
 
 
@@ -51,14 +51,14 @@ def run_questions(config: DictConfig, key: str) -> Questions:
     """Read the questions of `train_files` or `val_files`, which exist and are valid."""
     rows: list[tuple[str, str]] = []
     for file in data_files(config, key):
-        columns = read_table(file, columns=["agent_name", "record"]).to_pydict()
-        rows += zip(columns["agent_name"], columns["record"], strict=True)
+        columns = read_table(file, columns=["agent_name", "sample"]).to_pydict()
+        rows += zip(columns["agent_name"], columns["sample"], strict=True)
     most = OmegaConf.select(config, f"data.{key.removesuffix('_files')}_max_samples") or -1
     used = min(most, len(rows)) if most > 0 else len(rows)
     # verl draws them at random when it shuffles
     taken = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
-    records = tuple(Record.from_json(text) for agent, text in taken if agent == AGENT_NAME)
-    return Questions(key, len(rows), records, used)
+    samples = tuple(Sample.from_json(text) for agent, text in taken if agent == AGENT_NAME)
+    return Questions(key, len(rows), samples, used)
 
 
 def check_openings(config: DictConfig, parsed: DocAgentConfig) -> None:
@@ -80,17 +80,17 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig) -> None:
             f"docagent.rollout.prompt_tokens={promised} is above data.max_prompt_length={limit}: "
             "environments would fill prompts that the rollout refuses"
         )
-    resources = SessionResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
+    resources = TrajectoryResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
     for key in KEYS:
         _check_file(run_questions(config, key), resources, limit)
 
 
-def _check_file(questions: Questions, resources: SessionResources, limit: int) -> None:
-    name, count = f"data.{questions.key}", len(questions.records)
+def _check_file(questions: Questions, resources: TrajectoryResources, limit: int) -> None:
+    name, count = f"data.{questions.key}", len(questions.samples)
     validate = questions.key == "val_files"
     if count > _MANY:
         print(f"docagent-rl: {name}: making {count} prompts", file=sys.stderr)
-    found = open_all(questions.records, resources, limit=limit, validate=validate)
+    found = open_all(questions.samples, resources, limit=limit, validate=validate)
     if found.adapted:
         print(f"docagent-rl: {name}: documents whose prompt was made to fit {limit} tokens:", file=sys.stderr)
         for how, documents in sorted(found.adapted.items()):
@@ -105,7 +105,7 @@ def _check_file(questions: Questions, resources: SessionResources, limit: int) -
     if validate:
         outcome = "they count as wrong and are reported beside the score"
     elif resources.config.rollout.unplayable is Unplayable.MASK:
-        outcome = "their sessions are masked and counted"
+        outcome = "their trajectories are masked and counted"
     else:
         raise UserError(
             f"{message}\n  drop these questions, or set docagent.rollout.unplayable=mask to train on the "

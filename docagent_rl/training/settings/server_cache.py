@@ -18,21 +18,22 @@ MEMORY_SHARE = 0.1
 
 
 def size_server_cache(run: DictConfig, image_tokens: int) -> None:
-    """Give vLLM's cache room for the images of all sessions that a server plays at a time, unless it is set.
+    """Give vLLM's cache room for the images of all trajectories that a server plays at a time, unless it is
+    set.
 
     An image that was dropped is fetched and sent again: slower, never wrong.
 
     Args:
         run: the composed configuration; changed in place.
-        image_tokens: visual tokens of a session at most.
+        image_tokens: visual tokens of a trajectory at most.
     """
     vllm = run.actor_rollout_ref.rollout.name == "vllm"
     if not vllm or not image_tokens or OmegaConf.select(run, KEY) is not None:
         return
     servers = servers_of(run)
     nodes = int(OmegaConf.select(run, "trainer.nnodes", default=1))
-    sessions = int(run.data.train_batch_size) * int(run.actor_rollout_ref.rollout.n)
-    tokens = -(-sessions // servers) * image_tokens
+    trajectories = int(run.data.train_batch_size) * int(run.actor_rollout_ref.rollout.n)
+    tokens = -(-trajectories // servers) * image_tokens
     size = cache_gib(tokens, psutil.virtual_memory().total // -(-servers // nodes))
     OmegaConf.update(run, KEY, size, force_add=True)
 
@@ -41,7 +42,7 @@ def cache_gib(tokens: int, memory: float) -> float:
     """Return the size of a server's cache in GiB.
 
     Args:
-        tokens: visual tokens of all sessions that the server plays at a time.
+        tokens: visual tokens of all trajectories that the server plays at a time.
         memory: bytes of its node, divided by the servers there.
     """
     return round(max(LEAST_GIB, min(tokens * TOKEN_BYTES, MEMORY_SHARE * memory) / 2**30), 2)

@@ -1,8 +1,8 @@
-"""Accounts for every session that was asked for: trained, masked, or the end of the run.
+"""Accounts for every trajectory that was asked for: trained, masked, or the end of the run.
 
-verl logs what escapes an agent loop, marks the group as failed and trains on the sessions that are left (the
-synchronous trainer), or takes another group for it (the others). Either way the sessions that fail choose
-what is learnt from.
+verl logs what escapes an agent loop, marks the group as failed and trains on the trajectories that are left
+(the synchronous trainer), or takes another group for it (the others). Either way the trajectories that fail
+choose what is learnt from.
 """
 
 from __future__ import annotations
@@ -17,28 +17,30 @@ from transfer_queue import KVBatchMeta
 
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.tracebacks import last_lines
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason
-from docagent_rl.training.trainer.session_reader import SessionReader
 from docagent_rl.training.trainer.summary import PREFIX
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 
 TRAIN = "train"
-"""verl's partition of sessions to train on."""
-FAILURE_FILE = "failed_sessions.txt"
+"""verl's partition of trajectories to train on."""
+FAILURE_FILE = "failed_trajectories.txt"
 _NAMED = 5
 
 
-class SessionFailedError(RuntimeError):
-    """A session ended in an exception that is no service's and no question's: a bug, which ends the run."""
+class TrajectoryFailedError(RuntimeError):
+    """A trajectory ended in an exception that is no service's and no question's: a bug, which ends the
+    run.
+    """
 
 
 @dataclass(slots=True)
 class Accounts:
-    """The sessions of the prompts that a trainer has handed out.
+    """The trajectories of the prompts that a trainer has handed out.
 
     Args:
-        run_dir: takes the tracebacks of failed sessions.
-        each: sessions of a prompt (`rollout.n`), unless its row says otherwise.
+        run_dir: takes the tracebacks of failed trajectories.
+        each: trajectories of a prompt (`rollout.n`), unless its row says otherwise.
     """
 
     run_dir: Path
@@ -51,123 +53,127 @@ class Accounts:
 
         Args:
             uids: of the prompts.
-            numbers: sessions of each; `each` by default.
+            numbers: trajectories of each; `each` by default.
         """
         for position, uid in enumerate(uids):
             self._asked[str(uid)] = self.each if numbers is None else int(numbers[position])
 
     def drop(self, uids: Iterable[str]) -> None:
-        """Forget prompts whose sessions are not trained on: stale ones, and those of a group filter."""
+        """Forget prompts whose trajectories are not trained on: stale ones, and those of a group filter."""
         for uid in uids:
             self._asked.pop(uid, None)
 
-    def receive(self, uids: Sequence[str], keys: Sequence[str], sessions: Sequence[SessionDigest]) -> None:
-        """See that every session of the groups that a step takes is there and has not failed.
+    def receive(
+        self, uids: Sequence[str], keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]
+    ) -> None:
+        """See that every trajectory of the groups that a step takes is there and has not failed.
 
         Args:
             uids: the groups.
-            keys: verl's keys `{uid}_{session}_{index}` of their rows.
-            sessions: the sessions of this package among them.
+            keys: verl's keys `{uid}_{trajectory}_{index}` of their rows.
+            trajectories: the trajectories of this package among them.
 
         Raises:
-            SessionFailedError: some have failed, or left no row.
+            TrajectoryFailedError: some have failed, or left no row.
         """
-        check_failed(sessions, self.run_dir)
+        check_failed(trajectories, self.run_dir)
         asked = {uid: self._asked.pop(uid, self.each) for uid in uids}
         check_complete(asked, keys)
         self._of_step = (self._of_step or 0) + sum(asked.values())
 
-    def close_step(self, keys: Sequence[str], trajectories: Sequence[SessionDigest]) -> dict[str, float]:
+    def close_step(self, keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
         """The step's account.
 
         Args:
             keys: of the rows that the step has trained on, without padding.
-            trajectories: their sessions, one each.
+            trajectories: their trajectories, one each.
 
         Returns:
-            `docagent/sessions/{asked,trained,masked}`, where the sampler is verl's, and
-            `docagent/groups/uncompared`: groups of which masking left fewer than two sessions, so that there
-            is nothing to compare.
+            `docagent/trajectories/{asked,trained,masked}`, where the sampler is verl's, and
+            `docagent/groups/uncompared`: groups of which masking left fewer than two trajectories, so that
+            there is nothing to compare.
 
         Raises:
-            SessionFailedError: asked for is not trained and masked together.
+            TrajectoryFailedError: asked for is not trained and masked together.
         """
         asked, self._of_step = self._of_step, None
         if asked is None:
             return {}
         lost = Counter(t.uid for t in trajectories if t.masked)
-        groups, masked = sessions_by_group(keys), lost.total()
+        groups, masked = trajectories_by_group(keys), lost.total()
         trained = sum(map(len, groups.values())) - masked
         if asked != trained + masked:
-            raise SessionFailedError(
-                f"{asked} sessions were asked for; the step has {trained} trained and {masked} masked ones"
+            raise TrajectoryFailedError(
+                f"{asked} trajectories were asked for; the step has {trained} trained and {masked} "
+                "masked ones"
             )
         counts = {"asked": asked, "trained": trained, "masked": masked}
         uncompared = sum(len(own) > 1 and len(own) - lost[uid] < 2 for uid, own in groups.items())
-        numbers = {f"{PREFIX}/sessions/{name}": float(count) for name, count in counts.items()}
+        numbers = {f"{PREFIX}/trajectories/{name}": float(count) for name, count in counts.items()}
         return {**numbers, f"{PREFIX}/groups/uncompared": float(uncompared)}
 
 
-def sessions_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
-    """The sessions that rows belong to, by prompt.
+def trajectories_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
+    """The trajectories that rows belong to, by prompt.
 
     Args:
-        keys: verl's `{uid}_{session}_{index}`.
+        keys: verl's `{uid}_{trajectory}_{index}`.
     """
     groups: dict[str, set[str]] = defaultdict(set)
     for key in keys:
-        uid, session, _ = key.rsplit("_", 2)
-        groups[uid].add(session)
+        uid, trajectory, _ = key.rsplit("_", 2)
+        groups[uid].add(trajectory)
     return groups
 
 
 def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
-    """Refuse groups with more or fewer sessions than were asked for.
+    """Refuse groups with more or fewer trajectories than were asked for.
 
     Args:
-        asked: sessions by prompt.
+        asked: trajectories by prompt.
         keys: of the rows that there are.
 
     Raises:
-        SessionFailedError: names the groups and their numbers.
+        TrajectoryFailedError: names the groups and their numbers.
     """
-    found = sessions_by_group(keys)
+    found = trajectories_by_group(keys)
     numbers = {uid: len(found.get(uid, ())) for uid in asked}
     wrong = {uid: n for uid, n in numbers.items() if n != asked[uid]}
     if wrong:
         groups = ", ".join(f"{uid} has {n} of {asked[uid]}" for uid, n in sorted(wrong.items())[:_NAMED])
-        raise SessionFailedError(
-            f"the sessions of {len(wrong)} of {len(asked)} groups are not those asked for: {groups}. An "
+        raise TrajectoryFailedError(
+            f"the trajectories of {len(wrong)} of {len(asked)} groups are not those asked for: {groups}. An "
             "exception outside the agent loop may have ended them: see the log of the agent loop workers at "
             "`Error in _run_prompt`"
         )
 
 
-def check_failed(sessions: Iterable[SessionDigest], run_dir: Path) -> None:
-    """End the run when a session has failed.
+def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> None:
+    """End the run when a trajectory has failed.
 
     Raises:
-        SessionFailedError: names the first one, the end of its traceback, and the file with all of them.
+        TrajectoryFailedError: names the first one, the end of its traceback, and the file with all of them.
     """
-    failed = [t for t in sessions if t.end == MaskReason.FAILED.value]
+    failed = [t for t in trajectories if t.end == MaskReason.FAILED.value]
     if not failed:
         return
     text = "\n".join(f"{_name(t)}\n{t.error}\n" for t in failed)
     path = atomic_write(run_dir / FAILURE_FILE, text)
-    raise SessionFailedError(
-        f"{len(failed)} session(s) ended in an exception that is no service's and no question's. The first: "
+    raise TrajectoryFailedError(
+        f"{len(failed)} trajectory(s) ended in an exception that is no service's and no "
+        "question's. The first: "
         f"{_name(failed[0])}:\n{last_lines(failed[0].error or '')}\nTracebacks of all: {path}"
     )
 
 
-def _name(t: SessionDigest) -> str:
-    return f"question {t.question_id!r}, session {t.session} of group {t.uid}, step {t.step}"
+def _name(t: TrajectoryDigest) -> str:
+    return f"question {t.question_id!r}, trajectory {t.number} of group {t.uid}, step {t.step}"
 
 
-def account_for_sessions(
+def account_for_trajectories(
     buffer: Any,
     accounts: Accounts,
-    reader: SessionReader,
+    reader: TrajectoryReader,
     dropped: Callable[[Sequence[str]], None] = lambda keys: None,
 ) -> None:
     """Check what a replay buffer of verl hands out; one of a user's own that does it otherwise is left alone.
@@ -175,7 +181,7 @@ def account_for_sessions(
     Args:
         buffer: changed in place.
         accounts: of the trainer.
-        reader: of its sessions.
+        reader: of its trajectories.
         dropped: is told the keys of rows that are thrown away.
     """
     # imported late: it loads the trainer modes, which import this module
@@ -191,19 +197,19 @@ def account_for_sessions(
         lost = sorted(buffer.failure_keys[TRAIN])
         if lost:  # before others take their place, or what is left of them is trained on
             keys = _keys_of(buffer, lost)
-            accounts.receive(lost, keys, _sessions(_batch(keys), reader))
-            raise SessionFailedError(f"verl marks groups as failed: {', '.join(lost[:_NAMED])}")
+            accounts.receive(lost, keys, _trajectories(_batch(keys), reader))
+            raise TrajectoryFailedError(f"verl marks groups as failed: {', '.join(lost[:_NAMED])}")
 
     def made(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
         batch = make(partition_id, uids, *args)
         if partition_id == TRAIN:
-            accounts.receive(uids, batch.keys, _sessions(batch, reader))
+            accounts.receive(uids, batch.keys, _trajectories(batch, reader))
         return batch
 
     def cleared(partition_id: str, uids: set[str]) -> None:
         if partition_id == TRAIN and uids:
             keys = _keys_of(buffer, uids)
-            check_failed(_sessions(_batch(keys), reader), accounts.run_dir)
+            check_failed(_trajectories(_batch(keys), reader), accounts.run_dir)
             accounts.drop(uids)
             dropped(keys)
         clear(partition_id, uids)
@@ -221,6 +227,6 @@ def _batch(keys: Sequence[str]) -> KVBatchMeta:
     return KVBatchMeta(partition_id=TRAIN, keys=list(keys), tags=[{} for _ in keys])
 
 
-def _sessions(batch: KVBatchMeta, reader: SessionReader) -> list[SessionDigest]:
-    """One a session."""
-    return list({(t.uid, t.session): t for _, t in reader.fetch(batch)}.values())
+def _trajectories(batch: KVBatchMeta, reader: TrajectoryReader) -> list[TrajectoryDigest]:
+    """One a trajectory."""
+    return list({(t.uid, t.number): t for _, t in reader.fetch(batch)}.values())

@@ -17,10 +17,10 @@ nor is null.
 
 
 def check_agreement(metrics: Mapping[str, Any], most: float | None, step: int) -> None:
-    """End a run whose sessions say nothing about its policy.
+    """End a run whose trajectories say nothing about its policy.
 
-    Rounding, quantised rollouts and sessions of some steps ago set the two apart by some hundredths of a nat;
-    other weights, by several.
+    Rounding, quantised rollouts and trajectories of some steps ago set the two apart by some hundredths of a
+    nat; other weights, by several.
 
     Args:
         metrics: of the step.
@@ -36,7 +36,7 @@ def check_agreement(metrics: Mapping[str, Any], most: float | None, step: int) -
     raise InfrastructureError(
         f"step {step}: tokens are on average {apart:.2f} nats likelier to the rollout server that sampled "
         f"them than to the trainer, more than docagent.watch.most_apart={most:g}. The server has other "
-        "weights (look at the sessions: `docagent-rl view` on this run), or samples by settings that the "
+        "weights (look at the trajectories: `docagent-rl view` on this run), or samples by settings that the "
         "trainer does not know (top_k, top_p, a logits processor). Where that is meant, set "
         "docagent.watch.most_apart=null"
     )

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from docagent_rl.base.io import atomic_write
 from docagent_rl.checkpoints.archives import remove_seal, write_seal
-from docagent_rl.rollout.digest import SessionDigest
-from docagent_rl.rollout.line import SessionLine
+from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.rollout.line import TrajectoryLine
 from docagent_rl.rollout.trajectory import Trajectory
 
 Metrics = Mapping[str, Any]
@@ -35,7 +35,7 @@ def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Pa
 def write_trajectories(
     run_dir: Path, step: int, trajectories: Sequence[Trajectory], *, validation: bool = False
 ) -> Path:
-    """Write the records of a step's sessions as `write_lines` does."""
+    """Write a step's trajectories as `write_lines` does."""
     lines = ((t, [t.to_json().encode()]) for t in trajectories)
     return write_lines(run_dir, step, lines, validation=validation)
 
@@ -43,21 +43,22 @@ def write_trajectories(
 def write_lines(
     run_dir: Path,
     step: int,
-    sessions: Iterable[tuple[SessionDigest | Trajectory, Iterable[bytes]]],
+    trajectories: Iterable[tuple[TrajectoryDigest | Trajectory, Iterable[bytes]]],
     *,
     validation: bool = False,
 ) -> Path:
-    """Write the sessions of a step, ordered by question and session, and the seal that `check` compares.
+    """Write the trajectories of a step, ordered by question and trajectory, and the seal that `check`
+    compares.
 
     A repeated step replaces its file.
 
     Args:
         run_dir: of the run.
         step: its number.
-        sessions: each with the pieces of its line.
+        trajectories: each with the pieces of its line.
         validation: whether they are of a validation.
     """
-    ordered = sorted(sessions, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].session))
+    ordered = sorted(trajectories, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].number))
     digest, path = hashlib.sha256(), trajectory_file(run_dir, step, validation=validation)
 
     def pieces() -> Iterator[bytes]:
@@ -124,37 +125,37 @@ def _files(run_dir: Path) -> list[tuple[int, Path]]:
 
 
 def line_with_log_probs(
-    session: SessionDigest, line: SessionLine, rows: Mapping[int, NDArray[np.float64]] | None
+    trajectory: TrajectoryDigest, line: TrajectoryLine, rows: Mapping[int, NDArray[np.float64]] | None
 ) -> Iterator[bytes]:
-    """The pieces of a session's line with the trainer's log-probs split over its turns.
+    """The pieces of a trajectory's line with the trainer's log-probs split over its turns.
 
     Args:
-        session: what is known of the session.
-        line: of the session.
+        trajectory: what is known of the trajectory.
+        line: of the trajectory.
         rows: one value for each sampled token of a row, in order, by the row's number; turns of other rows
             have none.
 
     Raises:
-        ValueError: the numbers of tokens differ, so that row and record are not of the same session.
+        ValueError: the numbers of tokens differ, so that row and record are not of the same trajectory.
     """
-    own = turn_log_probs(session, rows or {})
+    own = turn_log_probs(trajectory, rows or {})
     return line.filled(own)
 
 
 def turn_log_probs(
-    session: SessionDigest, rows: Mapping[int, NDArray[np.float64]]
+    trajectory: TrajectoryDigest, rows: Mapping[int, NDArray[np.float64]]
 ) -> list[NDArray[np.float64] | None]:
-    """The values of rows, split over the session's turns; see `line_with_log_probs`."""
+    """The values of rows, split over the trajectory's turns; see `line_with_log_probs`."""
     sampled: Counter[int] = Counter()
     split: list[NDArray[np.float64] | None] = []
-    for turn in session.turns:
+    for turn in trajectory.turns:
         begin = sampled[turn.row]
         sampled[turn.row] += turn.sampled
         split.append(rows[turn.row][begin : sampled[turn.row]] if turn.row in rows else None)
     for row, values in rows.items():
         if sampled[row] != len(values):
             raise ValueError(
-                f"session {session.uid}_{session.session} sampled {sampled[row]} tokens, "
+                f"trajectory {trajectory.uid}_{trajectory.number} sampled {sampled[row]} tokens, "
                 f"its row holds {len(values)}"
             )
     return split

@@ -23,17 +23,21 @@ logger = logging.getLogger(__name__)
 
 
 Likeness = Mapping[tuple[str, int], NDArray[np.float32]]
-"""By group and number of a session: its cosines with the sessions of its group, in order of their numbers."""
+"""By group and number of a trajectory: its cosines with the trajectories of its group, in order of their
+numbers.
+"""
 
 
 def group_likeness(keys: Sequence[str], embeddings: Tensor) -> Likeness:
-    """How like each other the sessions of a group are, as estimators that compare them see it.
+    """How like each other the trajectories of a group are, as estimators that compare them see it.
 
     Args:
-        keys: of the rows, verl's `{uid}_{session}_{index}`.
-        embeddings: (s, d), one vector a session, in the order in which the rows name them first.
+        keys: of the rows, verl's `{uid}_{trajectory}_{index}`.
+        embeddings: (s, d), one vector a trajectory, in the order in which the rows name them first.
     """
-    names = list(dict.fromkeys((uid, int(session)) for uid, session, _ in (k.rsplit("_", 2) for k in keys)))
+    names = list(
+        dict.fromkeys((uid, int(trajectory)) for uid, trajectory, _ in (k.rsplit("_", 2) for k in keys))
+    )
     groups: dict[str, list[int]] = defaultdict(list)
     for place, (uid, _) in enumerate(names):
         groups[uid].append(place)
@@ -54,9 +58,9 @@ def credit_rows(
     The KL of a token is that of its sample: the log-prob of the policy less that of the reference (k1).
 
     Args:
-        keys: verl's `{uid}_{session}_{index}` of each row.
+        keys: verl's `{uid}_{trajectory}_{index}` of each row.
         columns: `advantages`, and what there is of the others, at the sampled tokens.
-        likeness: of the sessions, which stands in the first row of each.
+        likeness: of the trajectories, which stands in the first row of each.
     """
     lists = {name: columns.split(name) for name in _PLAIN if name in columns.values}
     if _POLICY in columns.values and REFERENCE in columns.values:
@@ -64,11 +68,11 @@ def credit_rows(
         lists["kl"] = [ours - theirs for ours, theirs in pairs]
     rows = []
     for place, key in enumerate(keys):
-        uid, session, index = key.rsplit("_", 2)
+        uid, trajectory, index = key.rsplit("_", 2)
         own = {name: values[place].float().numpy().astype(np.float32) for name, values in lists.items()}
-        if likeness is not None and index == "0" and (uid, int(session)) in likeness:
-            own[SIMILARITIES] = likeness[uid, int(session)]
-        rows.append(CreditRow(uid, int(session), int(index), own))
+        if likeness is not None and index == "0" and (uid, int(trajectory)) in likeness:
+            own[SIMILARITIES] = likeness[uid, int(trajectory)]
+        rows.append(CreditRow(uid, int(trajectory), int(index), own))
     return rows
 
 

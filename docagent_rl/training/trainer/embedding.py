@@ -1,4 +1,4 @@
-"""Embeds sessions, in a process of its own, and what they did before each of their turns."""
+"""Embeds trajectories, in a process of its own, and what they did before each of their turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from docagent_rl.advantages.embedder import EmbedderConfig, embedder_class
 from docagent_rl.config import TextConfig
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.training.trainer.embedder_place import KEY, embedder_place
 from docagent_rl.training.trainer.texts import prefix_texts
 
@@ -23,7 +23,7 @@ Embed = Callable[[Sequence[str], dict[str, Any]], torch.Tensor]
 """`(texts, metrics) -> (n, d)`"""
 
 
-class SessionEmbedder:
+class TrajectoryEmbedder:
     """A Ray actor that holds the embedder; it is started at once and asked once a step.
 
     Args:
@@ -61,24 +61,24 @@ class SessionEmbedder:
 
 
 def prefix_embeddings(
-    sessions: Sequence[SessionDigest], config: TextConfig, embed: Embed, metrics: dict[str, Any]
+    trajectories: Sequence[TrajectoryDigest], config: TextConfig, embed: Embed, metrics: dict[str, Any]
 ) -> torch.Tensor:
-    """One vector for what each of s sessions did in its first n turns.
+    """One vector for what each of s trajectories did in its first n turns.
 
     Args:
-        sessions: in the order of the result.
+        trajectories: in the order of the result.
         config: what stands for a turn.
         embed: the embedder, called once.
         metrics: numbers to log; changed in place.
 
     Returns:
-        (s, k + 1, d), k the most turns of a session; zeros at n = 0, and a session's last vector from
+        (s, k + 1, d), k the most turns of a trajectory; zeros at n = 0, and a trajectory's last vector from
         its last turn on.
     """
-    texts = [prefix_texts(session, config) for session in sessions]
+    texts = [prefix_texts(trajectory, config) for trajectory in trajectories]
     vectors = embed([text for each in texts for text in each], metrics)
     longest = max(map(len, texts))
-    table = torch.zeros(len(sessions), longest + 1, vectors.shape[1], dtype=vectors.dtype)
+    table = torch.zeros(len(trajectories), longest + 1, vectors.shape[1], dtype=vectors.dtype)
     for number, own in enumerate(vectors.split([len(each) for each in texts])):
         for turn in range(1, longest + 1 if len(own) else 0):
             table[number, turn] = own[min(turn, len(own)) - 1]

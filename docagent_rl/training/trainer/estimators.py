@@ -2,7 +2,7 @@
 
 Once a step, with everything but verl's two tensors handed past it in a context variable:
 
-    mixin.py        _compute_advantage    leaves masked sessions out, with zeros for them
+    mixin.py        _compute_advantage    leaves masked trajectories out, with zeros for them
                       _estimate           with computing(compute):  -----------------+
     verl                _compute_advantage    KL penalty, rejection, its registry    | ContextVar
     here                  bridge(token rewards, mask)  <-----------------------------+
@@ -38,7 +38,8 @@ _RAW_ALONE = frozenset(
     {"grpo", "grpo_vectorized", "gdpo", "rloo", "opo", "gpg", "reinforce_plus_plus_baseline"}
     | {"optimal_token_baseline", "tir_optimal_token_baseline"}
 )
-"""Estimators of verl that take the reward of a session for its advantage where it is alone in its group."""
+"""Estimators of verl that take the reward of a trajectory for its advantage where it is alone in its group.
+"""
 
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
@@ -85,13 +86,16 @@ def our_estimator(name: str) -> Estimator | None:
 
 
 def alone_in_group(name: str) -> str | None:
-    """What an estimator of verl does with a session whose group has lost all others to masking, if not 0."""
+    """What an estimator of verl does with a trajectory whose group has lost all others to masking, if not
+    0.
+    """
     if name not in _RAW_ALONE and name != "grpo_passk":
         return None
-    done = "ends the run" if name == "grpo_passk" else "takes the session's reward for its advantage"
+    done = "ends the run" if name == "grpo_passk" else "takes the trajectory's reward for its advantage"
     return (
-        f"algorithm.adv_estimator={name} is verl's: where masking leaves one session of a group, it {done}; "
-        "session_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
+        f"algorithm.adv_estimator={name} is verl's: where masking leaves one trajectory of a "
+        f"group, it {done}; "
+        "trajectory_grpo gives it 0 (with docagent.advantage.options.loo=true in the place of RLOO)"
     )
 
 
@@ -106,7 +110,7 @@ def computing(computation: Computation) -> Generator[None]:
 
 
 def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """What verl calls. It is given token rewards and the mask, and knows neither sessions nor turns."""
+    """What verl calls. It is given token rewards and the mask, and knows neither trajectories nor turns."""
 
     def bridge(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
         computation = _computation.get()

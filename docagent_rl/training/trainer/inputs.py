@@ -1,4 +1,4 @@
-"""Builds what estimators are given from the rows of a batch and the records of its sessions."""
+"""Builds what estimators are given from the rows of a batch and its trajectories."""
 
 from __future__ import annotations
 
@@ -10,58 +10,58 @@ import torch
 from torch import Tensor
 
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
-from docagent_rl.rollout.digest import SessionDigest, TurnDigest
+from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
 
 
 @dataclass(frozen=True, slots=True)
 class RowKeys:
-    """Which session and group each row belongs to, as numbers in the order of first appearance.
+    """Which trajectory and group each row belongs to, as numbers in the order of first appearance.
 
     Attributes:
-        session: (b,)
-        row: (b,) position of the row in its session.
+        trajectory: (b,)
+        row: (b,) position of the row in its trajectory.
         group: (b,)
-        first: for each session, its first row in the batch.
+        first: for each trajectory, its first row in the batch.
     """
 
-    session: Tensor
+    trajectory: Tensor
     row: Tensor
     group: Tensor
     first: Sequence[int]
 
     @classmethod
     def parse(cls, keys: Sequence[str]) -> RowKeys:
-        """Read verl's keys `{uid}_{session}_{index}`; a uid may hold underscores itself.
+        """Read verl's keys `{uid}_{trajectory}_{index}`; a uid may hold underscores itself.
 
         Raises:
             ValueError: a key of another form.
         """
-        sessions: dict[tuple[str, str], int] = {}
+        trajectories: dict[tuple[str, str], int] = {}
         groups: dict[str, int] = {}
         numbers, first = [], []
         for position, key in enumerate(keys):
             parts = key.rsplit("_", 2)
             if len(parts) != 3 or not parts[2].isdecimal():
                 raise ValueError(f"row key {key!r} is not of the form uid_session_index")
-            uid, session, index = parts
-            if (uid, session) not in sessions:
-                sessions[uid, session] = len(sessions)
+            uid, trajectory, index = parts
+            if (uid, trajectory) not in trajectories:
+                trajectories[uid, trajectory] = len(trajectories)
                 first.append(position)
-            numbers.append((sessions[uid, session], int(index), groups.setdefault(uid, len(groups))))
-        session, row, group = torch.tensor(numbers).unbind(1)
-        return cls(session, row, group, first)
+            numbers.append((trajectories[uid, trajectory], int(index), groups.setdefault(uid, len(groups))))
+        trajectory, row, group = torch.tensor(numbers).unbind(1)
+        return cls(trajectory, row, group, first)
 
 
 class TermRewards(Mapping[str, Tensor]):
     """Reward terms by name as (b, t), made when they are asked for.
 
     Args:
-        trajectories: what is known of each row's session.
-        row: (b,) position of each row in its session.
+        trajectories: what is known of each row's trajectory.
+        row: (b,) position of each row in its trajectory.
         turn_index: (b, t) turn of each sampled token, -1 elsewhere.
     """
 
-    def __init__(self, trajectories: Sequence[SessionDigest], row: Tensor, turn_index: Tensor):
+    def __init__(self, trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor):
         self._trajectories, self._row, self._turn_index = trajectories, row.tolist(), turn_index
         self._names = sorted({name for t in trajectories for turn in t.turns for name in turn.terms})
 
@@ -89,14 +89,15 @@ class TermRewards(Mapping[str, Tensor]):
 
 
 def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[TurnDigest, int]]:
-    """The turns whose reward stands in a row of their session, each with the turn of the row that bears it.
+    """The turns whose reward stands in a row of their trajectory, each with the turn of the row that bears
+    it.
 
     A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn that has
-    some, in whichever row, and to the first that has some where there is none earlier (`Session`).
+    some, in whichever row, and to the first that has some where there is none earlier (`Trajectory`).
 
     Args:
-        turns: all turns of the session, in order.
-        row: position of the row in the session.
+        turns: all turns of the trajectory, in order.
+        row: position of the row in the trajectory.
 
     Yields:
         The turn, and the ordinal of its bearer among the turns of the row.
@@ -117,7 +118,7 @@ def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[Turn
 def advantage_inputs(
     *,
     keys: Sequence[str],
-    trajectories: Sequence[SessionDigest],
+    trajectories: Sequence[TrajectoryDigest],
     token_rewards: Tensor,
     turn_index: Tensor,
     values: Tensor | None,
@@ -130,14 +131,14 @@ def advantage_inputs(
 
     Args:
         keys: verl's key of each of the `b` rows.
-        trajectories: what is known of each row's session.
+        trajectories: what is known of each row's trajectory.
         token_rewards: (b, t) after a KL penalty, if there is one.
         turn_index: (b, t') from the rollout, -1 on tokens that were not sampled; cut or padded to t.
         values: (b, t'), likewise.
         discounts: of both levels.
         embeddings: (s, d) in the order of `RowKeys.first`, as are `texts`.
         prefix_embeddings: (s, k + 1, d), likewise.
-        texts: one a session.
+        texts: one a trajectory.
 
     Raises:
         UserError: see `AdvantageInputs`.
@@ -150,7 +151,7 @@ def advantage_inputs(
         token_rewards=token_rewards.float(),
         mask=turns >= 0,
         turn_index=turns,
-        session=numbers.session,
+        trajectory=numbers.trajectory,
         row=numbers.row,
         group=numbers.group,
         values=None if values is None else fitted(values, width, 0).float(),
@@ -163,12 +164,12 @@ def advantage_inputs(
     )
 
 
-def steps_of(trajectories: Sequence[SessionDigest], row: Tensor, turn_index: Tensor) -> Tensor:
-    """The number of each token's turn among all of its session.
+def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor) -> Tensor:
+    """The number of each token's turn among all of its trajectory.
 
     Args:
-        trajectories: what is known of each row's session.
-        row: (b,) position of each row in its session.
+        trajectories: what is known of each row's trajectory.
+        row: (b,) position of each row in its trajectory.
         turn_index: (b, t) turn of each sampled token in its row, -1 elsewhere.
 
     Returns:

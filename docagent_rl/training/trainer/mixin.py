@@ -22,19 +22,19 @@ from verl.workers.utils.padding import response_to_nested
 from docagent_rl.advantages import Advantages, Discounts, Estimator, Need
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.aggregation import Aggregation
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.nodes.check import check_nodes
 from docagent_rl.training.tensors import partition, row_lengths, tensor
-from docagent_rl.training.trainer.accounts import Accounts, account_for_sessions, check_failed
+from docagent_rl.training.trainer.accounts import Accounts, account_for_trajectories, check_failed
 from docagent_rl.training.trainer.agreement import check_agreement
 from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
 from docagent_rl.training.trainer.archiving import ArchivingMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
 from docagent_rl.training.trainer.credit import group_likeness
-from docagent_rl.training.trainer.embedding import SessionEmbedder, prefix_embeddings
+from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, prefix_embeddings
 from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
-from docagent_rl.training.trainer.group_filter import filter_by_session
+from docagent_rl.training.trainer.group_filter import filter_by_trajectory
 from docagent_rl.training.trainer.inputs import RowKeys, advantage_inputs
 from docagent_rl.training.trainer.named_images import NamedImagesMixin
 from docagent_rl.training.trainer.pass_fields import PassFieldsMixin
@@ -42,25 +42,25 @@ from docagent_rl.training.trainer.polling import poll_by_cost
 from docagent_rl.training.trainer.rejection import check_something_is_left, keep_rollout_mask, may_reject
 from docagent_rl.training.trainer.resuming import ResumingMixin
 from docagent_rl.training.trainer.saving import SavingMixin
-from docagent_rl.training.trainer.session_reader import SessionReader, read_sessions
 from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise
-from docagent_rl.training.trainer.texts import session_text
+from docagent_rl.training.trainer.texts import trajectory_text
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, read_trajectories
 from docagent_rl.training.trainer.validation import mask_report, validation_table
 from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.policy import install_workers, policy_extensions
-from docagent_rl.training.workers.session_loss import put_session_tokens
+from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
 
 logger = logging.getLogger(__name__)
 
 TOKENS = "perf/total_num_tokens"
 """verl's number of the tokens of a step."""
-SESSIONS_OF_PROMPT = "__rollout_n__"
-"""verl's column for a prompt with a number of sessions of its own."""
+TRAJECTORIES_OF_PROMPT = "__rollout_n__"
+"""verl's column for a prompt with a number of trajectories of its own."""
 
 
 class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, ArchivingMixin, ResumingMixin):
-    """Masks failed sessions out of the group statistics, hands estimators of this package the turns of all
-    sessions, writes trajectories and reports their numbers.
+    """Masks failed trajectories out of the group statistics, hands estimators of this package the turns of
+    all trajectories, writes trajectories and reports their numbers.
 
     Mix in before one of verl's V1 trainers and set `verl_mode` to the name of that trainer: verl compares
     the configured name in several branches (replay buffer, data loader, checkpoint).
@@ -77,9 +77,9 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         check_nodes(config, embeds=embeds)
         if embeds:
             # loads its model while the workers start
-            self._embedder = SessionEmbedder(self.docagent.advantage.embedder, str(config.trainer.device))
+            self._embedder = TrajectoryEmbedder(self.docagent.advantage.embedder, str(config.trainer.device))
         hand_on_sizes(config.critic)
-        self._reader = SessionReader()
+        self._reader = TrajectoryReader()
         self._estimated: dict[tuple[str, ...], SampledColumns] = {}
         self._accounts = Accounts(self.run_dir, int(config.actor_rollout_ref.rollout.n))
         super().__init__(config)
@@ -93,12 +93,12 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
     def _build_replay_buffer(self) -> Any:
         buffer = super()._build_replay_buffer()
         poll_by_cost(buffer)
-        filter_by_session(buffer, patience=self.config.data.train_batch_size)
-        account_for_sessions(buffer, self._accounts, self._reader, self.release_images)
+        filter_by_trajectory(buffer, patience=self.config.data.train_batch_size)
+        account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
         return buffer
 
     def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
-        numbers = list(batch[SESSIONS_OF_PROMPT]) if SESSIONS_OF_PROMPT in batch else None
+        numbers = list(batch[TRAJECTORIES_OF_PROMPT]) if TRAJECTORIES_OF_PROMPT in batch else None
         self._accounts.ask(batch["uid"], numbers)
         return super()._submit_batch_to_rollout(batch)
 
@@ -108,13 +108,15 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         return self.docagent.run_dir
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        sessions = dict(self._reader.fetch(batch))
-        counting = {key for key, session in sessions.items() if not session.masked}
-        counting |= rows_with_samples([key for key in batch.keys if key not in sessions], partition(batch))
+        trajectories = dict(self._reader.fetch(batch))
+        counting = {key for key, trajectory in trajectories.items() if not trajectory.masked}
+        counting |= rows_with_samples(
+            [key for key in batch.keys if key not in trajectories], partition(batch)
+        )
         kept = [key for key in batch.keys if key in counting]
         if not kept:
-            reasons = mask_reasons(list({id(t): t for t in sessions.values()}.values()))
-            raise RuntimeError(f"every session of step {self.global_steps} is masked: {reasons}")
+            reasons = mask_reasons(list({id(t): t for t in trajectories.values()}.values()))
+            raise RuntimeError(f"every trajectory of step {self.global_steps} is masked: {reasons}")
         rejects = may_reject(self.config)
         if rejects:
             keep_rollout_mask(batch)
@@ -140,7 +142,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         )
 
     def _estimate(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Let verl compute; where it calls an estimator of ours, that one sees sessions and turns."""
+        """Let verl compute; where it calls an estimator of ours, that one sees trajectories and turns."""
         estimator = self._estimator
         if estimator is None:
             return super()._compute_advantage(batch, metrics)
@@ -207,24 +209,24 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         rows = self._reader.fetch(batch)
         if len(rows) != len(batch.keys):
             raise RuntimeError(
-                f"algorithm.adv_estimator={estimator.name} needs sessions of the agent loop docagent; "
+                f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop docagent; "
                 f"{len(batch.keys) - len(rows)} rows of this batch come from another"
             )
-        records = [trajectory for _, trajectory in rows]
+        digests = [digest for _, digest in rows]
         first = RowKeys.parse(batch.keys).first
-        texts = [session_text(records[n], settings.text) for n in first]
+        texts = [trajectory_text(digests[n], settings.text) for n in first]
         embeddings = prefixes = None
         if Need.EMBEDDINGS in estimator.needs:
             embeddings = self._embed(texts, metrics)
             if self.docagent.credit:
                 self._likeness = group_likeness(batch.keys, embeddings)
         if Need.PREFIXES in estimator.needs:
-            sessions = [records[n] for n in first]
-            prefixes = prefix_embeddings(sessions, settings.text, self._embed, metrics)
+            trajectories = [digests[n] for n in first]
+            prefixes = prefix_embeddings(trajectories, settings.text, self._embed, metrics)
         algorithm = self.config.algorithm
         inputs = advantage_inputs(
             keys=batch.keys,
-            trajectories=records,
+            trajectories=digests,
             token_rewards=token_rewards,
             turn_index=columns.padded(TURN, -1),
             values=columns.padded("values") if self.use_critic else None,
@@ -263,8 +265,8 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         )
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        if self.docagent.loss.aggregation is Aggregation.SESSION:
-            batch = put_session_tokens(batch)
+        if self.docagent.loss.aggregation is Aggregation.TRAJECTORY:
+            batch = put_trajectory_tokens(batch)
         return super()._update_actor(batch, metrics)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
@@ -280,7 +282,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         epoch = (self.global_steps - 1) // self.steps_per_epoch
         super()._compute_metrics(batch, metrics, timing, global_steps=self.global_steps, epoch=epoch)
         write_metrics(self.run_dir, self.global_steps, {**metrics, INTERRUPTED: 1.0})
-        # the sessions that show it are on disk, and no checkpoint is saved
+        # the trajectories that show it are on disk, and no checkpoint is saved
         check_agreement(metrics, self.docagent.watch.most_apart, self.global_steps)
         return batch
 
@@ -303,12 +305,14 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         expected_acc_counts: dict[tuple[str, str], int] | None = None,
     ) -> dict[str, float]:
         lines = reward_extra_infos_dict.pop(TRAJECTORY, [])
-        sessions = read_sessions(reward_extra_infos_dict.pop(DIGEST, []), len(data_sources))
-        trajectories = [session for session in sessions if session is not None]
-        written = [(t, [line.encode()]) for t, line in zip(sessions, lines, strict=False) if t is not None]
+        trajectories = read_trajectories(reward_extra_infos_dict.pop(DIGEST, []), len(data_sources))
+        present = [trajectory for trajectory in trajectories if trajectory is not None]
+        written = [
+            (t, [line.encode()]) for t, line in zip(trajectories, lines, strict=False) if t is not None
+        ]
         write_lines(self.run_dir, self.global_steps, written, validation=True)
         table = validation_table(
-            data_sources, sample_uids, reward_extra_infos_dict, sessions, expected_acc_counts
+            data_sources, sample_uids, reward_extra_infos_dict, trajectories, expected_acc_counts
         )
         values = super()._val_metrics_update(
             table.sources,
@@ -317,21 +321,21 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
             sample_turns,
             expected_acc_counts=expected_acc_counts,
         )
-        totals = {**summarise(trajectories), **mask_report(sessions, table.missing)}
+        totals = {**summarise(present), **mask_report(trajectories, table.missing)}
         values.update({name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()})
-        self._warn_of_masked(trajectories, table.missing, len(table.uids))
+        self._warn_of_masked(present, table.missing, len(table.uids))
         self._rate_checkpoint(values)
         write_metrics(self.run_dir, self.global_steps, values, validation=True)
-        check_failed(trajectories, self.run_dir)
+        check_failed(present, self.run_dir)
         return values
 
-    def _warn_of_masked(self, trajectories: list[SessionDigest], missing: int, number: int) -> None:
+    def _warn_of_masked(self, trajectories: list[TrajectoryDigest], missing: int, number: int) -> None:
         reasons = mask_reasons(trajectories)
         if missing:
             reasons["missing: an exception ended them; see the workers' log"] = missing
         for reason, count in reasons.items():
             logger.warning(
-                "validation at step %d: %d of %d session(s) not played and counted as wrong, %s",
+                "validation at step %d: %d of %d trajectory(s) not played and counted as wrong, %s",
                 self.global_steps,
                 count,
                 number,

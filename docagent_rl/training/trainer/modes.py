@@ -1,4 +1,4 @@
-"""Trainer modes: verl's own three, with sessions and turns (`trainer.v1.trainer_mode`)."""
+"""Trainer modes: verl's own three, with trajectories and turns (`trainer.v1.trainer_mode`)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from omegaconf import DictConfig, OmegaConf
 from transfer_queue import KVBatchMeta
 
-from docagent_rl.training.trainer.session_reader import session_of
+from docagent_rl.training.trainer.trajectory_reader import trajectory_of
 from docagent_rl.training.trainer.verl_trainer import VerlTrainer
 
 _SKIPS = ("skip.rollout.enable", "skip.async_rollout.enable", "skip.rollout_tq.enable")
@@ -49,8 +49,8 @@ class NamedImagesMixin(VerlTrainer):
         """Rows that are not read any more.
 
         Args:
-            keys: verl's, `{uid}_{session}_{index}`.
+            keys: verl's, `{uid}_{trajectory}_{index}`.
         """
         release = getattr(getattr(self, "agent_loop_manager", None), "release_images", None)
         if release is not None:
-            release(list(dict.fromkeys(map(session_of, keys))))
+            release(list(dict.fromkeys(map(trajectory_of, keys))))

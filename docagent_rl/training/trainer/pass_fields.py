@@ -14,16 +14,16 @@ from typing import Any
 from transfer_queue import KVBatchMeta
 from verl.utils.transferqueue_utils import kv_batch_meta2batch_meta
 
-from docagent_rl.training.agent_loop.output import SESSION_DIGEST, SESSION_LINE
-from docagent_rl.training.losses.session_mean import SESSION_TOKENS
+from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
+from docagent_rl.training.losses.trajectory_mean import TRAJECTORY_TOKENS
 from docagent_rl.training.trainer.columns import TURN
 from docagent_rl.training.trainer.verl_trainer import VerlTrainer
 from docagent_rl.training.workers.critic import VALUE_MASK
 
-RECORDS = frozenset(
-    {SESSION_DIGEST, SESSION_LINE, "record", "raw_prompt", "extra_fields", "reward_model", "extra_info"}
+SAMPLES = frozenset(
+    {TRAJECTORY_DIGEST, TRAJECTORY_LINE, "sample", "raw_prompt", "extra_fields", "reward_model", "extra_info"}
 )
-"""Of sessions and questions, which the driver and the agent workers read."""
+"""Of trajectories and questions, which the driver and the agent workers read."""
 REWARDS = frozenset({TURN, "rm_scores", "token_level_rewards"})
 """What advantages are made of."""
 RAW = frozenset({"log_probs", "entropy"})
@@ -37,7 +37,7 @@ POLICY = frozenset(
         "advantages",
         "rollout_log_probs",
         "rollout_is_weights",
-        SESSION_TOKENS,
+        TRAJECTORY_TOKENS,
     }
 )
 """Of the policy's loss."""
@@ -46,10 +46,10 @@ POLICY = frozenset(
 class Pass(Enum):
     """A pass of the trainer over its rows; the value is what it does not read."""
 
-    INFER = RECORDS | REWARDS | RAW | TARGETS | POLICY
+    INFER = SAMPLES | REWARDS | RAW | TARGETS | POLICY
     """Log-probs of policy or reference, or values: without a loss."""
-    UPDATE_POLICY = RECORDS | REWARDS | RAW | TARGETS
-    UPDATE_CRITIC = RECORDS | REWARDS | RAW | POLICY
+    UPDATE_POLICY = SAMPLES | REWARDS | RAW | TARGETS
+    UPDATE_CRITIC = SAMPLES | REWARDS | RAW | POLICY
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How soon the trainer sees that its sessions are there."""
+"""How soon the trainer sees that its trajectories are there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def poll_by_cost(buffer: Any) -> None:
     """Let a replay buffer of verl look as often as it costs little; one of a user's own is left alone.
 
     verl looks every two seconds, and has no key for it: a step waits for one on average after its last
-    session has ended.
+    trajectory has ended.
 
     Args:
         buffer: changed in place.

@@ -1,4 +1,4 @@
-"""Advantages of stored sessions, by any estimator."""
+"""Advantages of stored trajectories, by any estimator."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from docagent_rl.advantages import Discounts, Need
 from docagent_rl.advantages.embedder import embedder_class
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import AdvantageConfig
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.trainer.embedding import prefix_embeddings
 from docagent_rl.training.trainer.estimators import known_estimators, our_estimator
 from docagent_rl.training.trainer.inputs import advantage_inputs, rewarded_turns
-from docagent_rl.training.trainer.texts import digest, session_text
+from docagent_rl.training.trainer.texts import digest, trajectory_text
 
 Embed = Callable[[Sequence[str]], Tensor]
 """`texts -> (n, d)`"""
 
 
 class Crediting:
-    """Advantages of the turns of stored sessions by one configuration.
+    """Advantages of the turns of stored trajectories by one configuration.
 
     Args:
         run: with the sections `algorithm` and `docagent`.
@@ -50,16 +50,16 @@ class Crediting:
 
     @property
     def possible(self) -> bool:
-        """Whether an estimator is named, and sessions hold what it needs."""
+        """Whether an estimator is named, and trajectories hold what it needs."""
         name = self._algorithm.get("adv_estimator")
         if name is None:
             return False
         estimator = our_estimator(name)
         return str(name) != "gae" and (estimator is None or Need.VALUES not in estimator.needs)
 
-    def turns(self, sessions: Sequence[Trajectory]) -> list[list[float]]:
+    def turns(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
         """The mean advantage of every turn (`turn_advantages`)."""
-        return turn_advantages(sessions, self._algorithm, self._settings, self._embed)
+        return turn_advantages(trajectories, self._algorithm, self._settings, self._embed)
 
     def _embed(self, texts: Sequence[str]) -> Tensor:
         if self._embedder is None:
@@ -69,43 +69,43 @@ class Crediting:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The sampled tokens of a step's sessions, row after row.
+    """The sampled tokens of a step's trajectories, row after row.
 
     Args:
         keys: verl's, `uid_session_row`.
-        sessions: number of each row's session.
+        trajectories: number of each row's trajectory.
         turn_index: (b, s) turn of each token in its row, -1 behind the last.
         rewards: (b, s), the reward of a turn on its last token.
-        starts: by session and turn, the row and the first and last token; None: nothing was sampled.
+        starts: by trajectory and turn, the row and the first and last token; None: nothing was sampled.
     """
 
     keys: list[str]
-    sessions: list[int]
+    trajectories: list[int]
     turn_index: Tensor
     rewards: Tensor
     starts: list[list[tuple[int, int, int] | None]]
 
     @classmethod
-    def of(cls, sessions: Sequence[SessionDigest]) -> Rows:
-        """Of sessions with sampled tokens."""
+    def of(cls, trajectories: Sequence[TrajectoryDigest]) -> Rows:
+        """Of trajectories with sampled tokens."""
         keys, owners, indexes, rewards = [], [], [], []
         starts: list[list[tuple[int, int, int] | None]] = []
-        for number, session in enumerate(sessions):
-            places: list[tuple[int, int, int] | None] = [None] * len(session.turns)
-            for row in sorted({turn.row for turn in session.turns}):
-                own = [turn for turn in session.turns if turn.row == row]
+        for number, trajectory in enumerate(trajectories):
+            places: list[tuple[int, int, int] | None] = [None] * len(trajectory.turns)
+            for row in sorted({turn.row for turn in trajectory.turns}):
+                own = [turn for turn in trajectory.turns if turn.row == row]
                 ends = list(accumulate(turn.sampled for turn in own))
                 if not ends[-1]:
                     continue
                 ordinals = [n for n, turn in enumerate(own) for _ in range(turn.sampled)]
                 paid = np.zeros(ends[-1], dtype=np.float32)
-                for turn, ordinal in rewarded_turns(session.turns, row):
+                for turn, ordinal in rewarded_turns(trajectory.turns, row):
                     paid[ends[ordinal] - 1] += turn.reward
-                numbers = [n for n, turn in enumerate(session.turns) if turn.row == row]
+                numbers = [n for n, turn in enumerate(trajectory.turns) if turn.row == row]
                 for turn, end, place in zip(own, ends, numbers, strict=True):
                     if turn.sampled:
                         places[place] = (len(keys), end - turn.sampled, end)
-                keys.append(f"{session.uid}_{session.session}_{row}")
+                keys.append(f"{trajectory.uid}_{trajectory.number}_{row}")
                 owners.append(number)
                 indexes.append(torch.tensor(ordinals))
                 rewards.append(torch.from_numpy(paid))
@@ -122,25 +122,25 @@ def turn_advantages(
     """The mean advantage of every turn's tokens.
 
     Args:
-        trajectories: the sessions of one step, as a batch of the trainer holds them.
+        trajectories: the trajectories of one step, as a batch of the trainer holds them.
         algorithm: verl's section: `adv_estimator`, `gamma`, `lam`, ...
         settings: `docagent.advantage`.
-        embed: for estimators that compare sessions.
+        embed: for estimators that compare trajectories.
 
     Returns:
-        By session and turn; 0 for a turn without sampled tokens.
+        By trajectory and turn; 0 for a turn without sampled tokens.
 
     Raises:
         UserError: there is no such estimator, or it needs what was not stored.
     """
     name = str(algorithm.adv_estimator)
     _check_name(name)
-    sessions = [digest(each, settings.text) for each in trajectories]
-    rows = Rows.of(sessions)
+    digests = [digest(each, settings.text) for each in trajectories]
+    rows = Rows.of(digests)
     found = (
         _of_verl(name, rows, algorithm)
         if our_estimator(name) is None
-        else _of_ours(name, sessions, rows, algorithm, settings, embed)
+        else _of_ours(name, digests, rows, algorithm, settings, embed)
     )
     return [
         [0.0 if place is None else float(found[place[0], place[1] : place[2]].mean()) for place in places]
@@ -155,7 +155,7 @@ def _check_name(name: str) -> None:
 
 def _of_ours(
     name: str,
-    sessions: Sequence[SessionDigest],
+    trajectories: Sequence[TrajectoryDigest],
     rows: Rows,
     algorithm: DictConfig,
     settings: AdvantageConfig,
@@ -165,19 +165,21 @@ def _of_ours(
     if estimator is None:
         raise UserError(f"algorithm.adv_estimator={name} is none of ours")
     if Need.VALUES in estimator.needs:
-        raise UserError(f"algorithm.adv_estimator={name} needs a critic's values, and sessions hold none")
-    texts = [session_text(each, settings.text) for each in _in_rows(sessions, rows)]
+        raise UserError(f"algorithm.adv_estimator={name} needs a critic's values, and trajectories hold none")
+    texts = [trajectory_text(each, settings.text) for each in _in_rows(trajectories, rows)]
     embeddings = prefixes = None
     if estimator.embeds and embed is None:
-        raise UserError(f"algorithm.adv_estimator={name} compares sessions by docagent.advantage.embedder")
+        raise UserError(
+            f"algorithm.adv_estimator={name} compares trajectories by docagent.advantage.embedder"
+        )
     if embed is not None and Need.EMBEDDINGS in estimator.needs:
         embeddings = embed(texts)
     if embed is not None and Need.PREFIXES in estimator.needs:
-        ordered = _in_rows(sessions, rows)
+        ordered = _in_rows(trajectories, rows)
         prefixes = prefix_embeddings(ordered, settings.text, lambda given, _: embed(given), {})
     inputs = advantage_inputs(
         keys=rows.keys,
-        trajectories=[sessions[number] for number in rows.sessions],
+        trajectories=[trajectories[number] for number in rows.trajectories],
         token_rewards=rows.rewards,
         turn_index=rows.turn_index,
         values=None,
@@ -205,13 +207,15 @@ def _of_verl(name: str, rows: Rows, algorithm: DictConfig) -> Tensor:
             config=algorithm,
         )
     except KeyError as error:
-        raise UserError(f"algorithm.adv_estimator={name} needs {error}, and sessions hold none") from error
+        raise UserError(
+            f"algorithm.adv_estimator={name} needs {error}, and trajectories hold none"
+        ) from error
     return cast("Tensor", computed.batch["advantages"])
 
 
-def _in_rows(sessions: Sequence[SessionDigest], rows: Rows) -> list[SessionDigest]:
-    """The sessions that have rows, in the order of these."""
-    return [sessions[number] for number in dict.fromkeys(rows.sessions)]
+def _in_rows(trajectories: Sequence[TrajectoryDigest], rows: Rows) -> list[TrajectoryDigest]:
+    """The trajectories that have rows, in the order of these."""
+    return [trajectories[number] for number in dict.fromkeys(rows.trajectories)]
 
 
 def _padded(rows: Sequence[Tensor], filler: float) -> Tensor:

@@ -1,4 +1,4 @@
-"""The texts by which estimators compare sessions: of all of it, or of what was done before each turn."""
+"""The texts by which estimators compare trajectories: of all of it, or of what was done before each turn."""
 
 from __future__ import annotations
 
@@ -7,49 +7,51 @@ from itertools import accumulate
 from typing import Any
 
 from docagent_rl.config import TextConfig, TextSource
-from docagent_rl.rollout.digest import SessionDigest, TurnDigest
-from docagent_rl.rollout.line import SessionLine
+from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
+from docagent_rl.rollout.line import TrajectoryLine
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
 
-def digest(trajectory: Trajectory, config: TextConfig, line: SessionLine | None = None) -> SessionDigest:
-    """What is known of a session without its record, texts included.
+def digest(
+    trajectory: Trajectory, config: TextConfig, line: TrajectoryLine | None = None
+) -> TrajectoryDigest:
+    """A trajectory as far as it is known, texts included.
 
     Args:
-        trajectory: the session's record.
+        trajectory: the whole of it.
         config: what stands for a turn.
-        line: its record as it will be written.
+        line: it, as it will be written.
     """
     own = config.source is TextSource.ENVIRONMENT
-    return SessionDigest.of(
+    return TrajectoryDigest.of(
         trajectory,
         turn_texts=[_piece(turn, config.source) for turn in trajectory.turns],
-        text=session_text(trajectory, config) if own else None,
+        text=trajectory_text(trajectory, config) if own else None,
         holes=() if line is None else line.holes,
     )
 
 
-def session_text(session: Trajectory | SessionDigest, config: TextConfig) -> str:
-    """One text a session; it may be empty.
+def trajectory_text(trajectory: Trajectory | TrajectoryDigest, config: TextConfig) -> str:
+    """One text a trajectory; it may be empty.
 
     Args:
-        session: its record, or what is known of it.
+        trajectory: the whole of it, or what is known.
         config: what to include.
     """
-    if config.source is TextSource.ENVIRONMENT and session.text is not None:
-        return session.text
-    turns = session.turns if config.include_answer else session.turns[:-1]
+    if config.source is TextSource.ENVIRONMENT and trajectory.text is not None:
+        return trajectory.text
+    turns = trajectory.turns if config.include_answer else trajectory.turns[:-1]
     return "\n".join(text for turn in turns if (text := turn_text(turn, config.source)))
 
 
-def prefix_texts(session: Trajectory | SessionDigest, config: TextConfig) -> list[str]:
-    """The text of the first 1, 2, ... turns of a session, one a turn.
+def prefix_texts(trajectory: Trajectory | TrajectoryDigest, config: TextConfig) -> list[str]:
+    """The text of the first 1, 2, ... turns of a trajectory, one a turn.
 
     Args:
-        session: its record, or what is known of it.
+        trajectory: the whole of it, or what is known.
         config: what stands for a turn. Under `environment` it is the environment's own text of the turn.
     """
-    pieces = [_piece(turn, config.source) for turn in session.turns]
+    pieces = [_piece(turn, config.source) for turn in trajectory.turns]
     return list(accumulate(pieces, lambda before, piece: "\n".join(each for each in (before, piece) if each)))
 
 

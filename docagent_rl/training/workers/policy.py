@@ -23,12 +23,12 @@ from docagent_rl.losses.heads import copied_head
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.losses.batch import read_rows
 from docagent_rl.training.losses.exact_term import EngineExactTerm
-from docagent_rl.training.losses.reference import ReferenceStates, record_reference
+from docagent_rl.training.losses.reference import ReferenceStates, sample_reference
 from docagent_rl.training.losses.visual_kl import ObservationKlLoss, Totals
 from docagent_rl.training.settings.frozen_checks import freezes_actor
 from docagent_rl.training.workers.extensions import Extension, worker_class
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
-from docagent_rl.training.workers.session_loss import SESSION_LOSS
+from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS
 
 POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
@@ -64,8 +64,8 @@ def policy_extensions(run: DictConfig, section: DocAgentConfig) -> list[Extensio
         found.append(observation_kl(section.kl.observation))
     if freezes_actor(run):
         found.append(Extension(actor=FrozenVisionWorker))
-    if section.loss.aggregation is Aggregation.SESSION:
-        found.append(SESSION_LOSS)
+    if section.loss.aggregation is Aggregation.TRAJECTORY:
+        found.append(TRAJECTORY_LOSS)
     return found
 
 
@@ -167,7 +167,7 @@ class ObservationKlMixin(_Worker):
                 "docagent.kl.observation.type is exact, but no reference model lives in the policy's worker"
             )
         states, engine = ReferenceStates(), cast("FSDPEngine", ref.engine)
-        record_reference(engine, rule, states)
+        sample_reference(engine, rule, states)
         ref.states = states
         head = copied_head(engine.module, engine._autocast_dtype, torch.device(get_device_id()))
         policy, vocabulary = cast("FSDPEngine", actor.engine).module, len(actor.model_config.tokenizer)

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from docagent_rl.lab.sft.scripted import WriteTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
 from proof.tasks.base import (
     NO_WORD,
@@ -65,14 +65,14 @@ class AldenTask:
         """See `ProofTask`."""
         return draw(sheet)
 
-    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+    def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
         """See `ProofTask`. Without a fetch it searches and answers: no page that it can see tells."""
         way: list[str] = []
-        if (word := record.extra.get("word")) or ablation == "no_fetch":
+        if (word := sample.extra.get("word")) or ablation == "no_fetch":
             way.append(f"<search>{word or NO_WORD}</search>")
         if ablation != "no_fetch":
-            way.append(f"<fetch>{record.evidence_pages[0]}</fetch>")
-        way.append(f"<answer>\\boxed{{{record.answers[0]}}}</answer>")
+            way.append(f"<fetch>{sample.evidence_pages[0]}</fetch>")
+        way.append(f"<answer>\\boxed{{{sample.answers[0]}}}</answer>")
 
         def write(trajectory: Trajectory) -> str:
             return f"<think></think>{way[len(trajectory.turns)]}"

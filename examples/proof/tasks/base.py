@@ -19,7 +19,7 @@ from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.lab.sft.scripted import WriteTurn
-from docagent_rl.records.record import Box, Record, Split
+from docagent_rl.samples.sample import Box, Sample, Split
 from learning.pages import FONT, SIDE_PT, SIZE_PT, write_text
 
 NO_WORD = "sheet"
@@ -42,7 +42,7 @@ class Part(StrEnum):
 
     @property
     def dataset(self) -> str:
-        """`Record.dataset` of its questions."""
+        """`Sample.dataset` of its questions."""
         return f"proof_{self.value}"
 
 
@@ -114,12 +114,12 @@ class Sheet:
     pages: tuple[ProofPage, ...]
     questions: tuple[Question, ...]
 
-    def records(self) -> Iterator[Record]:
-        """Its questions as canonical records; `extra["kind"]` is the kind of a question."""
+    def samples(self) -> Iterator[Sample]:
+        """Its questions as canonical samples; `extra["kind"]` is the kind of a question."""
         split = Split.TRAIN if self.part in (Part.SFT, Part.TRAIN) else Split.VAL
         for number, question in enumerate(self.questions, start=1):
             name = f"{self.doc_id}-{number}"
-            yield Record(
+            yield Sample(
                 question_id=name,
                 dataset=self.part.dataset,
                 split=split,
@@ -146,9 +146,9 @@ class Ablation:
 
     Args:
         overrides: of Hydra, after all others.
-        own_warm_start: it changes what an agent can do or sees, so that it has its own supervised sessions
-            (`ProofTask.player` is told the ablation) and its own warm start; otherwise it begins where the
-            full system does.
+        own_warm_start: it changes what an agent can do or sees, so that it has its own supervised
+            trajectories (`ProofTask.player` is told the ablation) and its own warm start; otherwise it begins
+            where the full system does.
         steps: of reinforcement learning; by default those of the task.
     """
 
@@ -168,14 +168,14 @@ class Sizes:
         ceiling: the warm start is the last checkpoint before sampled answers about `Part.DEV` are right this
             often.
         steps: steps of reinforcement learning.
-        dev_sessions: sampled sessions of each question of `Part.DEV`.
+        dev_trajectories: sampled trajectories of each question of `Part.DEV`.
     """
 
     sft_steps: int = 140
     sft_every: int = 5
     ceiling: float = 0.25
     steps: int = 40
-    dev_sessions: int = 2
+    dev_trajectories: int = 2
 
     def chose(self, warm_start: Mapping[str, Any]) -> bool:
         """Whether a warm start is the one that these sizes lead to.
@@ -209,7 +209,7 @@ class ProofTask(Protocol):
         """A document drawn; white for `Part.BLANK` (`draw`)."""
         ...
 
-    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+    def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
         """Who plays a question perfectly, or as well as an ablation with its own warm start allows."""
         ...
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 
 from docagent_rl.lab.sft.scripted import WriteTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 from learning.pages import SIDE_PT
 from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
 from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured
@@ -57,12 +57,12 @@ class DocVStarTask:
         """See `ProofTask`."""
         return draw_coloured(sheet)
 
-    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+    def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
         """See `ProofTask`; without an overview nothing tells the page, so that it fetches and reads any."""
-        page = record.evidence_pages[0]
+        page = sample.evidence_pages[0]
         if ablation == NO_OVERVIEW:
-            page = random.Random(record.question_id).randint(1, record.extra["num_pages"])
-        number = record.extra["numbers"][page - 1]
+            page = random.Random(sample.question_id).randint(1, sample.extra["num_pages"])
+        number = sample.extra["numbers"][page - 1]
 
         def write(trajectory: Trajectory) -> str:
             return last_turn(page, number) if trajectory.turns else first_turn(page)

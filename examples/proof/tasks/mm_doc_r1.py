@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.lab.sft.scripted import WriteTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 from learning.pages import write_text
 from learning.task import WORDS
 from proof.tasks.base import Ablation, Part, ProofPage, Question, Sheet, Sizes, numbers, with_blanks
@@ -36,7 +36,7 @@ class MMDocTask:
     ablations: Mapping[str, Ablation] = {
         "grpo": Ablation(
             (
-                "algorithm.adv_estimator=session_grpo",
+                "algorithm.adv_estimator=trajectory_grpo",
                 "docagent.advantage.options=null",
                 "+docagent.advantage.options.std=none",
             )
@@ -66,10 +66,10 @@ class MMDocTask:
         canvas.save()
         return buffer.getvalue()
 
-    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+    def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
         """See `ProofTask`."""
-        searches = [f'<search>["{word}"]</search>' for word in record.extra["words"]]
-        entry = f'{{"page_ids": [{record.evidence_pages[0]}], "query": "total"}}'
+        searches = [f'<search>["{word}"]</search>' for word in sample.extra["words"]]
+        entry = f'{{"page_ids": [{sample.evidence_pages[0]}], "query": "total"}}'
         turns = [*searches, f"<read>[{entry}]</read>", "<FINISH>"]
 
         def write(trajectory: Trajectory) -> str:

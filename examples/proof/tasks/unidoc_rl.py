@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 
 from docagent_rl.lab.sft.scripted import WriteTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
 from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
 from proof.tasks.coloured import ColouredPage, draw_coloured
@@ -60,16 +60,16 @@ class UniDocTask:
         """See `ProofTask`."""
         return draw_coloured(sheet)
 
-    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+    def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
         """See `ProofTask`."""
-        page, box = next(iter(record.evidence_boxes.items()))
+        page, box = next(iter(sample.evidence_boxes.items()))
         corners = [round(SHOWN * side) for side in box[0]]
-        answer = record.answers[0]
+        answer = sample.answers[0]
 
         def write(trajectory: Trajectory) -> str:
             match len(trajectory.turns):
                 case 0:
-                    return f"<search>{record.extra['word']}</search>"
+                    return f"<search>{sample.extra['word']}</search>"
                 case 1:
                     return f"<select>{shown_pages(trajectory).index(page)}</select>"
                 case 2:

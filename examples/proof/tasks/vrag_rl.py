@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from docagent_rl.lab.sft.scripted import WriteTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
 from proof.tasks.base import (
     Ablation,
@@ -67,12 +67,12 @@ class VragTask:
         """See `ProofTask`."""
         return draw(sheet)
 
-    def player(self, record: Record, ablation: str | None = None) -> WriteTurn:
+    def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
         """See `ProofTask`. Without a zoom it answers from the page as it is shown."""
-        way = [f"<search>{record.extra['word']}</search>"]
+        way = [f"<search>{sample.extra['word']}</search>"]
         if ablation != "no_crop":
-            way.append(f"<bbox>[{', '.join(map(str, record.extra['box']))}]</bbox>")
-        way.append(f"<answer>{record.answers[0]}</answer>")
+            way.append(f"<bbox>[{', '.join(map(str, sample.extra['box']))}]</bbox>")
+        way.append(f"<answer>{sample.answers[0]}</answer>")
 
         def write(trajectory: Trajectory) -> str:
             return way[len(trajectory.turns)]

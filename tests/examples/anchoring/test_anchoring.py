@@ -23,12 +23,12 @@ from anchoring.results import (
     read_run,
     run_json,
 )
-from anchoring.run import demonstrate, probe_sessions
-from anchoring.sessions import Played, advantages, draw, play, reward, waves
+from anchoring.rollouts import Played, advantages, draw, play, reward, waves
+from anchoring.run import demonstrate, probe_trajectories
 from anchoring.update import Probe
 from anchoring.world import World, load_reader
 from docagent_rl.base.errors import UserError
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 from learning.task import Part, TaskSettings
 
 SMALL = AnchoringSettings(
@@ -109,12 +109,12 @@ def test_advantages_are_standardised():
     assert advantages([Played(None, 0.3, False)] * 2) == [0.0, 0.0]
 
 
-def test_sessions_of_an_update_differ_in_their_question():
-    records = [Record(str(n), "x", "train", "x", "abc"[n % 3], ("1",)) for n in range(9)]
-    drawn = draw(records, 3, random.Random(0))
-    assert sorted(record.question for record in drawn) == ["a", "b", "c"]
-    assert draw(records, 3, random.Random(0)) == drawn
-    found = waves([*records, replace(records[0], question_id="9")])
+def test_trajectories_of_an_update_differ_in_their_question():
+    samples = [Sample(str(n), "x", "train", "x", "abc"[n % 3], ("1",)) for n in range(9)]
+    drawn = draw(samples, 3, random.Random(0))
+    assert sorted(sample.question for sample in drawn) == ["a", "b", "c"]
+    assert draw(samples, 3, random.Random(0)) == drawn
+    found = waves([*samples, replace(samples[0], question_id="9")])
     assert [len(wave) for wave in found] == [3, 3, 3, 1]
     assert sorted(int(r.question_id) for wave in found for r in wave) == list(range(10))
 
@@ -141,7 +141,7 @@ def reader(found, folder):
 def test_the_term_holds_visual_states_at_the_same_response_kl(found, folder):
     none, exact = found.runs
     assert none.points[0].response_kl == exact.points[0].response_kl == pytest.approx(0, abs=1e-6)
-    assert none.points[0].reward == exact.points[0].reward  # the same sessions
+    assert none.points[0].reward == exact.points[0].reward  # the same trajectories
     assert fmean(point.reward for point in none.points[-3:]) > none.points[0].reward  # it learns
     kl = reach(found.runs)
     free, held = (spread_at(found.runs, arm, kl, "distance").mean for arm in (Arm.NONE, Arm.EXACT))
@@ -158,10 +158,10 @@ def test_the_term_holds_visual_states_at_the_same_response_kl(found, folder):
 @pytest.mark.slow
 def test_passes_over_padded_rows_equal_single_ones(reader):
     world, model = reader
-    records = waves(world.records(Part.DEV))[0]
-    rows = [each.row for each in play(world, model, records, seed=0)]
-    # sessions do not depend on the order they arrive in
-    backward = play(world, model, records[::-1], seed=0)
+    samples = waves(world.samples(Part.DEV))[0]
+    rows = [each.row for each in play(world, model, samples, seed=0)]
+    # trajectories do not depend on the order they arrive in
+    backward = play(world, model, samples[::-1], seed=0)
     assert [row.response_ids for row in rows] == [each.row.response_ids for each in backward[::-1]]
     rows.append(replace(rows[0], response_ids=rows[0].response_ids[:5], response_mask=[1] * 5, images=()))
     data = to_batch(rows, [1.0] * len(rows))
@@ -180,7 +180,7 @@ def test_passes_over_padded_rows_equal_single_ones(reader):
 @pytest.mark.slow
 def test_the_probe_measures_moved_weights(reader):
     world, model = reader
-    probe = Probe(model, [each.row for each in probe_sessions(world, model)])
+    probe = Probe(model, [each.row for each in probe_trajectories(world, model)])
     still = probe.measure(model)
     assert (still.distance, still.visual_kl) == pytest.approx((0, 0), abs=1e-6)
     assert still.cosine == pytest.approx(1)

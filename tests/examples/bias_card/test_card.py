@@ -104,8 +104,8 @@ def short_lambda(toy: Toy, size: int) -> Pair:
 
 UNBIASED = whole(lambda _: 1.0)
 FORMS: dict[str, Form] = {
-    "`session_grpo`, `std=none`": whole(u),
-    "`session_grpo`, `std=none`, `loo`": UNBIASED,
+    "`trajectory_grpo`, `std=none`": whole(u),
+    "`trajectory_grpo`, `std=none`, `loo`": UNBIASED,
     "`rtg_centered`": lambda t, g: (u(g) * float(t.gradient[0]), reached(t, g)),
     "`rtg_centered`, `loo`": lambda t, g: (
         float(t.gradient[0]),
@@ -205,14 +205,14 @@ def card(size: int) -> dict[str, Measured]:
     return {each.row.name: each for each in bias_card(group_size=size)}
 
 
-def test_the_variance_of_sessions_apart_falls_with_their_number():
+def test_the_variance_of_trajectories_apart_falls_with_their_number():
     name = "`token_gae`, lam = 1"
     assert card(2)[name].variance == pytest.approx([2 * v for v in card(4)[name].variance])
-    # the score of going on times the return minus 0.9, session by session
+    # the score of going on times the return minus 0.9, trajectory by trajectory
     by_hand = 0.7 * (0.3 * 0.1) ** 2 + 0.3 * (0.6 * (0.7 * 1.5) ** 2 + 0.4 * 0.0**2) - 0.168**2
     assert card(4)[name].variance[0] == pytest.approx(by_hand / 4)
     # leave-one-out is the same estimate, longer
-    centred, loo = (card(4)["`session_grpo`, `std=none`" + more] for more in ("", ", `loo`"))
+    centred, loo = (card(4)["`trajectory_grpo`, `std=none`" + more] for more in ("", ", `loo`"))
     assert loo.variance == pytest.approx([v * (4 / 3) ** 2 for v in centred.variance])
     silent = card(4)["`turn_gae`, `broadcast`, `anchor=end`, exact critic"]
     assert (loo.verdict, centred.verdict, silent.verdict) == (

@@ -11,7 +11,7 @@ from learning.__main__ import app
 from learning.choices import Arm, Estimator
 from learning.plan import LearnPaths, LearnSettings, RunKey
 from learning.results import RunResult, Scores, read_results
-from learning.warm_start import RECORD
+from learning.warm_start import SAMPLE
 
 
 def scores(right):
@@ -24,7 +24,7 @@ def root(tmp_path):
     """A folder in which everything that the command could make is there already."""
     paths = LearnPaths(tmp_path.resolve())
     atomic_write(paths.task.workspace / "task.txt", f"{LearnSettings().task}\n")
-    atomic_write(paths.warm_start(0) / RECORD, "{}")
+    atomic_write(paths.warm_start(0) / SAMPLE, "{}")
     for arm, right in ((Arm.REWARD, 45), (Arm.SHUFFLED, 10)):
         before, after, blank = scores(10), scores(right), scores(0)
         result = RunResult(Estimator.GRPO, arm, 0, 60, 300.0, before, after, blank, blank, (0.4,) * 60)

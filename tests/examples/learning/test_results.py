@@ -20,10 +20,10 @@ from learning.summary import summarise
 KEY = RunKey(Estimator.GRPO, Arm.REWARD, 0)
 
 
-def session(part, number, right):
-    record = {"question_id": f"{part}-{number}", "dataset": f"numbers_{part}"}
+def trajectory(part, number, right):
+    sample = {"question_id": f"{part}-{number}", "dataset": f"numbers_{part}"}
     return Trajectory(
-        *(f"{part}{number}", 0, 0, "val", record, "vrag_rl", Status.FINISHED.value),
+        *(f"{part}{number}", 0, 0, "val", sample, "vrag_rl", Status.FINISHED.value),
         reward=0.2 + 0.8 * right,
         metrics={"reward/outcome": float(right)},
     )
@@ -32,9 +32,9 @@ def session(part, number, right):
 @pytest.fixture
 def run_dir(tmp_path):
     for step, right in ((0, 2), (2, 5)):
-        sessions = [session("held_out", n, n < right) for n in range(6)]
-        sessions += [session("blank", n, False) for n in range(6)]
-        write_trajectories(tmp_path, step, sessions, validation=True)
+        trajectories = [trajectory("held_out", n, n < right) for n in range(6)]
+        trajectories += [trajectory("blank", n, False) for n in range(6)]
+        write_trajectories(tmp_path, step, trajectories, validation=True)
     for step, reward in ((1, 0.3), (2, 0.4)):
         write_metrics(tmp_path, step, {"docagent/reward/total": reward, "timing_s/step": 4.5})
     return tmp_path
@@ -58,9 +58,9 @@ def test_files_that_are_missing_or_wrong_are_named(run_dir, tmp_path):
     (run_dir / "metrics" / "2.json").unlink()
     with pytest.raises(UserError, match=r"2\.json"):
         read_run(run_dir, KEY, steps=2)
-    broken = session("held_out", 0, True)
+    broken = trajectory("held_out", 0, True)
     broken.status = Status.MASKED.value
-    write_trajectories(run_dir, 2, [broken, session("blank", 0, False)], validation=True)
+    write_trajectories(run_dir, 2, [broken, trajectory("blank", 0, False)], validation=True)
     with pytest.raises(UserError, match="held_out-0"):
         read_run(run_dir, KEY, steps=2)
     (tmp_path / "bad.json").write_text(json.dumps([{"estimator": "grpo"}]))

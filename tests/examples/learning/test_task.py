@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore
-from docagent_rl.records.parquet import read_parquet, validate_parquet
+from docagent_rl.samples.parquet import read_parquet, validate_parquet
 from learning.oracle import oracle
 from learning.pages import SIDE_PT, NumberPage, number_pages_pdf
 from learning.plan import RECIPE, LearnPaths, base_overrides
@@ -37,7 +37,7 @@ def test_documents_are_those_that_the_published_results_are_of():
         assert len({page.word for page in sheet.pages}) == 16
 
 
-def test_sessions_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
+def test_trajectories_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
     paths = LearnPaths(tmp_path)
     recipe = composed(RECIPE, base_overrides(paths, tmp_path / "run")).docagent
     section = task_section(paths.task)
@@ -72,9 +72,9 @@ def test_the_files_are_those_of_the_trainer(task):
     store = DocumentStore(task.paths.store)
     for part in Part:
         assert validate_parquet(task.paths.data(part), store=store).ok
-        records = read_parquet(task.paths.data(part))
-        assert len(records) == SETTINGS.documents(part) * SETTINGS.pages
-        assert {record.dataset for record in records} == {part.dataset}
+        samples = read_parquet(task.paths.data(part))
+        assert len(samples) == SETTINGS.documents(part) * SETTINGS.pages
+        assert {sample.dataset for sample in samples} == {part.dataset}
 
 
 def test_a_task_is_made_once_and_never_mixed_with_another(task):
@@ -94,9 +94,9 @@ def test_the_oracle_finds_the_page_and_is_paid_in_full(task):
 
 
 def test_an_answer_without_a_look_is_wrong_but_for_luck(task):
-    wrong = task.play(lambda t: f"<answer>{(int(t.record['answers'][0]) + 1) % 100}</answer>")
+    wrong = task.play(lambda t: f"<answer>{(int(t.sample['answers'][0]) + 1) % 100}</answer>")
     assert wrong.trajectory.reward == 0.0
-    both = task.play(lambda t: f"<answer>{t.record['answers'][0]} or 5</answer>")
+    both = task.play(lambda t: f"<answer>{t.sample['answers'][0]} or 5</answer>")
     assert both.trajectory.reward == 0.0, "an answer must not name several numbers"
 
 

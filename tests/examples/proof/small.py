@@ -29,8 +29,8 @@ def scores(right, documents=None):
 
 def warm_start(system, **changed):
     sizes = get_task(system).sizes
-    record = {name: getattr(sizes, name) for name in ("ceiling", "sft_steps", "sft_every")}
-    return {"step": 5, "dev_accuracy": {"10": sizes.ceiling / 2}, **record, **changed}
+    sample = {name: getattr(sizes, name) for name in ("ceiling", "sft_steps", "sft_every")}
+    return {"step": 5, "dev_accuracy": {"10": sizes.ceiling / 2}, **sample, **changed}
 
 
 def result(system="alden", arm="reward", seed=0, before=(0, 0, 1, 0), after=(1, 1, 1, 0), settings=None):

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 from proof.results import is_complete, read_result, read_run, write_result
 from proof.scores import right
@@ -15,13 +15,13 @@ from proof.unit import Unit
 from tests.examples.proof.small import result
 
 
-def session(part, number, said, status=Status.FINISHED):
+def trajectory(part, number, said, status=Status.FINISHED):
     names = (f"{part}-{number}", f"proof_{part}", Split.VAL, f"{part}-{number // 2}")
-    record = Record(*names, "Which number?", ("73",), evidence_pages=(1,), extra={"kind": "a"}).to_dict()
+    sample = Sample(*names, "Which number?", ("73",), evidence_pages=(1,), extra={"kind": "a"}).to_dict()
     info = {"action": {"kind": "answer", "text": said}, "executed": True}
     turn = TrajectoryTurn("", "end_of_turn", [], [], info=info)
     return Trajectory(
-        *(f"{part}{number}", 0, 0, "val", record, "vrag_rl", status.value),
+        *(f"{part}{number}", 0, 0, "val", sample, "vrag_rl", status.value),
         turns=[turn] if said else [],
         reward=0.25,
     )
@@ -30,9 +30,9 @@ def session(part, number, said, status=Status.FINISHED):
 @pytest.fixture
 def run_dir(tmp_path):
     for step, count in ((0, 1), (2, 3)):
-        sessions = [session("held_out", n, "73" if n < count else "37") for n in range(4)]
-        sessions += [session("blank", n, None) for n in range(4)]
-        write_trajectories(tmp_path, step, sessions, validation=True)
+        trajectories = [trajectory("held_out", n, "73" if n < count else "37") for n in range(4)]
+        trajectories += [trajectory("blank", n, None) for n in range(4)]
+        write_trajectories(tmp_path, step, trajectories, validation=True)
     for step, reward in ((1, 0.3), (2, 0.4)):
         write_metrics(tmp_path, step, {"docagent/reward/total": reward, "timing_s/step": 4.5})
     return tmp_path
@@ -40,7 +40,7 @@ def run_dir(tmp_path):
 
 @pytest.mark.parametrize(("said", "value"), [("73", 1), ("73.", 1), ("37", 0), ("73 37", 0), (None, 0)])
 def test_an_answer_is_right_when_it_is_the_reference(said, value):
-    assert right(session("held_out", 0, said)) == value
+    assert right(trajectory("held_out", 0, said)) == value
 
 
 def test_a_run_is_read_off_its_files(run_dir, monkeypatch):
@@ -53,9 +53,9 @@ def test_a_run_is_read_off_its_files(run_dir, monkeypatch):
     assert [is_complete(run_dir, steps) for steps in (2, 3)] == [True, False]
 
 
-def test_a_masked_session_is_no_score(run_dir, monkeypatch):
+def test_a_masked_trajectory_is_no_score(run_dir, monkeypatch):
     monkeypatch.setattr(Unit, "steps", 2)
-    masked = [session("held_out", 0, None, Status.MASKED), session("blank", 0, None)]
+    masked = [trajectory("held_out", 0, None, Status.MASKED), trajectory("blank", 0, None)]
     write_trajectories(run_dir, 2, masked, validation=True)
     with pytest.raises(UserError, match="held_out-0"):
         read_run(run_dir, Unit("vrag_rl", "reward", 1), task="t", settings="s", warm_start={})

@@ -8,12 +8,12 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
-from docagent_rl.records.record import check_record
+from docagent_rl.samples.sample import check_sample
 from proof.floors import measure_floors
 from proof.tasks import get_task
 from proof.tasks.base import Part
 from proof.unit import ProofPaths, Unit
-from proof.warm_start import script_sessions, setting_of
+from proof.warm_start import script_trajectories, setting_of
 from proof.workspace import make_workspace, questions
 from tests.examples.proof.small import WRITTEN, shrink
 
@@ -35,12 +35,12 @@ def test_no_document_is_in_two_parts_and_questions_are_sound(system):
     assert sheets == task.sheets(0) != task.sheets(1)
     assert {10 <= len(sheet.pages) <= 40 for sheet in sheets} == {True}
     for sheet in sheets[::7]:
-        assert [check_record(record) for record in sheet.records()]
+        assert [check_sample(sample) for sample in sheet.samples()]
 
 
 @pytest.mark.parametrize("system", WRITTEN)
 def test_no_question_tells_its_number_or_its_page(system):
-    asked = [r for s in get_task(system).sheets(0) if s.part is Part.HELD_OUT for r in s.records()]
+    asked = [r for s in get_task(system).sheets(0) if s.part is Part.HELD_OUT for r in s.samples()]
     for value in ((r.answers[0] for r in asked), (r.evidence_pages[0] for r in asked)):
         assert Counter(value).most_common(1)[0][1] < 0.2 * len(asked)
 
@@ -67,13 +67,13 @@ def test_the_script_is_right_in_every_environment_that_it_is_told_of(
     task = shrink(system, monkeypatch)
     paths = ProofPaths(tmp_path, system)
     make_workspace(task, paths.task)
-    records = questions(task.sheets(0), Part.SFT)
+    samples = questions(task.sheets(0), Part.SFT)
     most = 0.0
     for ablation in [None, *(name for name, each in task.ablations.items() if each.own_warm_start)]:
         setting = setting_of(task, paths, ablation)
-        played = script_sessions(task, setting, processor, records, ablation)
-        assert len(played) == len(records)
-        rewards = [session.trajectory.reward for session in played]
+        played = script_trajectories(task, setting, processor, samples, ablation)
+        assert len(played) == len(samples)
+        rewards = [trajectory.trajectory.reward for trajectory in played]
         # nothing that an ablation leaves pays as much as the whole
         most = most or min(rewards)
         assert most >= 0.9

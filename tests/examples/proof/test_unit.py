@@ -9,7 +9,7 @@ from proof.plan import rl_overrides
 from proof.study import run_unit
 from proof.tasks.base import Sizes
 from proof.unit import ProofPaths, Unit
-from proof.warm_start import RECORD, _train, make_warm_start
+from proof.warm_start import SAMPLE, _train, make_warm_start
 from tests.examples.proof.small import warm_start
 
 UNIT = Unit("alden", "reward", 0)
@@ -57,12 +57,12 @@ def test_a_run_does_not_go_on_with_other_settings(paths, tmp_path):
     ],
 )
 def test_a_warm_start_that_is_there_is_left_alone_or_refused(paths, changed, taken):
-    record = warm_start(UNIT.system, **changed)
+    sample = warm_start(UNIT.system, **changed)
     folder = paths.warm_start(UNIT)
     folder.mkdir(parents=True)
-    (folder / RECORD).write_text(json.dumps(record))
+    (folder / SAMPLE).write_text(json.dumps(sample))
     if taken:
-        assert make_warm_start(UNIT, paths) == record
+        assert make_warm_start(UNIT, paths) == sample
     else:
         with pytest.raises(UserError, match="warm_start-shared"):
             make_warm_start(UNIT, paths)

@@ -41,24 +41,24 @@ def chat_player(world: Any, server: Any, system: str = "vrag_rl", *, limits=None
 
 def timeless(trajectory: Trajectory) -> dict[str, Any]:
     """A record without the clock."""
-    record = json.loads(trajectory.to_json())
-    for turn in record["turns"]:
+    sample = json.loads(trajectory.to_json())
+    for turn in sample["turns"]:
         turn["seconds"] = {}
         turn["info"].pop("seconds", None)
         for search in turn["searches"]:
             search["seconds"] = 0
-    return record
+    return sample
 
 
 class PlayingModel:
     """Plays VRAG-RL from the conversation: searches for words of the question, crops what it saw, answers.
 
     Args:
-        records: questions whose answers it knows.
+        samples: questions whose answers it knows.
     """
 
-    def __init__(self, records) -> None:
-        self.answers = {record.question: record.answers[0] for record in records}
+    def __init__(self, samples) -> None:
+        self.answers = {sample.question: sample.answers[0] for sample in samples}
 
     def __call__(self, request: dict) -> dict:
         messages = request["messages"]

@@ -14,7 +14,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker
-from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
 from docagent_rl.lab.sft.replay import observation_of
 from docagent_rl.rollout.trajectory import Trajectory
@@ -26,14 +26,14 @@ TOO_LONG = (400, {}, b'{"error": {"message": "This model\'s maximum context leng
 
 @pytest.fixture
 async def server(world):
-    async with serving(ChatServer(compute=PlayingModel(world.records))) as running:
+    async with serving(ChatServer(compute=PlayingModel(world.samples))) as running:
         yield running
 
 
-async def played(world, server, *, record=0, session=0, **more):
+async def played(world, server, *, sample=0, trajectory=0, **more):
     player = chat_player(world, server, **more)
     try:
-        return await player.play(world.records[record], session)
+        return await player.play(world.samples[sample], trajectory)
     finally:
         await player.close()
 
@@ -45,21 +45,21 @@ def shown(server):
 
 
 async def test_a_model_plays_a_question_to_its_end(world, server):
-    session = await played(world, server)
-    assert (session.status, session.end, session.metrics["turns"]) == ("finished", "answered", 3)
-    assert [turn.info["action"]["kind"] for turn in session.turns] == ["search", "crop", "answer"]
-    assert [len(turn.searches) for turn in session.turns] == [1, 0, 0]
-    assert session.reward == pytest.approx(sum(turn.reward for turn in session.turns))
-    assert session.reward > 0
-    assert timeless(Trajectory.from_dict(json.loads(session.to_json()))) == timeless(session)
-    assert timeless(await played(world, server)) == timeless(session)
+    trajectory = await played(world, server)
+    assert (trajectory.status, trajectory.end, trajectory.metrics["turns"]) == ("finished", "answered", 3)
+    assert [turn.info["action"]["kind"] for turn in trajectory.turns] == ["search", "crop", "answer"]
+    assert [len(turn.searches) for turn in trajectory.turns] == [1, 0, 0]
+    assert trajectory.reward == pytest.approx(sum(turn.reward for turn in trajectory.turns))
+    assert trajectory.reward > 0
+    assert timeless(Trajectory.from_dict(json.loads(trajectory.to_json()))) == timeless(trajectory)
+    assert timeless(await played(world, server)) == timeless(trajectory)
 
 
 async def test_the_history_holds_what_was_shown_and_what_was_said(world, server):
-    session = await played(world, server)
+    trajectory = await played(world, server)
     said = [texts_of(m)[0] for m in server.requests[-1]["messages"] if m["role"] == "assistant"]
-    assert said == [turn.text for turn in session.turns[:-1]]
-    images = [image for turn in session.turns[:-1] for image in observation_of(turn.observation).images]
+    assert said == [turn.text for turn in trajectory.turns[:-1]]
+    images = [image for turn in trajectory.turns[:-1] for image in observation_of(turn.observation).images]
     assert len(images) == 2
     for url, picture in zip(shown(server), images, strict=True):
         head, _, data = url.partition(",")
@@ -69,17 +69,17 @@ async def test_the_history_holds_what_was_shown_and_what_was_said(world, server)
 
 
 async def test_tokens_are_those_that_the_server_counts(world, server):
-    session = await played(world, server)
-    counted = [PlayingModel(world.records)(request)["usage"] for request in server.requests]
+    trajectory = await played(world, server)
+    counted = [PlayingModel(world.samples)(request)["usage"] for request in server.requests]
     sent, written = ([each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion"))
-    assert session.prompt_tokens == sent[0]
-    assert [turn.completion_tokens for turn in session.turns] == written
-    use = TokenUse.of(session)
+    assert trajectory.prompt_tokens == sent[0]
+    assert [turn.completion_tokens for turn in trajectory.turns] == written
+    use = TokenUse.of(trajectory)
     assert (use.sent, use.sampled) == (sum(sent), sum(written))
 
 
 async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(world):
-    model = PlayingModel(world.records)
+    model = PlayingModel(world.samples)
 
     def compute(request):
         body = model(request)
@@ -89,32 +89,32 @@ async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(worl
         return body
 
     async with serving(ChatServer(compute=compute)) as server:
-        session = await played(world, server)
-    assert (session.turns[0].stop, session.turns[-1].stop) == ("truncated", "end_of_turn")
+        trajectory = await played(world, server)
+    assert (trajectory.turns[0].stop, trajectory.turns[-1].stop) == ("truncated", "end_of_turn")
     heard = [text for m in server.requests[-1]["messages"] for text in texts_of(m)]
-    assert not any("What a question" in text for text in (*heard, *(turn.text for turn in session.turns)))
-    assert all(turn.reasoning_tokens == 10 for turn in session.turns)
+    assert not any("What a question" in text for text in (*heard, *(turn.text for turn in trajectory.turns)))
+    assert all(turn.reasoning_tokens == 10 for turn in trajectory.turns)
 
 
-async def test_a_conversation_that_does_not_fit_ends_the_session_without_a_fault(world):
-    model = PlayingModel(world.records)
+async def test_a_conversation_that_does_not_fit_ends_the_trajectory_without_a_fault(world):
+    model = PlayingModel(world.samples)
 
     def compute(request):
         return TOO_LONG if len(request["messages"]) > 3 else model(request)
 
     async with serving(ChatServer(compute=compute)) as server:
-        session = await played(world, server)
-    assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
-    assert session.turns[0].dropped
-    assert session.turns[0].observation
-    assert use_values(session, None)["images"] == 0
+        trajectory = await played(world, server)
+    assert (trajectory.status, trajectory.end, len(trajectory.turns)) == ("unfinished", "context_full", 1)
+    assert trajectory.turns[0].dropped
+    assert trajectory.turns[0].observation
+    assert use_values(trajectory, None)["images"] == 0
 
 
-async def test_a_known_context_ends_the_session_before_anything_is_refused(world, server):
+async def test_a_known_context_ends_the_trajectory_before_anything_is_refused(world, server):
     whole = await played(world, server)
     asked, room = len(server.requests), whole.prompt_tokens + whole.turns[0].completion_tokens + 20
-    session = await played(world, server, limits=ChatLimits(turn=200, context=room))
-    assert (session.end, len(session.turns), len(server.requests)) == ("context_full", 1, asked + 1)
+    trajectory = await played(world, server, limits=ChatLimits(turn=200, context=room))
+    assert (trajectory.end, len(trajectory.turns), len(server.requests)) == ("context_full", 1, asked + 1)
     assert server.requests[-1]["max_tokens"] < 200
 
 
@@ -138,17 +138,17 @@ async def test_a_fresh_context_begins_a_new_conversation_and_its_end_keeps_the_a
         return completion('Look. <search>["revenue"]</search>', usage=(10, 5)) if begun else then
 
     async with serving(ChatServer(compute=compute)) as server:
-        session = await played(world, server, system="mm_doc_r1")
+        trajectory = await played(world, server, system="mm_doc_r1")
     first, second = ([m["role"] for m in request["messages"]] for request in server.requests)
     assert first == second
     assert "assistant" not in second
     if then is TOO_LONG:
-        assert (session.status, session.end, len(session.turns)) == ("unfinished", "context_full", 1)
-        answer = session.turns[-1].info["outcome"]["answer"]
+        assert (trajectory.status, trajectory.end, len(trajectory.turns)) == ("unfinished", "context_full", 1)
+        answer = trajectory.turns[-1].info["outcome"]["answer"]
         assert answer
-        assert read_session(session).answer == answer
+        assert read_trajectory(trajectory).answer == answer
     else:
-        assert [turn.row for turn in session.turns] == [0, 1]
+        assert [turn.row for turn in trajectory.turns] == [0, 1]
 
 
 async def test_identity_tells_prompts_models_and_images_apart_but_not_places(world, server):
@@ -156,18 +156,18 @@ async def test_identity_tells_prompts_models_and_images_apart_but_not_places(wor
     server.url = server.url.replace("127.0.0.1", "localhost")
     assert chat_player(world, server).identity == one.identity
     small = dataclasses.replace(one, maker=MessageMaker.over(world.store, ImageFormat.JPEG))
-    await small.play(world.records[0], 0)
+    await small.play(world.samples[0], 0)
     assert shown(server)[0].startswith("data:image/jpeg;base64,/9j/")
     hot = chat_player(world, server, endpoint={"temperature": 0.5})
     short = chat_player(world, server, env={"max_turns": 2})
     assert len({str(player.identity) for player in (one, small, hot, short)}) == 4
 
 
-async def test_seeds_belong_to_question_session_and_turn(world, server):
-    async def seeds(session):
+async def test_seeds_belong_to_question_trajectory_and_turn(world, server):
+    async def seeds(trajectory):
         server.requests.clear()
         limits = ChatLimits(turn=200, seed=3)
-        await played(world, server, session=session, endpoint={"temperature": 1.0}, limits=limits)
+        await played(world, server, trajectory=trajectory, endpoint={"temperature": 1.0}, limits=limits)
         return [request["seed"] for request in server.requests]
 
     first, second = await seeds(0), await seeds(1)

@@ -4,10 +4,10 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.samples.sample import Sample, Split
 
-SAMPLE = Record("q", "own", Split.VAL, "d", "Where?", ("there",))
+SAMPLE = Sample("q", "own", Split.VAL, "d", "Where?", ("there",))
 
 
 def begun(path, **manifest):
@@ -16,10 +16,10 @@ def begun(path, **manifest):
     return folder
 
 
-def write(folder, *sessions):
+def write(folder, *trajectories):
     with folder.writing() as writer:
-        for session, reward in sessions:
-            trajectory = new_trajectory(SAMPLE, session, "none")
+        for trajectory, reward in trajectories:
+            trajectory = new_trajectory(SAMPLE, trajectory, "none")
             trajectory.reward = reward
             writer.add(trajectory)
 
@@ -39,31 +39,31 @@ def test_a_run_of_the_trainer_is_called_one(tmp_path):
         RunFolder(tmp_path).manifest()
 
 
-def test_sessions_of_nobody_are_not_taken_over(tmp_path):
-    (tmp_path / "sessions.jsonl").write_text("mine")
+def test_trajectories_of_nobody_are_not_taken_over(tmp_path):
+    (tmp_path / "trajectories.jsonl").write_text("mine")
     with pytest.raises(UserError, match=r"run\.json"):
         begun(tmp_path)
-    assert (tmp_path / "sessions.jsonl").read_text() == "mine"
+    assert (tmp_path / "trajectories.jsonl").read_text() == "mine"
 
 
 def test_a_torn_line_is_cut(tmp_path):
     folder = begun(tmp_path)
     write(folder, (0, 0.0), (1, 0.0))
-    whole = folder.sessions_file.read_bytes()
+    whole = folder.trajectories_file.read_bytes()
     for torn, left in ((whole + b'{"uid": "q' + b"x" * 100_000, whole), (b"torn", b"")):
-        folder.sessions_file.write_bytes(torn)
+        folder.trajectories_file.write_bytes(torn)
         with folder.writing():
-            assert folder.sessions_file.read_bytes() == left
+            assert folder.trajectories_file.read_bytes() == left
 
 
-def test_the_last_session_of_a_key_stays(tmp_path):
+def test_the_last_trajectory_of_a_key_stays(tmp_path):
     folder = begun(tmp_path)
     # one process writes at a time
     with folder.writing(), pytest.raises(UserError), folder.writing():
         pass
     write(folder, (1, 1.0), (0, 2.0), (1, 3.0), (7, 4.0))
     folder.order([("q", 0), ("q", 1), ("q", 2)])
-    assert [(one.session, one.reward) for one in folder.sessions()] == [(0, 2.0), (1, 3.0)]
+    assert [(one.number, one.reward) for one in folder.trajectories()] == [(0, 2.0), (1, 3.0)]
 
 
 @pytest.mark.parametrize("text", ["[]", '{"version": 99}', "{"])

@@ -16,19 +16,19 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
-from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import Status
+from docagent_rl.samples.sample import Sample, Split
 
 SPENT = BudgetError("9 USD", "may take 1 USD and pass the 10", "--max-cost")
 
 
 def questions(number):
-    return [Record(f"q{n}", "own", Split.VAL, "d", f"Question {n}?", ("yes",)) for n in range(number)]
+    return [Sample(f"q{n}", "own", Split.VAL, "d", f"Question {n}?", ("yes",)) for n in range(number)]
 
 
 class Player:
-    """Sessions end in another order than they began; the reward tells which it was.
+    """Trajectories end in another order than they began; the reward tells which it was.
 
     Args:
         failing: errors by question.
@@ -40,21 +40,21 @@ class Player:
         self.failing, self.pause_s = failing or {}, pause_s
         self.started, self.most, self.now = [], 0, 0
 
-    async def play(self, sample, session):
+    async def play(self, sample, number):
         name = sample.question_id
-        self.started.append((name, session))
+        self.started.append((name, number))
         self.now += 1
         self.most = max(self.most, self.now)
         try:
-            for _ in range(random.Random(f"{name}{session}").randrange(20)):
+            for _ in range(random.Random(f"{name}{number}").randrange(20)):
                 await asyncio.sleep(self.pause_s)
             if (error := self.failing.get(name)) is not None:
                 raise error
         finally:
             self.now -= 1
-        trajectory = new_trajectory(sample, session, "none")
+        trajectory = new_trajectory(sample, number, "none")
         trajectory.status, trajectory.end = Status.FINISHED.value, "answered"
-        trajectory.reward = float(name[1:]) + session / 10
+        trajectory.reward = float(name[1:]) + number / 10
         return trajectory
 
     async def close(self):
@@ -67,20 +67,20 @@ def folder(path):
     return found
 
 
-async def run(path, player, records, heard=None, **settings):
+async def run(path, player, samples, heard=None, **settings):
     where = folder(path)
-    await Runner(player, "none", where, RunSettings(**settings), heard or (lambda _: None)).run(records)
-    return list(where.sessions())
+    await Runner(player, "none", where, RunSettings(**settings), heard or (lambda _: None)).run(samples)
+    return list(where.trajectories())
 
 
 def kept(path):
-    return {one.uid for one in folder(path).sessions()}
+    return {one.uid for one in folder(path).trajectories()}
 
 
-async def test_sessions_lie_in_the_order_of_questions_and_so_many_play_at_a_time(tmp_path):
+async def test_trajectories_lie_in_the_order_of_questions_and_so_many_play_at_a_time(tmp_path):
     player, heard = Player(), []
-    found = await run(tmp_path, player, questions(10), heard.append, sessions=3, concurrency=4)
-    keys, heard_keys = ([(one.uid, one.session) for one in each] for each in (found, heard))
+    found = await run(tmp_path, player, questions(10), heard.append, trajectories=3, concurrency=4)
+    keys, heard_keys = ([(one.uid, one.number) for one in each] for each in (found, heard))
     assert keys == [(f"q{q}", s) for q in range(10) for s in range(3)]
     assert keys == sorted(heard_keys) != heard_keys
     assert [one.reward for one in found][:4] == [0.0, 0.1, 0.2, 1.0]
@@ -89,15 +89,15 @@ async def test_sessions_lie_in_the_order_of_questions_and_so_many_play_at_a_time
 
 async def test_what_was_played_is_not_played_again_and_is_heard(tmp_path):
     await run(tmp_path, Player(), questions(4))
-    before = (tmp_path / "sessions.jsonl").read_bytes()
+    before = (tmp_path / "trajectories.jsonl").read_bytes()
     player, heard = Player(), []
     await run(tmp_path, player, questions(6), heard.append)
     assert player.started == [("q4", 0), ("q5", 0)]
     assert sorted(one.uid for one in heard) == [f"q{n}" for n in range(6)]
-    assert (tmp_path / "sessions.jsonl").read_bytes().startswith(before)
+    assert (tmp_path / "trajectories.jsonl").read_bytes().startswith(before)
 
 
-async def test_a_session_that_a_service_fails_is_masked_and_played_again_by_the_next_start(tmp_path):
+async def test_a_trajectory_that_a_service_fails_is_masked_and_played_again_by_the_next_start(tmp_path):
     player = Player({"q1": InfrastructureError("no retriever"), "q2": UserError("no such document")})
     found = await run(tmp_path, player, questions(4), attempts=3)
     assert [(one.status, one.end, one.attempts) for one in found] == [
@@ -123,7 +123,7 @@ async def test_a_dead_service_ends_the_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "said"), [(SPENT, r"9 USD.* [2-4] of 9 sessions"), (ZeroDivisionError("a bug"), "a bug")]
+    ("error", "said"), [(SPENT, r"9 USD.* [2-4] of 9 trajectories"), (ZeroDivisionError("a bug"), "a bug")]
 )
 async def test_a_spent_budget_and_a_bug_end_the_run_and_keep_what_was_played(tmp_path, error, said):
     with pytest.raises(type(error), match=said):
@@ -138,7 +138,7 @@ async def test_two_questions_of_one_id_are_refused(tmp_path):
         await run(tmp_path, Player(), [*questions(2), *questions(1)])
 
 
-MANY = {"sessions": 2, "concurrency": 5}
+MANY = {"trajectories": 2, "concurrency": 5}
 KILLED = f"""
 import asyncio, sys
 from pathlib import Path
@@ -154,7 +154,7 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_file(tmp_path):
     lengths = []
 
     def played():
-        file = cut / "sessions.jsonl"
+        file = cut / "trajectories.jsonl"
         return file.read_bytes().count(b"\n") if file.exists() else 0
 
     for least, how in ((5, signal.SIGKILL), (30, signal.SIGINT), (70, signal.SIGKILL)):
@@ -169,5 +169,5 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_the_same_file(tmp_path):
         lengths.append(played())
     assert lengths == sorted(lengths)
     asyncio.run(run(cut, Player(), questions(60), **MANY))
-    for name in ("run.json", "sessions.jsonl"):
+    for name in ("run.json", "trajectories.jsonl"):
         assert (cut / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -26,7 +26,7 @@ def best(world):
         if system not in known:
             shared = resources(world, system, judge={"kind": "anls"})
             player = ScriptPlayer(shared)
-            known[system] = shared, [await player.play(record, 0) for record in world.records]
+            known[system] = shared, [await player.play(sample, 0) for sample in world.samples]
         return known[system]
 
     return of
@@ -34,24 +34,24 @@ def best(world):
 
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_the_oracle_is_a_ceiling_and_chance_a_floor(world, best, system):
-    shared, sessions = await best(system)
+    shared, trajectories = await best(system)
     chance = ChancePlayer(shared)
-    floor = [await chance.play(record, 0) for record in world.records]
-    assert all(session.status == "finished" for session in sessions)
-    assert all(session.metrics["invalid_actions"] == 0 for session in (*sessions, *floor))
-    assert all(session.metrics.get("retrieval_recall", 1.0) == 1.0 for session in sessions)
-    ceiling = fmean(session.reward for session in sessions)
-    assert ceiling > 2 * fmean(session.reward for session in floor)
+    floor = [await chance.play(sample, 0) for sample in world.samples]
+    assert all(trajectory.status == "finished" for trajectory in trajectories)
+    assert all(trajectory.metrics["invalid_actions"] == 0 for trajectory in (*trajectories, *floor))
+    assert all(trajectory.metrics.get("retrieval_recall", 1.0) == 1.0 for trajectory in trajectories)
+    ceiling = fmean(trajectory.reward for trajectory in trajectories)
+    assert ceiling > 2 * fmean(trajectory.reward for trajectory in floor)
     # where evidence decides, it gets everything
     assert system in ("alden", "mm_doc_r1") or ceiling == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_detours_go_astray_and_come_back(world, best, system):
-    shared, sessions = await best(system)
+    shared, trajectories = await best(system)
     player = ScriptPlayer(shared, OFTEN, seed=3)
-    detoured = [await player.play(record, n) for record in world.records for n in range(2)]
-    straight = {session.uid: session.turns[0].text for session in sessions}
+    detoured = [await player.play(sample, n) for sample in world.samples for n in range(2)]
+    straight = {trajectory.uid: trajectory.turns[0].text for trajectory in trajectories}
     astray = [each for each in detoured if len(each.turns) > 1 and each.turns[0].text != straight[each.uid]]
     assert len(astray) > len(detoured) / 8
     assert all(each.status == "finished" for each in detoured)
@@ -65,48 +65,48 @@ async def test_detours_go_astray_and_come_back(world, best, system):
 
 async def test_aldens_oracle_opens_texts_where_no_image_has_room(world):
     """Two pages of evidence: one is found, the other is fetched."""
-    record = dataclasses.replace(world.records[0], evidence_pages=(1, 2))
+    sample = dataclasses.replace(world.samples[0], evidence_pages=(1, 2))
     search = {"modality": "hybrid", "search": {"text_ranking": "shared"}}
     for images, form in ((0, "text"), (4, "image")):
         shared = resources(world, "alden", env_cpu={**search, "image_budget": {"images": images}})
-        session = await ScriptPlayer(shared).play(record, 0)
-        assert session.metrics["invalid_actions"] == 0
-        effects = [turn.info["effect"] for turn in session.turns if "<fetch>" in turn.text]
+        trajectory = await ScriptPlayer(shared).play(sample, 0)
+        assert trajectory.metrics["invalid_actions"] == 0
+        effects = [turn.info["effect"] for turn in trajectory.turns if "<fetch>" in turn.text]
         assert {page["form"] for effect in effects for page in effect["pages"]} == {form}
-        assert images or session.metrics["retrieval_recall"] == 1.0
+        assert images or trajectory.metrics["retrieval_recall"] == 1.0
 
 
-async def test_the_same_seed_gives_the_same_session_and_another_number_another_one(world):
+async def test_the_same_seed_gives_the_same_trajectory_and_another_number_another_one(world):
     shared = resources(world, "vrag_rl")
     one, two = (ScriptPlayer(shared, OFTEN, seed=1) for _ in range(2))
-    for record in world.records[:4]:
-        assert timeless(await one.play(record, 0)) == timeless(await two.play(record, 0))
-    texts = {tuple(turn.text for turn in (await one.play(world.records[0], n)).turns) for n in range(8)}
+    for sample in world.samples[:4]:
+        assert timeless(await one.play(sample, 0)) == timeless(await two.play(sample, 0))
+    texts = {tuple(turn.text for turn in (await one.play(world.samples[0], n)).turns) for n in range(8)}
     assert len(texts) > 4
 
 
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_chance_does_not_know_the_references(world, best, system):
     player = ChancePlayer((await best(system))[0])
-    for record in world.records[:4]:
-        other = dataclasses.replace(record, answers=("quite another answer",), evidence_boxes={})
-        first, second = await player.play(record, 1), await player.play(other, 1)
+    for sample in world.samples[:4]:
+        other = dataclasses.replace(sample, answers=("quite another answer",), evidence_boxes={})
+        first, second = await player.play(sample, 1), await player.play(other, 1)
         assert [turn.text for turn in first.turns] == [turn.text for turn in second.turns]
 
 
 @pytest.mark.parametrize("system", ["vrag_rl", "unidoc_rl"])
 async def test_boxes_are_drawn_where_the_evidence_is(world, best, system):
-    record = world.records[0]
+    sample = world.samples[0]
     box = (0.1, 0.2, 0.5, 0.6)
-    boxed = dataclasses.replace(record, evidence_boxes={min(record.evidence_pages): (box,)})
-    session = await ScriptPlayer((await best(system))[0]).play(boxed, 0)
-    (crop,) = [turn.info["effect"] for turn in session.turns if turn.info["effect"]["kind"] == "crop"]
+    boxed = dataclasses.replace(sample, evidence_boxes={min(sample.evidence_pages): (box,)})
+    trajectory = await ScriptPlayer((await best(system))[0]).play(boxed, 0)
+    (crop,) = [turn.info["effect"] for turn in trajectory.turns if turn.info["effect"]["kind"] == "crop"]
     assert (crop.get("region") or crop["scored"][0]) == pytest.approx(box, abs=0.02)
 
 
 async def test_what_no_script_can_play_is_named(world):
     shared = resources(world, "doc_v_star")
-    hidden = dataclasses.replace(world.records[0], answers=(), answerable=None)
+    hidden = dataclasses.replace(world.samples[0], answers=(), answerable=None)
     with pytest.raises(UserError, match=hidden.question_id):
         await ScriptPlayer(shared).play(hidden, 0)
     shared.system = dataclasses.replace(shared.system, name="own", agents=None)

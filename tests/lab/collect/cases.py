@@ -5,10 +5,10 @@ from __future__ import annotations
 from docagent_rl.lab.collect.case import Case
 
 
-def case(question="q", session=0, **changes) -> Case:
+def case(question="q", number=0, **changes) -> Case:
     fields = {
         "question": question,
-        "session": session,
+        "number": number,
         "dataset": "made",
         "finished": True,
         "sound": True,
@@ -22,7 +22,7 @@ def case(question="q", session=0, **changes) -> Case:
         "actions": ("search", "answer"),
         "tokens": 100,
         "images": 1,
-        "said": f"{question} {session}",
+        "said": f"{question} {number}",
         "reward": 1.0,
         "outcome": 1.0,
     }

@@ -1,4 +1,4 @@
-"""What filters see of sessions of all systems, where sessions and filters are read from."""
+"""What filters see of trajectories of all systems, where trajectories and filters are read from."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.collection import check_runs, with_failures
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
 from docagent_rl.lab.collect.filters import Answer, Evidence, Failed, Format, Scoring
-from docagent_rl.lab.collect.sources import session_files
-from docagent_rl.records.record import Record, Split
+from docagent_rl.lab.collect.sources import trajectory_files
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import Status
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import SYSTEMS
 from tests.lab.agents.stage import resources
 from tests.lab.collect.cases import case
@@ -24,11 +24,11 @@ from tests.lab.collect.cases import case
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_the_oracle_passes_every_filter_that_asks_what_it_did(world, system):
     player = ScriptPlayer(resources(world, system, judge={"kind": "anls"}), validate=False)
-    record = world.records[0]
-    found = case_of(await player.play(record, 0))
-    assert found.key == (record.question_id, 0)
-    assert found.references == record.answers
-    assert found.gold == {f"{record.doc_id}#{page}" for page in record.evidence_pages}
+    sample = world.samples[0]
+    found = case_of(await player.play(sample, 0))
+    assert found.key == (sample.question_id, 0)
+    assert found.references == sample.answers
+    assert found.gold == {f"{sample.doc_id}#{page}" for page in sample.evidence_pages}
     assert found.gold <= found.shown
     assert Format().keep([found]) == Evidence().keep([found]) == [True]
     right = system != "mm_doc_r1" or found.outcome == 1
@@ -81,23 +81,23 @@ def folder(tmp_path):
     return make
 
 
-def test_of_a_collection_what_its_filters_left_of_an_evaluation_its_sessions(folder):
-    made = folder("sessions.jsonl", "kept.jsonl", "verdicts.jsonl", kind="collect")
-    assert session_files([made]) == [made / "kept.jsonl"]
+def test_of_a_collection_what_its_filters_left_of_an_evaluation_its_trajectories(folder):
+    made = folder("trajectories.jsonl", "kept.jsonl", "verdicts.jsonl", kind="collect")
+    assert trajectory_files([made]) == [made / "kept.jsonl"]
     (made / "kept.jsonl").unlink()
-    with pytest.raises(UserError, match=r"folder-7.*\bsessions\.jsonl"):
-        session_files([made])
-    assert session_files([made / "sessions.jsonl"]) == [made / "sessions.jsonl"]
+    with pytest.raises(UserError, match=r"folder-7.*\btrajectories\.jsonl"):
+        trajectory_files([made])
+    assert trajectory_files([made / "trajectories.jsonl"]) == [made / "trajectories.jsonl"]
     (made / "run.json").write_text('{"version": 1, "kind": "eval"}')
-    assert session_files([made]) == [made / "sessions.jsonl"]
+    assert trajectory_files([made]) == [made / "trajectories.jsonl"]
 
 
 def test_of_other_folders_all_but_what_validated(folder):
     made = folder("1.jsonl", "val-1.jsonl")
-    assert session_files([made, made / "val-1.jsonl"]) == [made / "1.jsonl", made / "val-1.jsonl"]
+    assert trajectory_files([made, made / "val-1.jsonl"]) == [made / "1.jsonl", made / "val-1.jsonl"]
     (made / "1.jsonl").unlink()
     with pytest.raises(UserError, match="folder-7"):
-        session_files([made])
+        trajectory_files([made])
 
 
 OUTCOMES = [("solved", 1.0), ("failed", 0.0), ("at times", 0.0), ("at times", 1.0), ("not played", None)]
@@ -107,13 +107,13 @@ OUTCOMES = [("solved", 1.0), ("failed", 0.0), ("at times", 0.0), ("at times", 1.
 def run(tmp_path):
     lines = []
     for number, (question, outcome) in enumerate(OUTCOMES):
-        record = Record(question, "viddoseek", Split.TRAIN, "d", "Which?", ("blue",))
-        played = new_trajectory(record, number, "unidoc_rl")
+        sample = Sample(question, "viddoseek", Split.TRAIN, "d", "Which?", ("blue",))
+        played = new_trajectory(sample, number, "unidoc_rl")
         played.status = (Status.MASKED if outcome is None else Status.FINISHED).value
         played.outcome = outcome
         lines.append(played.to_json() + "\n")
-    (tmp_path / "sessions.jsonl").write_text("".join(lines))
-    return tmp_path / "sessions.jsonl"
+    (tmp_path / "trajectories.jsonl").write_text("".join(lines))
+    return tmp_path / "trajectories.jsonl"
 
 
 def test_of_other_datasets_what_the_model_fails_is_kept(run):

@@ -22,11 +22,11 @@ from tests.lab.collect.cases import case
 STRATA = (Stratum.EASY, Stratum.MEDIUM, Stratum.HARD)
 
 
-def pool(*counts, sessions=4):
+def pool(*counts, trajectories=4):
     """So many easy, medium and hard questions."""
     return [
-        Rate(f"{stratum.value}{n}", sessions, right, found=True)
-        for stratum, count, right in zip(STRATA, counts, (sessions, 1, 0), strict=True)
+        Rate(f"{stratum.value}{n}", trajectories, right, found=True)
+        for stratum, count, right in zip(STRATA, counts, (trajectories, 1, 0), strict=True)
         for n in range(count)
     ]
 
@@ -47,7 +47,7 @@ def test_quotas_are_largest_remainders(count, wanted):
     assert quotas(count) == dict(zip(STRATA, wanted, strict=True))
 
 
-def test_pass_rates_count_right_sessions_and_pages_found():
+def test_pass_rates_count_right_trajectories_and_pages_found():
     cases = [
         case("a", 0),
         case("a", 1, prediction="red", shown=frozenset()),
@@ -98,7 +98,7 @@ def test_learnable_questions_are_found_and_not_always_answered():
 
 
 def test_what_a_teacher_failed_comes_first():
-    found = pool(0, 6, 4, sessions=5)
+    found = pool(0, 6, 4, trajectories=5)
     choice = choose_learnable(found, preferred={"medium5", "hard0", "gone"}, count=3)
     assert {"medium5", "hard0"} < choice.questions
     assert len(choice.questions) == 3

@@ -1,4 +1,4 @@
-"""What each filter keeps, counted by hand, and what holds of balancing for any sessions."""
+"""What each filter keeps, counted by hand, and what holds of balancing for any trajectories."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def test_evidence_is_a_gold_page_seen(changes, shown, listed):
 
 def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     cases = [case("a", 0), case("a", 1, sound=False), case("b", 0, prediction="red", dataset="other")]
-    funnel = run_funnel(cases, [Format(), Answer()], sessions=4)
+    funnel = run_funnel(cases, [Format(), Answer()], trajectories=4)
     stages = [("played", 3, 2), ("1 format", 2, 2), ("2 answer", 1, 1)]
-    assert [(s.name, s.sessions, s.questions) for s in funnel.stages] == stages
+    assert [(s.name, s.trajectories, s.questions) for s in funnel.stages] == stages
     assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
     assert [c.key for c in funnel.kept] == [("a", 0)]
     assert funnel.stages[1].datasets == {"made": 1, "other": 1}
@@ -117,7 +117,9 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
 
 
 BOTH = (Aspect.STEPS, Aspect.ACTIONS)
-SESSIONS = st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["search", "crop", "fetch"])), max_size=40)
+TRAJECTORIES = st.lists(
+    st.tuples(st.integers(1, 6), st.sampled_from(["search", "crop", "fetch"])), max_size=40
+)
 
 
 def made(*kinds: tuple[int, str]) -> list[Case]:
@@ -132,15 +134,15 @@ def left(cases: list[Case], rule: Balance) -> list[Case]:
 
 def test_no_group_is_larger_than_so_many_times_an_even_share():
     cases = made(*((count, "search") for count in [2] * 40 + [3] * 4 + [5] * 10))
-    # 54 sessions in three groups: an even share is 18
+    # 54 trajectories in three groups: an even share is 18
     assert Counter(len(each.actions) for each in left(cases, Balance(times=1))) == {2: 18, 3: 4, 5: 10}
     assert Counter(len(each.actions) for each in left(cases, Balance(times=2))) == {2: 36, 3: 4, 5: 10}
     assert Balance(times=1).keep(cases) != Balance(times=1, seed=1).keep(cases)
     assert all(Balance(by=(Aspect.ACTIONS,), times=1).keep(cases))
 
 
-def test_a_single_odd_session_costs_the_others_nothing_and_small_groups_are_left_whole():
-    """By the smallest group 54 sessions would be cut to a handful."""
+def test_a_single_odd_trajectory_costs_the_others_nothing_and_small_groups_are_left_whole():
+    """By the smallest group 54 trajectories would be cut to a handful."""
     *_, rule = CollectConfig.load("vrag_rl").filters
     assert rule == Balance(by=BOTH, times=2)
     cases = made(*[(2, "search")] * 30, *[(3, "crop")] * 23, (6, "fetch"))
@@ -152,13 +154,13 @@ def test_a_single_odd_session_costs_the_others_nothing_and_small_groups_are_left
 
 def test_what_is_dropped_for_balance_alone_is_named():
     cases = made(*[(2, "search")] * 50, *((count, "search") for count in (3, 4, 5, 6)))
-    (warning,) = run_funnel(cases, [Balance(times=1)], sessions=54).warnings()
+    (warning,) = run_funnel(cases, [Balance(times=1)], trajectories=54).warnings()
     assert all(named in warning for named in ("'1 balance'", "40", "54"))
-    assert run_funnel(cases, [Balance(times=4)], sessions=54).warnings() == []
+    assert run_funnel(cases, [Balance(times=4)], trajectories=54).warnings() == []
 
 
 @settings(max_examples=30)
-@given(SESSIONS, st.floats(1, 3), st.integers(1, 10), st.randoms())
+@given(TRAJECTORIES, st.floats(1, 3), st.integers(1, 10), st.randoms())
 def test_groups_have_their_bound_and_what_is_dropped_had_no_room_in_whatever_order(kinds, times, least, rng):
     cases, rule = made(*kinds), Balance(by=BOTH, times=times, least=least)
     keeps = rule.keep(cases)

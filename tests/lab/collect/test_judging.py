@@ -104,7 +104,7 @@ def judge_at(server) -> RemoteJudge:
     ("reply", "why"),
     [(400, "400"), (completion("<judge>True", "length"), "max_tokens"), ("I cannot tell.", "verdict")],
 )
-async def test_one_session_without_a_verdict_leaves_the_others_theirs(reply, why):
+async def test_one_trajectory_without_a_verdict_leaves_the_others_theirs(reply, why):
     server = ChatServer(compute=lambda asked: reply if "Teal" in str(asked) else "<judge>True</judge>")
     cases = [case("one", prediction="Teal"), case("two", prediction="Azure")]
     async with serving(server):

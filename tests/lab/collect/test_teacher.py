@@ -41,17 +41,17 @@ def model(server, name="m"):
     return EndpointModel(RemoteModel(endpoint, name))
 
 
-async def played(world, config, *, reply=None, draw=None, record=None, system="vrag_rl"):
-    """A session of a teacher that replies so; `draw` is what a second model says about its boxes."""
+async def played(world, config, *, reply=None, draw=None, sample=None, system="vrag_rl"):
+    """A trajectory of a teacher that replies so; `draw` is what a second model says about its boxes."""
     async with contextlib.AsyncExitStack() as stack:
-        teacher = ChatServer(compute=reply or PlayingModel(world.records))
+        teacher = ChatServer(compute=reply or PlayingModel(world.samples))
         await stack.enter_async_context(serving(teacher))
         grounder = None
         if draw is not None:
             grounder = model(await stack.enter_async_context(serving(ChatServer(compute=draw))), "g")
         shared = resources(world, system)
         player = TeacherPlayer.of(shared, model(teacher), LIMITS, config, grounder=grounder)
-        trajectory = await player.play(record or world.records[0], 0)
+        trajectory = await player.play(sample or world.samples[0], 0)
         await player.close()
         return trajectory
 
@@ -63,7 +63,7 @@ def region(trajectory):
 async def test_a_guided_search_shows_gold_pages_first(world):
     golds, hits = [], []
     for config in (TeacherConfig(), GUIDED):
-        turns = [(await played(world, config, record=record)).turns[0] for record in world.records[:3]]
+        turns = [(await played(world, config, sample=sample)).turns[0] for sample in world.samples[:3]]
         golds.append(sum(turn.info["effect"]["pages"][0]["gold"] for turn in turns))
         hits.append([turn.searches[0]["hits"] for turn in turns])
     assert golds[1] > golds[0]
@@ -72,14 +72,14 @@ async def test_a_guided_search_shows_gold_pages_first(world):
 
 
 async def test_places_of_candidates_are_shuffled_and_all_come_equally_often(world):
-    service, record = RetrieverService(world.retriever), world.records[0]
-    where = {"doc_id": record.doc_id, "top_k": 3}
-    plain = await service.search(record.question, **where)
+    service, sample = RetrieverService(world.retriever), world.samples[0]
+    where = {"doc_id": sample.doc_id, "top_k": 3}
+    plain = await service.search(sample.question, **where)
 
     async def orders(times):
-        helped = HelpedRetriever.of(service, record, guided=False, shuffle=Shuffle(3, "seed"))
+        helped = HelpedRetriever.of(service, sample, guided=False, shuffle=Shuffle(3, "seed"))
         return [
-            tuple(plain.index(hit) for hit in await helped.search(record.question, **where))
+            tuple(plain.index(hit) for hit in await helped.search(sample.question, **where))
             for _ in range(times)
         ]
 
@@ -114,7 +114,7 @@ async def test_boxes_in_thousandths_become_those_of_the_environment(world):
 
 
 async def test_a_teacher_picks_of_the_layout_that_is_drawn_for_it_or_that_its_boxes_touch(world):
-    plain, asked = PlayingModel(world.records), []
+    plain, asked = PlayingModel(world.samples), []
 
     def reply(request):
         if "numbered" not in str(texts_of(request["messages"][-1])):

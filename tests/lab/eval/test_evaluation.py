@@ -11,10 +11,10 @@ from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.evaluation import summary_table, tally_of, unplayed_table
 from docagent_rl.lab.eval.play_config import changes_of, play_config
-from docagent_rl.lab.eval.questions import digest_of, drawn, read_records, with_lengths
-from docagent_rl.records.record import Record, Split
+from docagent_rl.lab.eval.questions import digest_of, drawn, read_samples, with_lengths
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import get_system
 
 VRAG, ALDEN, TEXT = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
@@ -125,42 +125,42 @@ def test_changes_are_told_by_key(run, recipe, changes):
 
 def questions(number):
     return [
-        Record(f"q{n}", "own", Split.TEST, "d", f"Question {n}?", ("yes",), extra={"row": n})
+        Sample(f"q{n}", "own", Split.TEST, "d", f"Question {n}?", ("yes",), extra={"row": n})
         for n in range(number)
     ]
 
 
 def test_a_choice_is_in_the_order_of_the_file_and_a_larger_one_holds_the_smaller():
-    records = questions(30)
-    rows = [[record.extra["row"] for record in drawn(records, limit, 1)] for limit in range(1, 31)]
+    samples = questions(30)
+    rows = [[sample.extra["row"] for sample in drawn(samples, limit, 1)] for limit in range(1, 31)]
     for limit, (smaller, larger) in enumerate(pairwise(rows), 1):
         assert smaller == sorted(smaller)
         assert (len(smaller), set(smaller) < set(larger)) == (limit, True)
-    assert drawn(records, 10, seed=4) == drawn(records, 10, seed=4) != drawn(records, 10, seed=5)
-    others = [records[:29], records[::-1]]
-    assert digest_of(records) == digest_of(questions(30)) not in map(digest_of, others)
-    assert drawn(records, None, 0) == drawn(records, 30, 0) == drawn(records, 99, 0) == records
+    assert drawn(samples, 10, seed=4) == drawn(samples, 10, seed=4) != drawn(samples, 10, seed=5)
+    others = [samples[:29], samples[::-1]]
+    assert digest_of(samples) == digest_of(questions(30)) not in map(digest_of, others)
+    assert drawn(samples, None, 0) == drawn(samples, 30, 0) == drawn(samples, 99, 0) == samples
 
 
 def test_the_length_of_a_document_comes_from_the_store_unless_the_question_says(world):
-    doc_id, told = world.records[0].doc_id, [None, 3, None]
-    records = [
-        Record("q", "own", Split.TEST, doc, "Where?", ("here",), extra={"num_pages": pages})
+    doc_id, told = world.samples[0].doc_id, [None, 3, None]
+    samples = [
+        Sample("q", "own", Split.TEST, doc, "Where?", ("here",), extra={"num_pages": pages})
         for doc, pages in zip((doc_id, doc_id, "elsewhere"), told, strict=True)
     ]
-    lengths = [record.extra["num_pages"] for record in with_lengths(records, world.store)]
+    lengths = [sample.extra["num_pages"] for sample in with_lengths(samples, world.store)]
     assert lengths == [world.store.document(doc_id).num_pages, 3, None]
-    assert [record.extra["num_pages"] for record in records] == told
+    assert [sample.extra["num_pages"] for sample in samples] == told
 
 
 def test_an_empty_file_is_refused(tmp_path):
     (tmp_path / "q.jsonl").write_text("\n")
     with pytest.raises(UserError, match=r"q\.jsonl"):
-        read_records(tmp_path / "q.jsonl")
+        read_samples(tmp_path / "q.jsonl")
 
 
-def session(uid, reward=None, why=""):
-    played = new_trajectory(Record(uid, "own", Split.TEST, "d", "Where?", ("there",)), 0, "none")
+def trajectory(uid, reward=None, why=""):
+    played = new_trajectory(Sample(uid, "own", Split.TEST, "d", "Where?", ("there",)), 0, "none")
     if reward is None:
         masked = {"status": Status.MASKED.value, "end": MaskReason.SAMPLE.value, "error": why}
         return replace(played, reward=1.0, **masked)
@@ -173,16 +173,18 @@ def cells(table):
 
 
 def test_what_could_not_be_played_counts_as_wrong():
-    tally = tally_of([session("a", 1.0), session("b", 0.5), session("c", why="gone"), session("d", 0.5)])
+    tally = tally_of(
+        [trajectory("a", 1.0), trajectory("b", 0.5), trajectory("c", why="gone"), trajectory("d", 0.5)]
+    )
     names, means = cells(summary_table(tally))
     assert (tally.mean, names) == (0.5, ["reward", "finished", "outcome"])
     assert means == ["0.5000", "0.7500", "0.5000"]
 
 
 def test_reasons_are_listed_and_harmless():
-    table = unplayed_table(tally_of([session(f"q{n}", why="bad [red]\x1b[2J") for n in range(12)]))
+    table = unplayed_table(tally_of([trajectory(f"q{n}", why="bad [red]\x1b[2J") for n in range(12)]))
     assert "12 sample" in str(table.title)
     questions, reasons = cells(table)
     assert questions == [*(f"q{n}" for n in range(10)), ""]
     assert all("[red]" in reason and "\x1b" not in reason for reason in reasons[:10])
-    assert unplayed_table(tally_of([session("a", 1.0)])) is None
+    assert unplayed_table(tally_of([trajectory("a", 1.0)])) is None

@@ -23,7 +23,7 @@ from docagent_rl.lab.generate.alden import (
 from docagent_rl.lab.generate.config import GenerateConfig
 from docagent_rl.lab.generate.draft import named_pages
 from docagent_rl.lab.generate.prompt_files import Prompts
-from docagent_rl.records.record import Record, Split, validate_record
+from docagent_rl.samples.sample import Sample, Split, validate_sample
 from tests.chat_server import completion
 
 CONFIG = GenerateConfig()
@@ -37,18 +37,18 @@ QUESTIONS = {
 }
 
 
-def records() -> list[Record]:
-    def record(row: int, text: str, pages: tuple[int, ...]) -> Record:
+def samples() -> list[Sample]:
+    def sample(row: int, text: str, pages: tuple[int, ...]) -> Sample:
         extra = {"gold": "x", "num_pages": 9, "native_id": None, "row": row}
-        return Record(f"q{row}", "made", Split.TRAIN, "K", text, ("x",), "string", pages, extra=extra)
+        return Sample(f"q{row}", "made", Split.TRAIN, "K", text, ("x",), "string", pages, extra=extra)
 
-    return [record(row, *item) for row, item in enumerate(QUESTIONS.items())]
+    return [sample(row, *item) for row, item in enumerate(QUESTIONS.items())]
 
 
 def label(server, folder, labelling=None, **more) -> Labelling:
     model = ModelConfig(base_url=server.url, model="m", backoff_s=0).open("model", folder, **more)
     labelling = labelling or Labelling()
-    asyncio.run(label_questions(records(), model, PROMPTS, CONFIG, labelling))
+    asyncio.run(label_questions(samples(), model, PROMPTS, CONFIG, labelling))
     return labelling
 
 
@@ -63,14 +63,14 @@ def on_memo(request: dict) -> bool:
 
 def test_questions_that_cannot_be_searched_for_name_their_page(server, tmp_path):
     labelling = label(server, tmp_path)
-    made = rewritten(records(), labelling, "m", PROMPTS)
+    made = rewritten(samples(), labelling, "m", PROMPTS)
     assert made[0].question == "On page 3, what is the date at the top of the memo?"
-    assert made[0].extra["original_question"] == records()[0].question
+    assert made[0].extra["original_question"] == samples()[0].question
     assert made[0].extra["rewriting"] == {"model": "m", "prompt": PROMPTS.label.digest}
-    assert [record.question for record in made[1:]] == list(QUESTIONS)[1:]
-    assert [record.extra["is_page_indexed"] for record in made] == [True, False, True, False, False]
+    assert [sample.question for sample in made[1:]] == list(QUESTIONS)[1:]
+    assert [sample.extra["is_page_indexed"] for sample in made] == [True, False, True, False, False]
     assert labelling.decisions[3] is labelling.decisions[4] is Decision.SEVERAL
-    assert all(validate_record(record) == [] for record in made)
+    assert all(validate_sample(sample) == [] for sample in made)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_without_a_readable_label_a_question_is_left(server, tmp_path):
     server.compute = lambda request: completion('{"label": "1"}')
     labelling = label(server, tmp_path)
     assert labelling.decisions[0] is Decision.UNREADABLE
-    assert rewritten(records(), labelling, "m", PROMPTS)[0].question == records()[0].question
+    assert rewritten(samples(), labelling, "m", PROMPTS)[0].question == samples()[0].question
     assert labelling.counts()[Decision.UNREADABLE.value] == 2
 
 
@@ -123,7 +123,7 @@ def test_labels_are_kept_and_a_budget_is_too(server, tmp_path):
     total = len(server.requests)
     label(server, tmp_path)
     assert len(server.requests) == total
-    assert total <= forecast_labels(records(), PROMPTS, CONFIG).total.requests == 2 * CONFIG.votes
+    assert total <= forecast_labels(samples(), PROMPTS, CONFIG).total.requests == 2 * CONFIG.votes
 
 
 @given(st.text(min_size=1, max_size=60).filter(str.strip), st.integers(1, 9999))
@@ -146,18 +146,18 @@ def test_only_words_that_are_written_small_are(question, made):
 
 
 def test_what_was_asked_for_is_told_apart_and_what_to_ask_again_is_noted():
-    first = digest_of_labels(records(), "m", PROMPTS, CONFIG)
-    assert first == digest_of_labels(records(), "m", PROMPTS, GenerateConfig())
+    first = digest_of_labels(samples(), "m", PROMPTS, CONFIG)
+    assert first == digest_of_labels(samples(), "m", PROMPTS, GenerateConfig())
     others = [
-        digest_of_labels(records(), "n", PROMPTS, CONFIG),
-        digest_of_labels(records()[1:], "m", PROMPTS, CONFIG),
-        digest_of_labels(records(), "m", PROMPTS, GenerateConfig(seed=1)),
-        digest_of_labels(records(), "m", PROMPTS, GenerateConfig(votes=5)),
+        digest_of_labels(samples(), "n", PROMPTS, CONFIG),
+        digest_of_labels(samples()[1:], "m", PROMPTS, CONFIG),
+        digest_of_labels(samples(), "m", PROMPTS, GenerateConfig(seed=1)),
+        digest_of_labels(samples(), "m", PROMPTS, GenerateConfig(votes=5)),
     ]
     assert len({first, *others}) == 5
     found = Labelling(dict.fromkeys(range(len(QUESTIONS)), Decision.NO_REPLY))
-    told = json.loads(found.to_json(records(), "digest", "the file"))
+    told = json.loads(found.to_json(samples(), "digest", "the file"))
     assert told["settings"] == "digest"
     assert told["unanswered"] == {"count": len(QUESTIONS), "sha256": hashlib.sha256(b"the file").hexdigest()}
     found.decisions = dict.fromkeys(found.decisions, Decision.SEARCHABLE)
-    assert "unanswered" not in json.loads(found.to_json(records(), "digest", "the file"))
+    assert "unanswered" not in json.loads(found.to_json(samples(), "digest", "the file"))

@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.lab.generate.duplicates import _same, repeated
-from docagent_rl.records.leakage import alike_pairs
-from docagent_rl.records.record import Record, Split
+from docagent_rl.samples.leakage import alike_pairs
+from docagent_rl.samples.sample import Sample, Split
 
 WORDS = ["what", "was", "the", "revenue", "of", "Kantora", "in", "2019", "2020", "harbour", "total", "year"]
 QUESTIONS = st.lists(
@@ -18,9 +18,9 @@ QUESTIONS = st.lists(
 )
 
 
-def records(rows, start=0) -> list[Record]:
+def samples(rows, start=0) -> list[Sample]:
     return [
-        Record(
+        Sample(
             f"q{number}", "made", Split.TRAIN, doc, text, (answer,) * bool(answer), answerable=bool(answer)
         )
         for number, (doc, text, answer) in enumerate(rows, start)
@@ -30,13 +30,13 @@ def records(rows, start=0) -> list[Record]:
 @settings(max_examples=40)
 @given(QUESTIONS, QUESTIONS)
 def test_no_two_that_are_kept_say_the_same(rows, others):
-    made, known = records(rows), records(others, 100)
+    made, known = samples(rows), samples(others, 100)
     found = repeated(made, known, 90)
-    kept = [record for place, record in enumerate(made) if place not in found]
+    kept = [sample for place, sample in enumerate(made) if place not in found]
     for first, second, _ in alike_pairs(kept, [*kept, *known], 90):
         assert first is second or not _same(first, second)
     # each that goes repeats one that stays, or one that is known
-    said = {record.question for record in (*kept, *known)}
+    said = {sample.question for sample in (*kept, *known)}
     assert set(found.values()) <= said
     assert repeated(kept, known, 90) == {}
     # what is known only ever takes more away
@@ -53,4 +53,4 @@ def test_the_same_words_about_two_years_are_two_questions():
         ("M", "What was the revenue of the harbour of Kantora in 2019?", "4"),
         ("K", "What was the revenue of the large harbour of Kantora in 2019?", ""),
     ]
-    assert set(repeated(records(rows), [], 90)) == {2}
+    assert set(repeated(samples(rows), [], 90)) == {2}

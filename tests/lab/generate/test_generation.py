@@ -24,7 +24,7 @@ from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
 from docagent_rl.lab.generate.prompt_files import Prompts
 from docagent_rl.lab.generate.reader import IN_A_ROW
-from docagent_rl.records.validation import record_problems
+from docagent_rl.samples.validation import sample_problems
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.generate.reading_model import reply_to, threaded
 
@@ -52,8 +52,8 @@ def play(run: Generation):
     return run.outcome()
 
 
-def lines(records) -> list[str]:
-    return [record.to_json() for record in records]
+def lines(samples) -> list[str]:
+    return [sample.to_json() for sample in samples]
 
 
 def asks(request: dict, words: str) -> bool:
@@ -79,29 +79,29 @@ def whole(reports, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     with threaded(ChatServer(compute=reply_to)) as server:
         run = generation(reports, server, folder)
-        records, funnel = play(run)
-        yield SimpleNamespace(run=run, records=records, funnel=funnel, server=server, folder=folder)
+        samples, funnel = play(run)
+        yield SimpleNamespace(run=run, samples=samples, funnel=funnel, server=server, folder=folder)
 
 
 @pytest.mark.slow
 def test_every_stage_of_the_funnel_drops_what_it_is_for(reports, whole):
-    records, funnel = whole.records, whole.funnel
+    samples, funnel = whole.samples, whole.funnel
     lost = {stage: [each for each in funnel.dropped if each.stage is stage] for stage in Stage}
     assert {stage for stage, found in lost.items() if not found} == {*OUTAGES, Stage.UNREAD}
-    assert {record.extra["kind"] for record in records} == set(Kind) - {Kind.CHART}
+    assert {sample.extra["kind"] for sample in samples} == set(Kind) - {Kind.CHART}
     # what is kept is what the model wrote in good faith
-    for record in records:
-        assert record_problems(record, store=reports) == []
-        assert not {"Paris", "9,999,999"} & set(record.answers)
-        assert "registered office" not in record.question
-        several = record.extra["kind"] == Kind.MULTI_PAGE
-        for page in record.evidence_pages if not several else ():
-            text = " ".join(reports.document(record.doc_id).page(page).text().split())
-            assert f"{record.answers[0]}." in text
-        assert len(record.evidence_pages) >= 2 * several
+    for sample in samples:
+        assert sample_problems(sample, store=reports) == []
+        assert not {"Paris", "9,999,999"} & set(sample.answers)
+        assert "registered office" not in sample.question
+        several = sample.extra["kind"] == Kind.MULTI_PAGE
+        for page in sample.evidence_pages if not several else ():
+            text = " ".join(reports.document(sample.doc_id).page(page).text().split())
+            assert f"{sample.answers[0]}." in text
+        assert len(sample.evidence_pages) >= 2 * several
     rows = dict(funnel.rows())
     after = sum(len(lost[stage]) for stage in lost if stage not in (Stage.UNREADABLE, Stage.DECLINED))
-    assert rows["questions written"].total() == after + len(records)
+    assert rows["questions written"].total() == after + len(samples)
     assert rows["requests for questions"].total() == len(funnel.planned)
 
 
@@ -110,7 +110,7 @@ def test_the_same_run_gives_the_same_bytes_and_costs_nothing(reports, whole):
     asked = len(whole.server.requests)
     second = generation(reports, whole.server, whole.folder)
     again, table = play(second)
-    assert lines(again) == lines(whole.records)
+    assert lines(again) == lines(whole.samples)
     assert table.to_json(second.digest) == whole.funnel.to_json(whole.run.digest)
     assert len(whole.server.requests) == asked
     assert second.model.meter.spent.requests == 0 < whole.run.model.meter.spent.cost
@@ -131,7 +131,7 @@ def test_a_budget_is_kept_and_the_run_goes_on(reports, server, whole, tmp_path):
             continue
         break
     assert steps > 2
-    assert lines(run.outcome()[0]) == lines(whole.records)
+    assert lines(run.outcome()[0]) == lines(whole.samples)
     assert len(server.requests) == asked
 
 
@@ -149,8 +149,8 @@ def test_replies_in_any_order_give_the_same_questions(reports, server, tmp_path)
 
 def test_pictures_are_shown_to_a_model_that_sees(sheets, server, tmp_path):
     run = few(sheets, server, tmp_path, 4, kind=Kind.PAGE_INDEX, documents=("sheets",), view=View.IMAGE)
-    records, funnel = play(run)
-    answers = {record.evidence_pages: record.answers for record in records}
+    samples, funnel = play(run)
+    answers = {sample.evidence_pages: sample.answers for sample in samples}
     assert answers == {(1,): ("red",), (2,): ("green",), (3,): ("blue",), (4,): ("white",)}
     assert "base64" not in funnel.to_json("x")
     with pytest.raises(UserError, match=r"--view image"):
@@ -168,31 +168,31 @@ def test_a_model_that_takes_no_pictures_ends_the_run(sheets, server, tmp_path):
 def test_a_judge_that_is_silent_drops_its_questions_alone(reports, server, tmp_path):
     silent = completion("I would rather not say.")
     server.compute = lambda request: silent if asks(request, "You grade answers") else reply_to(request)
-    records, funnel = play(few(reports, server, tmp_path, 6))
+    samples, funnel = play(few(reports, server, tmp_path, 6))
     unread = [each for each in funnel.dropped if each.stage is Stage.UNREAD]
     assert unread
     assert funnel.unanswered == len(unread)
     ruled, _ = play(few(reports, server, tmp_path, 6, judge=JudgedBy.RULE))
-    assert len(records) <= len(ruled)
+    assert len(samples) <= len(ruled)
 
 
 def test_one_answer_that_a_judge_refuses_to_compare_drops_its_question_alone(reports, server, tmp_path):
     server.compute = failing(400, lambda request: asks(request, "You grade answers"), times=2)
-    records, funnel = play(few(reports, server, tmp_path, 6, documents=("alpha", "beta")))
+    samples, funnel = play(few(reports, server, tmp_path, 6, documents=("alpha", "beta")))
     unread = [each for each in funnel.dropped if each.stage is Stage.UNREAD]
     assert ["HTTP 400" in each.reason for each in unread] == [True, True]
-    assert records
+    assert samples
     # nothing of a refusal is kept: the next run asks again, and its file may take the place of this one
     assert json.loads(funnel.to_json("x"))["unanswered"]["count"] == 2
     server.compute = reply_to
     again, funnel = play(few(reports, server, tmp_path, 6, documents=("alpha", "beta")))
-    assert (funnel.unanswered, len(again) >= len(records)) == (0, True)
+    assert (funnel.unanswered, len(again) >= len(samples)) == (0, True)
 
 
 def test_replies_that_are_cut_off_are_counted(reports, server, tmp_path):
     server.compute = lambda request: completion("{", "length")
-    records, funnel = play(few(reports, server, tmp_path, 1))
-    assert records == []
+    samples, funnel = play(few(reports, server, tmp_path, 1))
+    assert samples == []
     assert {each.stage for each in funnel.dropped} == {Stage.UNREADABLE}
     assert "--reply-tokens" in funnel.dropped[0].reason
 
@@ -249,14 +249,14 @@ def test_a_judge_that_is_gone_ends_the_run_though_the_model_replies(reports, ser
 
 
 def test_known_questions_are_not_asked_again_and_other_seeds_ask_others(reports, server, tmp_path):
-    records, _ = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX))
-    kept, funnel = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX, known=records[:2]))
-    assert [record.question for record in kept] == [record.question for record in records[2:]]
+    samples, _ = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX))
+    kept, funnel = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX, known=samples[:2]))
+    assert [sample.question for sample in kept] == [sample.question for sample in samples[2:]]
     assert [each.stage for each in funnel.dropped][-2:] == [Stage.DUPLICATE] * 2
     other, _ = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX, seed=1))
-    both = {record.question_id: record.question for record in (*records, *other)}
+    both = {sample.question_id: sample.question for sample in (*samples, *other)}
     assert (
-        len(both) == len({(record.doc_id, record.question) for record in (*records, *other)}) > len(records)
+        len(both) == len({(sample.doc_id, sample.question) for sample in (*samples, *other)}) > len(samples)
     )
 
 

@@ -6,46 +6,46 @@ from types import SimpleNamespace
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.duplicates import repeating
 from docagent_rl.lab.generate.outline import askable, folded, outline_questions
-from docagent_rl.records.leakage import THRESHOLD
-from docagent_rl.records.validation import record_problems
+from docagent_rl.samples.leakage import THRESHOLD
+from docagent_rl.samples.validation import sample_problems
 
 
 def all_questions(store, seed=0, limit=200):
     return [
-        record
+        sample
         for doc_id in store.doc_ids()
-        for record in outline_questions(store.document(doc_id), limit=limit, seed=seed)
+        for sample in outline_questions(store.document(doc_id), limit=limit, seed=seed)
     ]
 
 
 def test_answers_stand_on_their_pages(reports):
-    records = all_questions(reports)
-    templates = {record.extra["provenance"]["template"] for record in records}
+    samples = all_questions(reports)
+    templates = {sample.extra["provenance"]["template"] for sample in samples}
     assert templates >= {"section_page", "page_section", "section_after", "caption_page", "no_caption"}
-    for record in records:
-        assert record_problems(record, store=reports) == []
-        pages = [reports.document(record.doc_id).page(page).text() for page in record.evidence_pages]
+    for sample in samples:
+        assert sample_problems(sample, store=reports) == []
+        pages = [reports.document(sample.doc_id).page(page).text() for page in sample.evidence_pages]
         text = " ".join(" ".join(pages).split()).casefold()
-        quoted = record.question.partition('"')[2].rpartition('"')[0]
+        quoted = sample.question.partition('"')[2].rpartition('"')[0]
         assert " ".join(quoted.split()).casefold() in text or not pages
-        if record.extra["provenance"]["template"] in ("page_section", "section_after", "caption_title"):
-            assert " ".join(record.answers[0].split()).casefold() in text
+        if sample.extra["provenance"]["template"] in ("page_section", "section_after", "caption_title"):
+            assert " ".join(sample.answers[0].split()).casefold() in text
 
 
 def test_sentences_are_no_headings(reports, sheets):
     # plain pages in one size of print, without bookmarks
     made = outline_questions(reports.document("alpha"), limit=50, seed=0)
-    templates = {record.extra["provenance"]["template"] for record in made}
+    templates = {sample.extra["provenance"]["template"] for sample in made}
     assert templates == {"caption_page", "caption_title", "no_caption"}
     assert all_questions(sheets) == []
 
 
 def test_a_table_that_is_not_there_has_no_title(reports):
-    found = [record for record in all_questions(reports) if record.answerable is False]
+    found = [sample for sample in all_questions(reports) if sample.answerable is False]
     assert found
-    for record in found:
-        label = record.question.removeprefix("What is the title of ").rstrip("?").casefold()
-        document = reports.document(record.doc_id)
+    for sample in found:
+        label = sample.question.removeprefix("What is the title of ").rstrip("?").casefold()
+        document = reports.document(sample.doc_id)
         texts = (document.page(page).text().casefold() for page in range(1, document.num_pages + 1))
         assert not any(f"{label}." in text for text in texts)
 
@@ -54,16 +54,16 @@ def test_the_choice_depends_on_the_seed(reports):
     first, again, other = (all_questions(reports, seed, 5) for seed in (0, 0, 1))
     assert first == again
     # runs with other seeds can be put together
-    ids = {record.question_id for record in (*first, *other)}
-    assert len(ids) == len({(record.doc_id, record.question) for record in (*first, *other)}) > len(first)
+    ids = {sample.question_id for sample in (*first, *other)}
+    assert len(ids) == len({(sample.doc_id, sample.question) for sample in (*first, *other)}) > len(first)
 
 
 def test_the_kinds_are_those_asked_for_and_no_more(reports):
     most = {Kind.PAGE_INDEX: 2, Kind.UNANSWERABLE: 1, Kind.TABLE: 0}
     made = [
-        (doc_id, record.extra["kind"])
+        (doc_id, sample.extra["kind"])
         for doc_id in reports.doc_ids()
-        for record in outline_questions(reports.document(doc_id), limit=50, seed=0, most=most)
+        for sample in outline_questions(reports.document(doc_id), limit=50, seed=0, most=most)
     ]
     assert {kind for _, kind in made} == {Kind.PAGE_INDEX, Kind.UNANSWERABLE}
     assert max(Counter(made).values()) == 2

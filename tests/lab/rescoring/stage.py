@@ -1,4 +1,4 @@
-"""A run's folder with real sessions: the system's script and chance, recorded with made-up ids."""
+"""A run's folder with real trajectories: the system's script and chance, recorded with made-up ids."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def stored_run(
     resources = EnvResources(DocAgentConfig.parse(docagent), counter, running=False)
     players = [ScriptPlayer(resources, seed=1), *[ChancePlayer(resources, seed=2)] * 3]
     for step in (1, 2):
-        records = world.records[step : step + questions]
-        write_trajectories(run, step, asyncio.run(_played(players, records, step)))
+        samples = world.samples[step : step + questions]
+        write_trajectories(run, step, asyncio.run(_played(players, samples, step)))
     (run / "hydra").mkdir()
     (run / "hydra" / "config.yaml").write_text(yaml.safe_dump(config))
     return run
 
 
-async def _played(players, records, step) -> list[Trajectory]:
-    found = [await player.play(record, n) for record in records for n, player in enumerate(players)]
-    for session in found:
-        session.step, session.split = step, "train"
-        session.turns = [_sampled(turn) for turn in session.turns]
+async def _played(players, samples, step) -> list[Trajectory]:
+    found = [await player.play(sample, n) for sample in samples for n, player in enumerate(players)]
+    for trajectory in found:
+        trajectory.step, trajectory.split = step, "train"
+        trajectory.turns = [_sampled(turn) for turn in trajectory.turns]
     return found
 
 

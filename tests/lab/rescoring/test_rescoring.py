@@ -16,7 +16,7 @@ from docagent_rl.training.trainer.stored_credit import Crediting, Rows, turn_adv
 from docagent_rl.training.trainer.texts import digest
 
 
-def session(uid, number, *turns):
+def trajectory(uid, number, *turns):
     """Turns as (row, tokens, reward)."""
     made = [
         TrajectoryTurn(f"turn {n}", "end_of_turn", [1] * tokens, [0.0] * tokens, reward=reward, row=row)
@@ -24,7 +24,7 @@ def session(uid, number, *turns):
     ]
     reward = sum(turn.reward for turn in made)
     return Trajectory(
-        uid=uid, session=number, step=1, split="train", record={}, system="s", turns=made, reward=reward
+        uid=uid, number=number, step=1, split="train", sample={}, system="s", turns=made, reward=reward
     )
 
 
@@ -33,29 +33,32 @@ def algorithm(name, **more):
 
 
 def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
-    sessions = [session("a", 0, (0, 2, 0.5), (0, 0, 0.25), (1, 3, 1.0)), session("b", 0, (0, 1, -1.0))]
-    rows = Rows.of([digest(each, AdvantageConfig().text) for each in sessions])
+    trajectories = [
+        trajectory("a", 0, (0, 2, 0.5), (0, 0, 0.25), (1, 3, 1.0)),
+        trajectory("b", 0, (0, 1, -1.0)),
+    ]
+    rows = Rows.of([digest(each, AdvantageConfig().text) for each in trajectories])
     assert rows.keys == ["a_0_0", "a_0_1", "b_0_0"]
     assert rows.rewards.tolist() == [[0, 0.75, 0], [0, 0, 1.0], [-1.0, 0, 0]]
     assert rows.turn_index.tolist() == [[0, 0, -1], [0, 0, 0], [0, -1, -1]]
     assert rows.starts == [[(0, 0, 2), None, (1, 0, 3)], [(2, 0, 1)]]
 
 
-@pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("session_grpo", 0), ("grpo", 1)])
+@pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("trajectory_grpo", 0), ("grpo", 1)])
 def test_grpo_by_hand(name, row):
-    """Also of sessions of several rows."""
+    """Also of trajectories of several rows."""
     rewards = [0.0, 1.0, 0.5, 0.5]
-    sessions = [session("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
-    found = turn_advantages(sessions, algorithm(name), AdvantageConfig())
+    trajectories = [trajectory("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
+    found = turn_advantages(trajectories, algorithm(name), AdvantageConfig())
     wanted = (np.array(rewards) - 0.5) / np.std(rewards, ddof=1)
     assert np.array(found) == pytest.approx(np.stack([wanted] * 2, axis=1), rel=1e-4)
 
 
-def test_sessions_are_compared_by_the_embedder():
+def test_trajectories_are_compared_by_the_embedder():
     embedder = {"function": "tests.lab.rescoring.test_rescoring:vectors"}
     settings = AdvantageConfig.model_validate({"embedder": embedder, "options": {}})
-    sessions = [session("a", n, (0, 2, float(n))) for n in range(3)]
-    found = Crediting(OmegaConf.create({"algorithm": algorithm("spo")}), settings).turns(sessions)
+    trajectories = [trajectory("a", n, (0, 2, float(n))) for n in range(3)]
+    found = Crediting(OmegaConf.create({"algorithm": algorithm("spo")}), settings).turns(trajectories)
     assert len(found) == 3
     assert found[0][0] < 0 < found[2][0]
 
@@ -65,11 +68,11 @@ def vectors(texts):
 
 
 def test_what_is_not_stored_is_missed():
-    sessions = [session("a", 0, (0, 2, 1.0))]
+    trajectories = [trajectory("a", 0, (0, 2, 1.0))]
     with pytest.raises(UserError, match="turn_gae"):
-        turn_advantages(sessions, algorithm("turn_gae"), AdvantageConfig())
+        turn_advantages(trajectories, algorithm("turn_gae"), AdvantageConfig())
     with pytest.raises(UserError, match="adv_estimator=nobody"):
-        turn_advantages(sessions, algorithm("nobody"), AdvantageConfig())
+        turn_advantages(trajectories, algorithm("nobody"), AdvantageConfig())
     for name, possible in (("turn_gae", False), ("gae", False), (None, False), ("grpo", True)):
         run = OmegaConf.create({"algorithm": {"adv_estimator": name}})
         assert Crediting(run, AdvantageConfig()).possible is possible
@@ -118,15 +121,15 @@ def test_an_evaluation(tmp_path):
     folder.begin({"config": {"docagent": {"system": "alden"}}})
     with pytest.raises(UserError, match=str(tmp_path)):
         StoredRun.open(folder.path)
-    folder.sessions_file.touch()
+    folder.trajectories_file.touch()
     stored = StoredRun.open(folder.path)
-    assert stored.chosen([3], validation=True) == {"sessions": folder.sessions_file}
+    assert stored.chosen([3], validation=True) == {"trajectories": folder.trajectories_file}
     assert stored.config.docagent.run_dir == str(folder.path)
 
 
-def pair(uid, session, before, after, *, same=True):
+def pair(uid, trajectory, before, after, *, same=True):
     sides = ({"reward": reward, "total": reward} for reward in (before, after))
-    return Change(uid, session, 1, uid, *sides, same)
+    return Change(uid, trajectory, 1, uid, *sides, same)
 
 
 def test_means_and_shares():
@@ -156,10 +159,10 @@ def test_ties_weigh_in_the_agreement():
 
 
 def test_credit():
-    sessions = [pair("a", 0, 1, 1), pair("a", 1, 0, 0)]
-    found = difference(sessions, [[1.0, -1.0], [0.5, 0.0]], [[2.0, 1.0], [1.0]]).credit
+    trajectories = [pair("a", 0, 1, 1), pair("a", 1, 0, 0)]
+    found = difference(trajectories, [[1.0, -1.0], [0.5, 0.0]], [[2.0, 1.0], [1.0]]).credit
     assert (found.turns, found.flipped) == (3, pytest.approx(1 / 3))
     assert found.before == pytest.approx(2.5 / 3)
     assert found.after == pytest.approx(4 / 3)
     assert found.correlation == pytest.approx(np.corrcoef([1, -1, 0.5], [2, 1, 1])[0, 1])
-    assert difference(sessions, [[0.0], [0.0]], [[0.0], [0.0]]).credit.turns == 0
+    assert difference(trajectories, [[0.0], [0.0]], [[0.0], [0.0]]).credit.turns == 0

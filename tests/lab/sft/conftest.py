@@ -1,4 +1,4 @@
-"""The small task and a session of its oracle, played once."""
+"""The small task and a trajectory of its oracle, played once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded sessions of the small task, in the forms in which they come."""
+"""Recorded trajectories of the small task, in the forms in which they come."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from docagent_rl.lab.sft.scripted import ScriptedSession
+from docagent_rl.lab.sft.scripted import ScriptedTrajectory
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from tests.examples.learning.small_task import SmallTask
 
 
-def copied(session: ScriptedSession) -> Trajectory:
-    """The record of a session as it is read from a file; one's own to change."""
-    return Trajectory.from_dict(json.loads(session.trajectory.to_json()))
+def copied(trajectory: ScriptedTrajectory) -> Trajectory:
+    """The record of a trajectory as it is read from a file; one's own to change."""
+    return Trajectory.from_dict(json.loads(trajectory.trajectory.to_json()))
 
 
 def in_texts(trajectory: Trajectory) -> Trajectory:
@@ -22,10 +22,10 @@ def in_texts(trajectory: Trajectory) -> Trajectory:
     return replace(trajectory, turns=turns, prompt_tokens=0, response_tokens=0)
 
 
-def about(trajectory: Trajectory, document: str, session: int) -> Trajectory:
-    """A session about another document, as far as its record tells."""
-    record = {**trajectory.record, "doc_id": document}
-    return replace(trajectory, record=record, session=session)
+def about(trajectory: Trajectory, document: str, number: int) -> Trajectory:
+    """A trajectory about another document, as far as its record tells."""
+    sample = {**trajectory.sample, "doc_id": document}
+    return replace(trajectory, sample=sample, number=number)
 
 
 def masked(trajectory: Trajectory) -> Trajectory:

@@ -36,8 +36,8 @@ def bound(processor):
 @pytest.fixture(scope="module")
 def make(task, played, bound, tmp_path_factory):
     """A data set of so many times the same file: a row with an image, and one without."""
-    sessions = [played, task.play(lambda _: "<answer>5</answer>", number=1)]
-    rows = [row for s in sessions for row in sft_rows(s.trajectory, s.ledgers)]
+    trajectories = [played, task.play(lambda _: "<answer>5</answer>", number=1)]
+    rows = [row for s in trajectories for row in sft_rows(s.trajectory, s.ledgers)]
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     file = str(write_sft(rows, path, task.processor.tokenizer))
 

@@ -1,4 +1,4 @@
-"""Sessions in the formats of other trainers, read back by TRL and LLaMA-Factory themselves."""
+"""Trajectories in the formats of other trainers, read back by TRL and LLaMA-Factory themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.sft.conversations import conversations
 from docagent_rl.lab.sft.exports import DATASET, DATASET_INFO
-from docagent_rl.lab.sft.sessions import Dropped
+from docagent_rl.lab.sft.trajectories import Dropped
 from tests.lab.sft.recorded import copied, masked, with_turn, write
 
 

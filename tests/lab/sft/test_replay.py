@@ -1,4 +1,4 @@
-"""Turns of a script; sessions built again from their record, in ids and in texts."""
+"""Turns of a script; trajectories built again from their record, in ids and in texts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.conversations import conversations
 from docagent_rl.lab.sft.replay import replay, replay_sizes
 from docagent_rl.lab.sft.rows import sft_rows
-from docagent_rl.lab.sft.sessions import Account, Dropped, Parts, RowMaker, made_rows
-from docagent_rl.records.splitting import SplitUnit
-from docagent_rl.rollout.resources import SessionResources
-from docagent_rl.rollout.session import Limits
+from docagent_rl.lab.sft.trajectories import Account, Dropped, Parts, RowMaker, made_rows
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Status
+from docagent_rl.samples.splitting import SplitUnit
 from docagent_rl.systems import SYSTEMS
 from tests.examples.learning.small_task import LIMITS
 from tests.lab.sft.recorded import about, copied, in_texts, masked
@@ -31,7 +31,7 @@ def again(trajectory, task):
 
 
 def stumble(trajectory):
-    """Two turns that fail, so that the session ends at its limit."""
+    """Two turns that fail, so that the trajectory ends at its limit."""
     return "nothing" if len(trajectory.turns) != 1 else "<search>no such word"
 
 
@@ -42,17 +42,17 @@ def test_the_script_sees_what_its_turns_led_to_and_writes_their_encoding(task):
         seen.append([turn.info["effect"]["kind"] for turn in trajectory.turns])
         return "no action at all" if len(seen) == 1 else "<answer>7</answer>"
 
-    session, codec = task.play(write), task.resources.codec
+    trajectory, codec = task.play(write), task.resources.codec
     assert seen == [[], ["feedback"]]
-    assert session.trajectory.end == "answered"
-    assert session.trajectory.metrics["invalid_actions"] == 1
-    (ledger,) = session.ledgers
-    for turn, record in zip(ledger.turns, session.trajectory.turns, strict=True):
+    assert trajectory.trajectory.end == "answered"
+    assert trajectory.trajectory.metrics["invalid_actions"] == 1
+    (ledger,) = trajectory.ledgers
+    for turn, sample in zip(ledger.turns, trajectory.trajectory.turns, strict=True):
         assert turn.token_ids == [
-            *codec.tokenizer.encode(record.text, add_special_tokens=False),
+            *codec.tokenizer.encode(sample.text, add_special_tokens=False),
             codec.end_of_turn_id,
         ]
-        assert record.stop == "end_of_turn"
+        assert sample.stop == "end_of_turn"
 
 
 @pytest.mark.parametrize("text", ["", "<search>a</search><|im_end|>", "<|image_pad|>"])
@@ -73,14 +73,14 @@ def test_a_turn_longer_than_a_policy_could_sample_is_refused(task):
 
 def test_an_observation_that_was_dropped_stays_dropped(task):
     limits = Limits(prompt=LIMITS.prompt, response=24, turn=16, min_turn=8)
-    session = task.play(limits=limits)
-    assert session.trajectory.turns[-1].dropped
-    (row,) = sft_rows(session.trajectory, again(copied(session), task))
+    trajectory = task.play(limits=limits)
+    assert trajectory.trajectory.turns[-1].dropped
+    (row,) = sft_rows(trajectory.trajectory, again(copied(trajectory), task))
     assert row.images == ()
-    assert row == sft_rows(session.trajectory, session.ledgers)[0]
+    assert row == sft_rows(trajectory.trajectory, trajectory.ledgers)[0]
 
 
-def test_another_tokenisation_and_a_masked_session_are_refused(task, played):
+def test_another_tokenisation_and_a_masked_trajectory_are_refused(task, played):
     trajectory = copied(played)
     trajectory.turns[0].observation_tokens += 1
     with pytest.raises(UserError, match=rf"{trajectory.uid}_0: .*\b1\b.*\d+.*\d+"):
@@ -102,11 +102,11 @@ def test_tokens_of_another_model_are_encoded_anew_only_when_asked(task, played):
 
 
 def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
-    session = task.play(stumble)
-    trajectory = in_texts(copied(session))
-    assert again(trajectory, task)[0].row().response_ids == session.ledgers[0].row().response_ids
+    played = task.play(stumble)
+    trajectory = in_texts(copied(played))
+    assert again(trajectory, task)[0].row().response_ids == played.ledgers[0].row().response_ids
     trajectory.turns[-1].stop = "truncated"
-    *ids, last = session.ledgers[0].row().response_ids
+    *ids, last = played.ledgers[0].row().response_ids
     assert last == task.resources.codec.end_of_turn_id
     assert again(trajectory, task)[0].row().response_ids == ids
 
@@ -116,22 +116,24 @@ WIDE = Limits(prompt=20_000, response=60_000, turn=2_000)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_rows_and_conversations_of_every_system_come_back_from_the_record(recipe, world, processor):
+def test_rows_and_conversations_of_every_system_come_back_from_the_sample(recipe, world, processor):
     overrides = ["+profile=cpu", f"docagent.workspace={world.root}", "docagent.judge.kind=rule"]
     setting = Setting.of(composed(recipe, overrides))
-    resources = SessionResources(setting.config, processor.tokenizer, processor if "vl" in recipe else None)
-    sessions = play_all(resources, WIDE, [record for record in world.records if record.answers][:2])
+    resources = TrajectoryResources(
+        setting.config, processor.tokenizer, processor if "vl" in recipe else None
+    )
+    trajectories = play_all(resources, WIDE, [sample for sample in world.samples if sample.answers][:2])
     maker = RowMaker(resources.codec, DocumentStore(world.root / "store"))
-    for session in sessions:
-        rows = sft_rows(session.trajectory, session.ledgers)
-        assert maker.rows(copied(session)) == rows
-        assert maker.rows(in_texts(copied(session))) == rows
-        contexts = conversations(session.trajectory)
+    for trajectory in trajectories:
+        rows = sft_rows(trajectory.trajectory, trajectory.ledgers)
+        assert maker.rows(copied(trajectory)) == rows
+        assert maker.rows(in_texts(copied(trajectory))) == rows
+        contexts = conversations(trajectory.trajectory)
         shown = [[image for turn in turns for image in turn.images] for turns in contexts]
         assert shown == [list(row.images) for row in rows]
         assert {turns[-1].role for turns in contexts} == {"assistant"}
         written = [turn for turns in contexts for turn in turns if turn.role == "assistant"]
-        assert [turn.parts for turn in written] == [(turn.text,) for turn in session.trajectory.turns]
+        assert [turn.parts for turn in written] == [(turn.text,) for turn in trajectory.trajectory.turns]
 
 
 def test_accounts_add_up(task, played):
@@ -140,35 +142,35 @@ def test_accounts_add_up(task, played):
     rows = list(
         made_rows([masked(one), one, one], RowMaker(task.resources.codec), account, lambda: ticks.append(1))
     )
-    assert (account.sessions, account.rows, len(ticks)) == (2, len(rows), 3)
+    assert (account.trajectories, account.rows, len(ticks)) == (2, len(rows), 3)
     assert account.tokens == sum(len(row.input_ids) for row in rows)
     assert account.trained == 2 * sum(turn.sampled for turn in one.turns)
     assert account.longest == max(len(row.input_ids) for row in rows)
     assert account.dropped == {Dropped.MASKED: 1}
 
 
-def test_one_row_that_is_too_long_leaves_out_the_session(task, played):
+def test_one_row_that_is_too_long_leaves_out_the_trajectory(task, played):
     maker = RowMaker(task.resources.codec)
     longest = max(len(row.input_ids) for row in maker.rows(played.trajectory))
     assert replace(maker, max_length=longest).rows(played.trajectory) is not Dropped.TOO_LONG
     assert replace(maker, max_length=longest - 1).rows(played.trajectory) is Dropped.TOO_LONG
 
 
-def test_masked_sessions_choose_nothing(played):
-    sessions = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
+def test_masked_trajectories_choose_nothing(played):
+    trajectories = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
     lost = masked(about(played.trajectory, "d.pdf", 0))
-    parts = Parts.choose([*sessions, lost], 0.5, SplitUnit.DOCUMENT, 0)
+    parts = Parts.choose([*trajectories, lost], 0.5, SplitUnit.DOCUMENT, 0)
     assert len(parts.aside) == 2
     assert ("d.pdf",) not in parts.aside
-    assert not parts.validates(masked(sessions[0]))
+    assert not parts.validates(masked(trajectories[0]))
 
 
 def test_documents_that_a_question_ties_are_in_one_part(played):
     several = about(played.trajectory, "a.pdf", 0)
-    several.record["extra"] = {"page_ids": ["a.pdf#1", "b.pdf#1"]}
+    several.sample["extra"] = {"page_ids": ["a.pdf#1", "b.pdf#1"]}
     apart = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
     for seed in range(8):
         parts = Parts.choose([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
-        first, second, other = (parts.validates(session) for session in apart)
+        first, second, other = (parts.validates(trajectory) for trajectory in apart)
         assert first == second == parts.validates(several)
         assert other is not first

@@ -1,4 +1,4 @@
-"""Rows of sessions, and the file of them."""
+"""Rows of trajectories, and the file of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_mask_is_one_exactly_on_what_was_sampled(task, played, row):
     ids, mask = np.array(row.input_ids), np.array(row.loss_mask)
     sampled = [token for turn in played.trajectory.turns for token in turn.token_ids]
     assert ids[mask == 1].tolist() == sampled
-    assert (row.reward, row.question_id) == (1.0, played.trajectory.record["question_id"])
+    assert (row.reward, row.question_id) == (1.0, played.trajectory.sample["question_id"])
     # the first sampled token follows the prompt, the last one ends the row
     start = played.ledgers[0].prompt_length
     assert (mask[:start].sum(), mask[start], mask[-1]) == (0, 1, 1)

@@ -6,8 +6,8 @@ from docagent_rl.lab.synth.layout import Rendered, render
 from docagent_rl.lab.synth.plan import plan_document
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import SynthSettings
-from docagent_rl.records.fields import Split
-from docagent_rl.records.record import Record
+from docagent_rl.samples.fields import Split
+from docagent_rl.samples.sample import Sample
 
 # every question that can be asked about these documents, not a sample: one of each difficulty
 SETTINGS = SynthSettings(documents=6, seed=5, questions_per_document=10_000)
@@ -20,6 +20,6 @@ def documents() -> list[Rendered]:
 
 
 @pytest.fixture(scope="session")
-def questions(documents: list[Rendered]) -> dict[str, list[Record]]:
-    """All possible records by document id."""
+def questions(documents: list[Rendered]) -> dict[str, list[Sample]]:
+    """All possible samples by document id."""
     return {rendered.plan.doc_id: make_questions(rendered, SETTINGS, Split.TRAIN) for rendered in documents}

@@ -9,8 +9,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.synth import Difficulty, SynthSettings, layout, synthesize
 from docagent_rl.lab.synth.model import DocumentPlan
-from docagent_rl.records.record import read_jsonl
-from docagent_rl.records.validation import validate_jsonl
+from docagent_rl.samples.sample import read_jsonl
+from docagent_rl.samples.validation import validate_jsonl
 
 SETTINGS = SynthSettings(documents=5, seed=1, questions_per_document=4, difficulties=(Difficulty.EASY,))
 
@@ -28,12 +28,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_corpus_is_complete_and_each_document_in_one_split(corpus):
-    records = read_jsonl(corpus / "records.jsonl")
+    samples = read_jsonl(corpus / "samples.jsonl")
     pdfs = {path.stem for path in (corpus / "pdfs").iterdir()}
-    assert [record.extra["row"] for record in records] == list(range(20))
-    assert validate_jsonl(corpus / "records.jsonl").problems == ()
-    assert set(digests(corpus)) == {*(f"pdfs/{name}.pdf" for name in pdfs), "records.jsonl", "synth.json"}
-    splits = {(record.doc_id, record.split) for record in records}
+    assert [sample.extra["row"] for sample in samples] == list(range(20))
+    assert validate_jsonl(corpus / "samples.jsonl").problems == ()
+    assert set(digests(corpus)) == {*(f"pdfs/{name}.pdf" for name in pdfs), "samples.jsonl", "synth.json"}
+    splits = {(sample.doc_id, sample.split) for sample in samples}
     assert {doc_id for doc_id, _ in splits} == pdfs
     assert sorted(split.value for _, split in splits) == ["test", "train", "train", "train", "val"]
 
@@ -41,7 +41,7 @@ def test_the_corpus_is_complete_and_each_document_in_one_split(corpus):
 def test_a_complete_corpus_is_left_alone(corpus):
     before = {path: path.stat().st_mtime_ns for path in corpus.rglob("*")}
     report = synthesize(corpus, SETTINGS)
-    assert (report.built, report.documents, report.records) == (0, 5, 20)
+    assert (report.built, report.documents, report.samples) == (0, 5, 20)
     assert sum(report.splits.values()) == sum(report.kinds.values()) == 20
     with pytest.raises(UserError, match='"seed": 1'):
         synthesize(corpus, dataclasses.replace(SETTINGS, seed=9))
@@ -61,7 +61,7 @@ def test_an_interrupted_corpus_is_continued_to_the_same_bytes(corpus, tmp_path, 
     out = tmp_path / "corpus"
     with pytest.raises(KeyboardInterrupt):
         synthesize(out, SETTINGS)
-    assert not (out / "records.jsonl").exists()
+    assert not (out / "samples.jsonl").exists()
     built.append(-1)
     assert synthesize(out, SETTINGS).built == 2
     assert built == [0, 1, 2, -1, 3, 4]

@@ -15,8 +15,8 @@ from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.model import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import Difficulty, QuestionKind, SynthSettings
-from docagent_rl.records.fields import Split
-from docagent_rl.records.record import Record, validate_record
+from docagent_rl.samples.fields import Split
+from docagent_rl.samples.sample import Sample, validate_sample
 
 
 class Reader:
@@ -44,25 +44,25 @@ class Reader:
 class Asked:
     """A question, and what its document shows."""
 
-    record: Record
+    sample: Sample
     plan: DocumentPlan
     reader: Reader
 
     @property
     def boxes(self) -> list[str]:
         """Texts of the evidence."""
-        found = [(page, box) for page, boxes in self.record.evidence_boxes.items() for box in boxes]
+        found = [(page, box) for page, boxes in self.sample.evidence_boxes.items() for box in boxes]
         return [self.reader.inside(page, box) for page, box in found]
 
 
 @pytest.fixture(scope="module")
-def asked(documents: list[Rendered], questions: dict[str, list[Record]]) -> list[Asked]:
+def asked(documents: list[Rendered], questions: dict[str, list[Sample]]) -> list[Asked]:
     readers = {rendered.plan.doc_id: (rendered.plan, Reader(rendered.pdf)) for rendered in documents}
-    return [Asked(record, *readers[doc_id]) for doc_id, records in questions.items() for record in records]
+    return [Asked(sample, *readers[doc_id]) for doc_id, samples in questions.items() for sample in samples]
 
 
 def of_kind(asked: list[Asked], *kinds: QuestionKind) -> Iterator[Asked]:
-    found = [each for each in asked if each.record.extra["kind"] in kinds]
+    found = [each for each in asked if each.sample.extra["kind"] in kinds]
     assert found, f"no question of {kinds}"
     return iter(found)
 
@@ -80,50 +80,50 @@ def number(printed: str) -> Decimal:
     return Decimal(printed.replace(",", ""))
 
 
-def test_all_records_are_well_formed_and_of_every_kind(asked):
-    assert len({each.record.question_id for each in asked}) == len(asked)
+def test_all_samples_are_well_formed_and_of_every_kind(asked):
+    assert len({each.sample.question_id for each in asked}) == len(asked)
     answers: dict[str, tuple[str, ...]] = {}
     for each in asked:
-        record, pages = each.record, len(each.reader.pages)
-        assert validate_record(record, num_pages=pages) == []
-        assert record.extra["num_pages"] == pages
-        assert Record.from_json(record.to_json()) == record
+        sample, pages = each.sample, len(each.reader.pages)
+        assert validate_sample(sample, num_pages=pages) == []
+        assert sample.extra["num_pages"] == pages
+        assert Sample.from_json(sample.to_json()) == sample
         # no question has two answers
-        assert answers.setdefault(record.question, record.answers) == record.answers
-    found = {(each.record.extra["difficulty"], each.record.extra["kind"]) for each in asked}
+        assert answers.setdefault(sample.question, sample.answers) == sample.answers
+    found = {(each.sample.extra["difficulty"], each.sample.extra["kind"]) for each in asked}
     assert found == {(str(difficulty), str(kind)) for difficulty in Difficulty for kind in QuestionKind}
 
 
 def test_printed_answers_stand_inside_the_evidence_boxes(asked):
     for each in asked:
-        record = each.record
-        if record.answerable and not record.extra["derivation"] and not record.extra.get("chart_only"):
-            assert any(stands_in(record.answers[0], text) for text in each.boxes), record
+        sample = each.sample
+        if sample.answerable and not sample.extra["derivation"] and not sample.extra.get("chart_only"):
+            assert any(stands_in(sample.answers[0], text) for text in each.boxes), sample
 
 
 def test_evidence_names_the_unit_of_the_question(asked):
     for each in of_kind(asked, QuestionKind.TEXT_FACT, QuestionKind.TABLE_CELL, QuestionKind.TWO_HOP):
-        question = each.record.question
+        question = each.sample.question
         assert each.plan.company in question
         named = [unit.name for unit in each.plan.units if re.search(rf"\b{unit.name}\b", question)]
         if not named:  # a row of the table of hubs
             continue
         if "quarter" in question:  # the unit stands in the caption of the table, the row says Q1 to Q4
-            assert named[0] in each.reader.pages[each.record.evidence_pages[0] - 1]
+            assert named[0] in each.reader.pages[each.sample.evidence_pages[0] - 1]
         else:
-            assert named[0] in " ".join(each.boxes), each.record
+            assert named[0] in " ".join(each.boxes), each.sample
 
 
 def test_derived_answers_follow_from_operands_in_the_boxes(asked):
-    derived = [each for each in asked if each.record.extra["derivation"] is not None]
-    assert len({each.record.extra["derivation"]["op"] for each in derived}) == 7
+    derived = [each for each in asked if each.sample.extra["derivation"] is not None]
+    assert len({each.sample.extra["derivation"]["op"] for each in derived}) == 7
     for each in derived:
-        record, derivation, text = each.record, each.record.extra["derivation"], " ".join(each.boxes)
-        operands, (answer, *_) = derivation["operands"], record.answers
-        assert all(stands_in(operand, text) for operand in operands), (record, text)
+        sample, derivation, text = each.sample, each.sample.extra["derivation"], " ".join(each.boxes)
+        operands, (answer, *_) = derivation["operands"], sample.answers
+        assert all(stands_in(operand, text) for operand in operands), (sample, text)
         match derivation["op"]:
             case "page_of":
-                assert answer == str(record.evidence_pages[0])
+                assert answer == str(sample.evidence_pages[0])
             case "row_of_largest" | "row_of_smallest":
                 pick = max if derivation["op"] == "row_of_largest" else min
                 best = pick(operands, key=number)
@@ -133,13 +133,13 @@ def test_derived_answers_follow_from_operands_in_the_boxes(asked):
             case "difference":
                 first, second = map(number, operands)
                 assert number(answer) == abs(second - first)
-                assert (" rise " in record.question) == (second > first)
+                assert (" rise " in sample.question) == (second > first)
             case "sum":
                 assert number(answer) == sum(map(number, operands))
             case "count_above":
                 threshold = derivation["threshold"]
                 assert answer == str(sum(number(operand) > number(threshold) for operand in operands))
-                assert threshold in record.question
+                assert threshold in sample.question
                 assert 0 < int(answer) < len(operands)
             case "count":
                 assert answer == str(len(operands))
@@ -152,48 +152,48 @@ def test_row_boxes_hold_one_row(asked):
         assert len(cells) in (3, 4), text
         assert all(re.fullmatch(r"[\d.,]+", cell) for cell in cells)
         units = [unit.name for unit in each.plan.units]
-        assert first in units or first.startswith("Q") or first in each.record.question
+        assert first in units or first.startswith("Q") or first in each.sample.question
 
 
 def test_table_wide_boxes_hold_the_whole_column(asked):
     for each in of_kind(asked, QuestionKind.COUNT):
-        record = each.record
-        if record.extra["derivation"]["op"] == "count_above":
+        sample = each.sample
+        if sample.extra["derivation"]["op"] == "count_above":
             (text,) = each.boxes
-            year = re.search(r" in (\d{4}) above", record.question).group(1)
+            year = re.search(r" in (\d{4}) above", sample.question).group(1)
             header = re.search(r"[A-Za-z ]+ ((?:\d{4} ?)+)", text).group(1).split()[:4]
             names = "|".join(map(re.escape, set(re.findall(r"[A-Z][a-z]+", text))))
             rows = re.findall(rf"(?:{names}) ([\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+)", text.split(header[-1], 1)[1])
             column = [row.split()[header.index(year)] for row in rows]
-            threshold = number(record.extra["derivation"]["threshold"])
-            assert sum(number(cell) > threshold for cell in column) == int(record.answers[0]), text
+            threshold = number(sample.extra["derivation"]["threshold"])
+            assert sum(number(cell) > threshold for cell in column) == int(sample.answers[0]), text
 
 
 def test_headings_are_where_the_questions_say(asked):
     for each in of_kind(asked, QuestionKind.PAGE_INDEX):
-        (page,), (heading,) = each.record.evidence_pages, each.boxes
-        if each.record.extra["derivation"]:
-            assert f'"{heading}"' in each.record.question
+        (page,), (heading,) = each.sample.evidence_pages, each.boxes
+        if each.sample.extra["derivation"]:
+            assert f'"{heading}"' in each.sample.question
         else:
-            assert f"on page {page} " in each.record.question
+            assert f"on page {page} " in each.sample.question
             assert heading in squeeze(each.reader.pages[page - 1])
 
 
 def test_two_hops_need_both_pages(asked):
     for each in of_kind(asked, QuestionKind.TWO_HOP):
-        record, bridge = each.record, each.record.extra["bridge"]
-        assert (len(record.evidence_pages), record.extra["hops"]) == (2, 2)
-        assert bridge not in record.question
+        sample, bridge = each.sample, each.sample.extra["bridge"]
+        assert (len(sample.evidence_pages), sample.extra["hops"]) == (2, 2)
+        assert bridge not in sample.question
         assert all(stands_in(bridge, text) for text in each.boxes)
         # one box alone does not do: it lacks the answer or the link to the unit
-        assert sum(stands_in(record.answers[0], text) for text in each.boxes) == 1
+        assert sum(stands_in(sample.answers[0], text) for text in each.boxes) == 1
 
 
 def test_chart_only_values_are_in_the_picture_and_not_in_the_text(asked):
     for each in of_kind(asked, QuestionKind.CHART_VALUE):
-        ((page, (box,)),) = each.record.evidence_boxes.items()
-        chart_only = each.record.extra["chart_only"]
-        assert chart_only == (each.record.extra["difficulty"] == "hard")
+        ((page, (box,)),) = each.sample.evidence_boxes.items()
+        chart_only = each.sample.extra["chart_only"]
+        assert chart_only == (each.sample.extra["difficulty"] == "hard")
         assert not chart_only or each.reader.inside(page, box) == ""
     crop = each.reader.crop(page, box)
     assert crop.std() > 10  # something is drawn there
@@ -203,23 +203,23 @@ def test_chart_only_values_are_in_the_picture_and_not_in_the_text(asked):
 def test_unanswerable_questions_name_what_no_document_holds(asked):
     everything = " ".join({page for each in asked for page in each.reader.pages})
     for each in of_kind(asked, QuestionKind.UNANSWERABLE):
-        record = each.record
-        assert record.extra["absent"] in record.question
-        assert record.extra["absent"] not in everything
-        assert (record.answerable, record.answers, record.evidence_pages) == (False, (), ())
+        sample = each.sample
+        assert sample.extra["absent"] in sample.question
+        assert sample.extra["absent"] not in everything
+        assert (sample.answerable, sample.answers, sample.evidence_pages) == (False, (), ())
 
 
 def test_gold_value_has_the_type_of_the_answer_format(asked):
     types = {"Int": int, "Float": float, "Str": str, "None": type(None)}
-    for record in (each.record for each in asked):
-        assert type(record.extra["gold"]) is types[record.answer_format]
-        if record.answers and record.answer_format != "Str":
-            assert float(record.answers[-1].replace(",", "").rstrip("%")) == record.extra["gold"]
+    for sample in (each.sample for each in asked):
+        assert type(sample.extra["gold"]) is types[sample.answer_format]
+        if sample.answers and sample.answer_format != "Str":
+            assert float(sample.answers[-1].replace(",", "").rstrip("%")) == sample.extra["gold"]
 
 
 def test_a_few_questions_are_of_several_kinds(documents):
     for rendered in documents:
-        records = make_questions(rendered, SynthSettings(questions_per_document=6), Split.VAL)
-        assert len(records) == 6
-        assert len({record.extra["kind"] for record in records}) >= 3
-        assert {record.split for record in records} == {Split.VAL}
+        samples = make_questions(rendered, SynthSettings(questions_per_document=6), Split.VAL)
+        assert len(samples) == 6
+        assert len({sample.extra["kind"] for sample in samples}) >= 3
+        assert {sample.split for sample in samples} == {Split.VAL}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
-from docagent_rl.records.fields import Split
+from docagent_rl.samples.fields import Split
 
 
 @given(st.integers(1, 500), st.floats(0, 0.5), st.floats(0, 0.5))

@@ -16,10 +16,10 @@ from docagent_rl.lab.synth import SynthSettings
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.lab.tiny.demo import DemoPaths, prepare_demo
 from docagent_rl.lab.tiny.provision import provide_data
-from docagent_rl.records.parquet import read_parquet, write_parquet
-from docagent_rl.records.record import Split
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.opening import open_retriever
+from docagent_rl.samples.parquet import read_parquet, write_parquet
+from docagent_rl.samples.sample import Split
 from docagent_rl.systems import SYSTEMS
 
 pytestmark = pytest.mark.slow
@@ -108,7 +108,7 @@ def test_pdfs_put_into_a_demo_are_asked_about(paths, tmp_path):
     pdf(paths.pdfs / "mine.pdf")
     report = make(paths.workspace)
     assert (report.documents, report.kept) == (5, ())
-    asked = [record.doc_id for record in read_parquet(paths.data(Split.TRAIN))]
+    asked = [sample.doc_id for sample in read_parquet(paths.data(Split.TRAIN))]
     assert (len(asked), asked.count("mine")) == (before + 3, 3)
     BM25Retriever.load(paths.index).check(DocumentStore(paths.store))
     assert weights(paths).stat().st_mtime_ns == model
@@ -118,7 +118,7 @@ def test_pdfs_put_into_a_demo_are_asked_about(paths, tmp_path):
     after = paths.data(Split.TRAIN).read_bytes()
     make(paths.workspace)
     assert paths.data(Split.TRAIN).read_bytes() == after
-    assert "other" in {record.doc_id for record in read_parquet(paths.data(Split.TRAIN))}
+    assert "other" in {sample.doc_id for sample in read_parquet(paths.data(Split.TRAIN))}
 
 
 def test_questions_that_were_changed_are_left_alone(paths):

@@ -48,31 +48,31 @@ def stage_of(world):
 
     def make(name, **changes):
         system = get_system(name)
-        return Stage(system, system.parse_config({**system.small, **changes}), services, world.records)
+        return Stage(system, system.parse_config({**system.small, **changes}), services, world.samples)
 
     return make
 
 
-def played(stage, episodes):
+def played(stage, trajectories):
     script, rng = stage.system.script(stage.config), random.Random(0)
 
     async def run():
-        return [await play(stage, script, rng.choice(stage.playable), rng) for _ in range(episodes)]
+        return [await play(stage, script, rng.choice(stage.playable), rng) for _ in range(trajectories)]
 
     return asyncio.run(run())
 
 
 @pytest.fixture(scope="module")
-def episodes_of(stage_of):
+def trajectories_of(stage_of):
     return cache(lambda name: played(stage_of(name), 40))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_turns_do_what_they_were_written_to_do(name, episodes_of):
+def test_turns_do_what_they_were_written_to_do(name, trajectories_of):
     moves = Counter()
-    for episode in episodes_of(name):
-        assert episode.results[-1].done
-        for line, result in zip(episode.lines, episode.results, strict=True):
+    for state in trajectories_of(name):
+        assert state.results[-1].done
+        for line, result in zip(state.lines, state.results, strict=True):
             moves[line.move] += 1
             assert result.info["action"]["kind"] == (line.move or "invalid")
             # pages that do not exist are the only fault of a well-formed turn
@@ -84,25 +84,25 @@ def test_turns_do_what_they_were_written_to_do(name, episodes_of):
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_turns_are_short_and_episodes_end_and_pay_differently(name, episodes_of):
-    episodes = episodes_of(name)
-    turns = [line.text for episode in episodes for line in episode.lines]
+def test_turns_are_short_and_trajectories_end_and_pay_differently(name, trajectories_of):
+    trajectories = trajectories_of(name)
+    turns = [line.text for state in trajectories for line in state.lines]
     tokenizer = build_tokenizer(turns)
     assert max(len(tokenizer.encode(text)) for text in turns) < 64
-    ends = {episode.results[-1].end for episode in episodes}
+    ends = {state.results[-1].end for state in trajectories}
     assert ends & {EndReason.ANSWERED, EndReason.FINISHED}
-    assert len({episode.metrics["reward/total"] for episode in episodes}) >= 3
+    assert len({state.metrics["reward/total"] for state in trajectories}) >= 3
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_conversations_are_fit_for_a_warm_up(name, episodes_of, processor):
-    """Every one ends with a turn; MM-Doc-R1 has one for each step, the others one for each episode."""
-    for episode in episodes_of(name)[:5]:
-        messages = [message for conversation in episode.conversations for message in conversation]
+def test_conversations_are_fit_for_a_warm_up(name, trajectories_of, processor):
+    """Every one ends with a turn; MM-Doc-R1 has one for each step, the others one for each trajectory."""
+    for state in trajectories_of(name)[:5]:
+        messages = [message for conversation in state.conversations for message in conversation]
         written = [message["content"] for message in messages if message["role"] == "assistant"]
-        assert written == [line.text for line in episode.lines]
-        assert len(episode.conversations) == (len(written) if name == "mm_doc_r1" else 1)
-        assert all(encode(each, processor).supervised.any() for each in episode.conversations)
+        assert written == [line.text for line in state.lines]
+        assert len(state.conversations) == (len(written) if name == "mm_doc_r1" else 1)
+        assert all(encode(each, processor).supervised.any() for each in state.conversations)
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -115,8 +115,8 @@ def test_the_seed_decides_everything(name, stage_of):
 
 @pytest.mark.parametrize(("name", "changes"), OTHER_CONFIGS)
 def test_scripts_follow_the_configuration(name, changes, stage_of):
-    for episode in played(stage_of(name, **changes), 8):
-        for line, result in zip(episode.lines, episode.results, strict=True):
+    for state in played(stage_of(name, **changes), 8):
+        for line, result in zip(state.lines, state.results, strict=True):
             assert result.info["action"]["kind"] == (line.move or "invalid")
 
 
@@ -125,12 +125,12 @@ def test_players_take_turns_and_need_questions(stage_of):
     configs = stage.system.script.configs(stage.config)
     assert [config.modality for config in configs] == [Modality.VISUAL, Modality.HYBRID]
 
-    def drawn(records):
-        stages = [Stage(stage.system, config, stage.services, records) for config in configs]
+    def drawn(samples):
+        stages = [Stage(stage.system, config, stage.services, samples) for config in configs]
         players = [Player(each, each.system.script(each.config)) for each in stages]
         return list(islice(scripted_conversations(players, 0), 4))
 
-    openings = [conversation[0]["content"] for conversation in drawn(stage.records)]
+    openings = [conversation[0]["content"] for conversation in drawn(stage.samples)]
     assert [("image or text" in opening) for opening in openings] == [False, True, False, True]
     with pytest.raises(UserError):
         drawn([])

@@ -10,8 +10,8 @@ from docagent_rl.checks.preflight import check
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.tiny.demo import prepare_demo
 from docagent_rl.lab.tiny.workspace import DemoPaths, Owner
-from docagent_rl.records.parquet import write_parquet
-from docagent_rl.records.record import Split
+from docagent_rl.samples.parquet import write_parquet
+from docagent_rl.samples.sample import Split
 from docagent_rl.systems.vrag_rl.script import VragScript
 
 MODEL = "models/tiny_vrag_rl"
@@ -26,7 +26,7 @@ def paths(world, tmp_path, monkeypatch):
     shutil.copytree(world.root / "store", made.store)
     shutil.copytree(world.root / "index", made.index)
     for split, count in ((Split.TRAIN, 16), (Split.VAL, 4)):
-        write_parquet(world.records[:count], made.data(split))
+        write_parquet(world.samples[:count], made.data(split))
     return made
 
 
@@ -57,7 +57,7 @@ def test_a_users_workspace_gets_the_tiny_model_and_nothing_else(
     world, paths, checked, capsys, tmp_path, count, source
 ):
     """Too few questions are helped out elsewhere; no model is made beside one of the user's."""
-    write_parquet(world.records[:count], paths.data(Split.TRAIN))
+    write_parquet(world.samples[:count], paths.data(Split.TRAIN))
     before = snapshot(paths.workspace)
     checked(paths)
     after = snapshot(paths.workspace)

@@ -23,7 +23,7 @@ def weights(path):
     return (path / "model.safetensors").read_bytes()
 
 
-def record(path):
+def sample(path):
     return json.loads((path / FINGERPRINT_FILE).read_text())
 
 
@@ -65,13 +65,13 @@ def brief(transcripts=conversations, full_steps=1):
 def test_a_build_is_kept_until_its_settings_or_its_transcripts_change(tmp_path):
     path = build_tiny_qwen2_5_vl(tmp_path / "tiny", warm_up=brief())
     stamps = {file: file.stat().st_mtime_ns for file in path.iterdir()}
-    first, first_weights = record(path), weights(path)
+    first, first_weights = sample(path), weights(path)
     assert build_tiny_qwen2_5_vl(path, warm_up=brief()) == path
     assert {file: file.stat().st_mtime_ns for file in path.iterdir()} == stamps
     build_tiny_qwen2_5_vl(path, warm_up=brief(full_steps=2))
     assert weights(path) != first_weights
     build_tiny_qwen2_5_vl(path, warm_up=brief(partial(conversations, opening="Be exact. ")))
-    other = record(path)
+    other = sample(path)
     assert other["warm_up"].pop("conversations") != first["warm_up"].pop("conversations")
     assert other == first
 

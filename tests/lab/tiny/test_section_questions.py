@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.lab.tiny.demo import section_questions
-from docagent_rl.records.record import Split
-from docagent_rl.records.validation import record_problems
+from docagent_rl.samples.sample import Split
+from docagent_rl.samples.validation import sample_problems
 
 TEXTS = ["Contents\nScope 2\nCare", "1 SCOPE\nof the\n  manual. 12.", "Care", "Safe ways"]
 TITLES = [
@@ -32,26 +32,26 @@ def document():
 
 
 def test_titles_with_one_visible_answer_are_asked_for(document):
-    records = section_questions(document, limit=10, seed=0)
+    samples = section_questions(document, limit=10, seed=0)
     asked = "On which page of handbook does the section"
-    assert [(r.question, r.answers, r.evidence_pages, r.extra["level"], r.extra["row"]) for r in records] == [
+    assert [(r.question, r.answers, r.evidence_pages, r.extra["level"], r.extra["row"]) for r in samples] == [
         (f'{asked} "Scope of the Manual" begin?', ("2",), (2,), 1, 0),
         (f'{asked} "Care" begin?', ("3",), (3,), 1, 2),
         (f'{asked} "Safe ways" begin?', ("4",), (4,), 3, 4),
     ]
-    assert len({record.question_id for record in records}) == 3
-    assert {(r.doc_id, r.dataset, r.split) for r in records} == {("handbook", "sections", Split.TRAIN)}
-    assert all(record_problems(record) == [] for record in records)
+    assert len({sample.question_id for sample in samples}) == 3
+    assert {(r.doc_id, r.dataset, r.split) for r in samples} == {("handbook", "sections", Split.TRAIN)}
+    assert all(sample_problems(sample) == [] for sample in samples)
     assert sorted(document.opened) == sorted(set(document.opened))  # each page is read once
 
 
 def test_the_sample_is_seeded_and_the_document_can_be_called_by_a_name(document):
     def rows(seed, limit=2):
-        return [record.extra["row"] for record in section_questions(document, limit=limit, seed=seed)]
+        return [sample.extra["row"] for sample in section_questions(document, limit=limit, seed=seed)]
 
     chosen = [tuple(rows(seed)) for seed in range(20)]
     assert set(chosen) == {(0, 2), (0, 4), (2, 4)}
     assert chosen[4] == tuple(rows(4))
     assert rows(0, limit=0) == []
-    (record,) = section_questions(document, limit=1, seed=0, name="the Care Handbook")
-    assert record.question.startswith("On which page of the Care Handbook does")
+    (sample,) = section_questions(document, limit=1, seed=0, name="the Care Handbook")
+    assert sample.question.startswith("On which page of the Care Handbook does")

@@ -8,7 +8,7 @@ from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.runs import OpenRun, Places
 from tests.corpus import store  # noqa: F401  a fixture
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, trajectory
 
 
 @pytest.fixture(scope="session")
@@ -44,19 +44,19 @@ def asked(opened):
 
 @pytest.fixture(scope="session")
 def made(store, tmp_path_factory):  # noqa: F811
-    """Write a run of two questions of two sessions each, one of them masked, and a validation."""
+    """Write a run of two questions of two trajectories each, one of them masked, and a validation."""
 
     def make():
-        sessions = [
-            session(store, 0, reward=1.0),
-            session(store, 1, reward=0.0, said="needle"),
-            session(store, 0, question=2, reward=0.5, step=2, system="alden"),
-            session(
+        trajectories = [
+            trajectory(store, 0, reward=1.0),
+            trajectory(store, 1, reward=0.0, said="needle"),
+            trajectory(store, 0, question=2, reward=0.5, step=2, system="alden"),
+            trajectory(
                 store, 1, question=2, step=2, status="masked", end="infrastructure", turns=[], reward=0.0
             ),
-            session(store, 0, split="val", step=2),
+            trajectory(store, 0, split="val", step=2),
         ]
-        return run_folder(tmp_path_factory.mktemp("made") / "run", sessions)
+        return run_folder(tmp_path_factory.mktemp("made") / "run", trajectories)
 
     return make
 

@@ -11,7 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.app import make_app
 from docagent_rl.lab.viewer.runs import Poller
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, trajectory
 
 
 async def call(app, path, method, headers):
@@ -51,7 +51,7 @@ def test_a_run_is_described(get):
     found = json.loads(body)
     assert (status, headers["content-type"], found["version"]) == (200, "application/json", "1.2")
     (one,), steps = found["runs"], {"train": [1, 2], "val": [2]}
-    expected = {"sessions": 5, "systems": ["alden", "vrag_rl"], "kind": "training", "store": True}
+    expected = {"trajectories": 5, "systems": ["alden", "vrag_rl"], "kind": "training", "store": True}
     expected |= {"steps": steps, "terms": ["format", "outcome"], "indexing": None}
     assert {name: one[name] for name in expected} == expected
 
@@ -61,21 +61,22 @@ def test_facets_count_under_the_other_filters_and_a_list_comes_in_pieces_and_in_
     assert found["split"] == [{"value": "train", "count": 1}]
     assert found["system"] == [{"value": "alden", "count": 1}, {"value": "vrag_rl", "count": 3}]
     assert (found["mask"], found["ranges"]["reward"]) == ([], [0.5, 0.5])
-    path = "/api/runs/0/sessions?sort=reward&order=desc&split=train"
+    path = "/api/runs/0/trajectories?sort=reward&order=desc&split=train"
     whole = get.json(path)["rows"]
     assert [row["reward"] for row in whole] == [1.0, 0.5, 0.0, 0.0]
     piece = get.json(f"{path}&offset=1&limit=2")
     assert (piece["total"], piece["rows"]) == (4, whole[1:3])
-    by_term = get.json("/api/runs/0/sessions?sort=term:outcome&order=desc&limit=2")["rows"]
+    by_term = get.json("/api/runs/0/trajectories?sort=term:outcome&order=desc&limit=2")["rows"]
     assert [row["terms"]["outcome"] for row in by_term] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/api/runs/7", "/api/runs/7/sessions", "/api/runs/-1/sessions", "/api/runs/0/sessions/1",
-     "/api/runs/0/sessions/x", "/api/runs/0/pages/..%2f..%2f..%2fetc%2fpasswd/1", "/api/runs/0/pages/K/99",
-     "/api/runs/0/pages/K/1?width=x", "/api/runs/0/groups/none", "/api/runs/0/sessions?bogus=1", "/api/",
-     "/api/runs/0/funnel?by=x", "/api/runs/0/sessions/%2e%2e%2f1", "/app.py", "/view.sqlite"],
+    ["/api/runs/7", "/api/runs/7/trajectories", "/api/runs/-1/trajectories", "/api/runs/0/trajectories/1",
+     "/api/runs/0/trajectories/x", "/api/runs/0/pages/..%2f..%2f..%2fetc%2fpasswd/1",
+     "/api/runs/0/pages/K/99",
+     "/api/runs/0/pages/K/1?width=x", "/api/runs/0/groups/none", "/api/runs/0/trajectories?bogus=1", "/api/",
+     "/api/runs/0/funnel?by=x", "/api/runs/0/trajectories/%2e%2e%2f1", "/app.py", "/view.sqlite"],
 )  # fmt: skip
 def test_what_is_not_there_is_said(get, path):
     status, _, body = get(path)
@@ -91,7 +92,7 @@ def test_no_path_leads_out(get, path):
 
 
 def test_only_who_has_the_token_may_look(get):
-    for path in ("/", "/app.js", "/api/runs", "/api/runs/0/sessions"):
+    for path in ("/", "/app.js", "/api/runs", "/api/runs/0/trajectories"):
         assert [get(path, headers=())[0], get(path)[0]] == [401, 200]
     first = get("/?token=right", headers=[(b"host", b"anything.example:8765")])
     assert (first[0], first[1]["location"], first[1]["set-cookie"].partition(";")[0]) == (
@@ -113,8 +114,8 @@ def test_every_answer_is_guarded(get, path):
 
 
 def test_images_are_kept_by_the_browser_and_answers_are_not(get):
-    (row,) = get.json("/api/runs/0/sessions?split=val")["rows"]
-    status, headers, body = get(f"/api/runs/0/sessions/{row['id']}/images/1")
+    (row,) = get.json("/api/runs/0/trajectories?split=val")["rows"]
+    status, headers, body = get(f"/api/runs/0/trajectories/{row['id']}/images/1")
     assert (status, headers["content-type"], body[:4]) == (200, "image/png", b"\x89PNG")
     assert "immutable" in headers["cache-control"]
     assert get("/api/runs/0/pages/K/3?width=40")[1]["content-type"] == "image/jpeg"
@@ -127,12 +128,12 @@ def test_a_run_that_grows_is_seen(opened, run, store):
     (before,) = get.json("/api/runs")["runs"]
     poller = Poller(runs, pause_s=0.01)
     poller.start()
-    run_folder(run, [session(store, number, step=3) for number in range(4)])
+    run_folder(run, [trajectory(store, number, step=3) for number in range(4)])
     end, now = time.monotonic() + 60, before
-    while now["sessions"] != 9 and time.monotonic() < end:
+    while now["trajectories"] != 9 and time.monotonic() < end:
         (now,) = get.json("/api/runs")["runs"]
     poller.stop()
-    assert (now["sessions"], now["steps"]["train"]) == (9, [1, 2, 3])
+    assert (now["trajectories"], now["steps"]["train"]) == (9, [1, 2, 3])
     assert now["revision"] > before["revision"]
 
 
@@ -140,9 +141,9 @@ def test_an_index_that_fails_is_said_and_one_that_breaks_is_made_anew(opened, ru
     (one,) = runs = opened(run)
     get, file = served(runs), one.folder.index_file
     file.write_bytes(b"no database at all, and longer than its header" * 9)
-    assert get("/api/runs/0/sessions")[0] == 503
+    assert get("/api/runs/0/trajectories")[0] == 503
     assert one.update()
-    assert get.json("/api/runs/0/sessions")["total"] == 5
+    assert get.json("/api/runs/0/trajectories")["total"] == 5
     file.unlink()
     file.mkdir()
     assert not one.update()

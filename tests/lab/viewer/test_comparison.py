@@ -5,21 +5,21 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, trajectory
 
 
 @pytest.fixture
 def write(tmp_path, store):
-    """A run of sessions with these rewards, by (question, step)."""
+    """A run of trajectories with these rewards, by (question, step)."""
 
     def make(name, rewards, split="val"):
         given = [
-            session(store, number, question=question, step=step, split=split, reward=reward)
+            trajectory(store, number, question=question, step=step, split=split, reward=reward)
             for (question, step), own in rewards.items()
             for number, reward in enumerate(own)
         ]
         for each in given:
-            each.record["doc_id"] = f"D{each.record['question_id']}"
+            each.sample["doc_id"] = f"D{each.sample['question_id']}"
         return run_folder(tmp_path / name, given)
 
     return make
@@ -32,7 +32,7 @@ def two(write, asked):
     return asked(first, write("second", {(1, 3): [1.0], (2, 3): [1.0], (4, 3): [1.0]}))
 
 
-def test_questions_pair_by_id_and_lead_to_their_sessions(two):
+def test_questions_pair_by_id_and_lead_to_their_trajectories(two):
     found = two("/api/compare?a=0&b=1&split=val&measure=reward")
     expected = {"pairs": 2, "mean_a": 0.25, "mean_b": 1.0, "difference": 0.75, "only_a": 1, "only_b": 1}
     expected |= {"won": 2, "step_a": 3, "step_b": 3}
@@ -41,8 +41,8 @@ def test_questions_pair_by_id_and_lead_to_their_sessions(two):
     rows = [(row["question_id"], row["a"], row["b"]) for row in found["rows"]]
     assert rows == [("q1", 0.5, 1.0), ("q2", 0.0, 1.0)]
     row = found["rows"][1]
-    assert two(f"/api/runs/0/sessions/{row['session_a']}")["reward"] == 0.0
-    assert two(f"/api/runs/1/sessions/{row['session_b']}")["reward"] == 1.0
+    assert two(f"/api/runs/0/trajectories/{row['trajectory_a']}")["reward"] == 0.0
+    assert two(f"/api/runs/1/trajectories/{row['trajectory_b']}")["reward"] == 1.0
     assert two("/api/compare?a=0&b=1&measure=term:outcome")["mean_b"] == 1.0
 
 
@@ -56,7 +56,7 @@ def test_what_cannot_be_compared_is_said(two, query, message):
         two(f"/api/compare?{query}")
 
 
-def test_a_run_that_was_paid_again_pairs_session_by_session(tmp_path, write, asked):
+def test_a_run_that_was_paid_again_pairs_trajectory_by_trajectory(tmp_path, write, asked):
     run = write("run", {(1, 1): [0.0, 1.0], (1, 2): [5.0, 5.0]}, "train")
     again = write("again", {(1, 1): [1.0, 1.0]}, "train")
 
@@ -67,10 +67,10 @@ def test_a_run_that_was_paid_again_pairs_session_by_session(tmp_path, write, ask
 
     assert compared()["mean_a"] == 5.0  # the last step of each
     assert compared(run=str(tmp_path / "another"))["mean_a"] == 5.0
-    assert compared()["same_sessions"] is False
+    assert compared()["same_trajectories"] is False
     found = compared(run=str(run.resolve()))
     assert (found["mean_a"], found["mean_b"], found["step_a"]) == (0.5, 1.0, None)
-    assert found["same_sessions"] is True
+    assert found["same_trajectories"] is True
     with pytest.raises(UserError, match="split=val"):
         compared("val")
 
@@ -107,9 +107,9 @@ def test_whether_two_runs_are_rewarded_alike_is_said(write, asked, other, measur
     ask = asked(*runs)
     found = ask(f"/api/compare?a=0&b=1&measure={measure}")
     assert (found["same_reward"], found["formula_a"]) == (same, "0.2 retrieval_ndcg + 0.8 outcome")
-    (row,) = ask("/api/runs/0/sessions")["rows"]
+    (row,) = ask("/api/runs/0/trajectories")["rows"]
     weights = {"retrieval_ndcg": 0.2, "outcome": 0.8, "format": 0.0}
-    assert ask(f"/api/runs/0/sessions/{row['id']}")["formula"] == {
+    assert ask(f"/api/runs/0/trajectories/{row['id']}")["formula"] == {
         "text": found["formula_a"],
         "weights": weights,
     }

@@ -7,7 +7,7 @@ import pytest
 from docagent_rl.lab.viewer.curves import described, read_curves
 from docagent_rl.lab.viewer.steps import Share, StepNumbers
 from docagent_rl.lab.viewer.warnings import findings
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, trajectory
 
 
 def write(folder, name, numbers):
@@ -43,7 +43,7 @@ def steps(number=12, **columns):
         given = {name: value(place) if callable(value) else value for name, value in columns.items()}
         shares = {name: given.pop(name) for name in given.keys() & SHARES}
         shares = {name: v if isinstance(v, Share) else Share(24 * v, 24) for name, v in shares.items()}
-        made.append(StepNumbers(place + 1, sessions=8, shares=shares, **given))
+        made.append(StepNumbers(place + 1, trajectories=8, shares=shares, **given))
     return made
 
 
@@ -64,7 +64,7 @@ def found(given, split="train", curves=None):
         ("guessed", {"guessed": 0.9}, "guessed=1"),
     ],
 )
-def test_what_goes_wrong_is_said_with_its_sessions(name, columns, link):
+def test_what_goes_wrong_is_said_with_its_trajectories(name, columns, link):
     said = found(steps(**columns))
     assert list(said) == [name]
     assert link in said[name].filter
@@ -106,19 +106,19 @@ def test_a_change_needs_steps_and_a_validation_no_variance():
     assert not found(steps(groups=2, even=["u", "v"]), split="val")
 
 
-def test_numbers_come_from_the_sessions_of_the_index(tmp_path, store, asked):
+def test_numbers_come_from_the_trajectories_of_the_index(tmp_path, store, asked):
     given = [
-        session(store, number, question=question, step=step, reward=0.0)
+        trajectory(store, number, question=question, step=step, reward=0.0)
         for step in (1, 2) for question in (1, 2) for number in (0, 1)
     ]  # fmt: skip
-    given.append(session(store, 9, step=2, status="masked", end="sample", reward=5.0))
+    given.append(trajectory(store, 9, step=2, status="masked", end="sample", reward=5.0))
     ask = asked(run_folder(tmp_path / "run", given))
     said = {each["id"]: each for each in ask("/api/runs/0/warnings")}
     assert set(said) == {"even_groups", "masked"}
     assert said["even_groups"]["severity"] == "bad"
     for name, part, total in (("even_groups", "4 of 4", 9), ("masked", "1 of 9", 1)):
         assert part in said[name]["title"]
-        assert ask(f"/api/runs/0/sessions?{said[name]['filter']}")["total"] == total
+        assert ask(f"/api/runs/0/trajectories?{said[name]['filter']}")["total"] == total
 
 
 def test_evidence_that_is_shown_no_more_while_the_reward_rises_is_said(tmp_path, store, asked):
@@ -126,10 +126,10 @@ def test_evidence_that_is_shown_no_more_while_the_reward_rises_is_said(tmp_path,
     given = []
     for step in range(1, 7):
         for number in range(2):
-            one = session(store, number, question=number, step=step, reward=0.2 + 0.1 * step)
+            one = trajectory(store, number, question=number, step=step, reward=0.2 + 0.1 * step)
             one.turns = [one.turns[0], one.turns[-1]] if step < 4 else one.turns[-1:]
             given.append(one)
     ask = asked(run_folder(tmp_path / "run", given))
     said = {each["id"]: each for each in ask("/api/runs/0/warnings")}
-    assert "to 4 of 4 sessions and then to 0 of 4" in said["shortcut"]["text"]
-    assert ask(f"/api/runs/0/sessions?{said['shortcut']['filter']}")["total"] == 4
+    assert "to 4 of 4 trajectories and then to 0 of 4" in said["shortcut"]["text"]
+    assert ask(f"/api/runs/0/trajectories?{said['shortcut']['filter']}")["total"] == 4

@@ -10,8 +10,8 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
-from docagent_rl.lab.viewer.export import MOST_SESSIONS, Build, Chosen, answers, component, page
-from tests.viewer_runs import run_folder, session
+from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, Build, Chosen, answers, component, page
+from tests.viewer_runs import run_folder, trajectory
 
 BUILD = Build("const end = '</script><!--';\nrun();", "body { color: black }")
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> \u2028"
@@ -47,13 +47,13 @@ def api(opened, made):
     return Api(opened(made()))
 
 
-def test_a_session_brings_all_that_the_page_asks_for_and_nothing_else(api):
-    (row,) = json.loads(api.answer("/api/runs/0/sessions", "split=val").content)["rows"]
+def test_a_trajectory_brings_all_that_the_page_asks_for_and_nothing_else(api):
+    (row,) = json.loads(api.answer("/api/runs/0/trajectories", "split=val").content)["rows"]
     number = row["id"]
     found = answers(api, Chosen(ids=(number,)))
-    path = f"/api/runs/0/sessions/{number}"
-    assert found["start"] == f"#/session/0/{number}"
-    assert found["/api/runs/0/sessions"]["total"] == 1
+    path = f"/api/runs/0/trajectories/{number}"
+    assert found["start"] == f"#/trajectory/0/{number}"
+    assert found["/api/runs/0/trajectories"]["total"] == 1
     assert found[path] == json.loads(api.answer(path).content)
     images = [key for key in found if key.startswith(f"{path}/images/")]
     assert len(images) == found[path]["images"] == 3
@@ -63,15 +63,15 @@ def test_a_session_brings_all_that_the_page_asks_for_and_nothing_else(api):
     assert not re.search(r"(?:src|href)\s*=|https?://", page(found, BUILD))
 
 
-def test_a_group_comes_side_by_side_and_a_query_chooses_sessions(opened, store, tmp_path):
-    made = [session(store, 0), session(store, 1), session(store, 0, question=2)]
+def test_a_group_comes_side_by_side_and_a_query_chooses_trajectories(opened, store, tmp_path):
+    made = [trajectory(store, 0), trajectory(store, 1), trajectory(store, 0, question=2)]
     api = Api(opened(run_folder(tmp_path / "run", made)))
     found = answers(api, Chosen(uid="group1"))
     assert found["start"] == "#/group/0/group1"
-    assert len(found["/api/runs/0/groups/group1"]["sessions"]) == 2
-    assert found["/api/runs/0/funnel"]["groups"][0]["sessions"] == 2
+    assert len(found["/api/runs/0/groups/group1"]["trajectories"]) == 2
+    assert found["/api/runs/0/funnel"]["groups"][0]["trajectories"] == 2
     found = answers(api, Chosen(query="uid=group1"))
-    assert (found["/api/runs/0/sessions"]["total"], found["start"]) == (2, "#/sessions?r=0")
+    assert (found["/api/runs/0/trajectories"]["total"], found["start"]) == (2, "#/trajectories?r=0")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_group_comes_side_by_side_and_a_query_chooses_sessions(opened, store, 
     [
         (Chosen(), "one of"),
         (Chosen(uid="a", query="b"), "one of"),
-        (Chosen(query="step=9"), "no session"),
+        (Chosen(query="step=9"), "no trajectory"),
         (Chosen(query="colour=1"), "colour"),
     ],
 )
@@ -88,21 +88,21 @@ def test_what_cannot_be_exported_is_said(api, chosen, message):
         answers(api, chosen)
 
 
-def test_a_file_takes_so_many_sessions(opened, store, tmp_path):
-    made = [session(store, number, turns=[]) for number in range(MOST_SESSIONS + 1)]
+def test_a_file_takes_so_many_trajectories(opened, store, tmp_path):
+    made = [trajectory(store, number, turns=[]) for number in range(MOST_TRAJECTORIES + 1)]
     api = Api(opened(run_folder(tmp_path / "run", made)))
-    with pytest.raises(UserError, match=f"{MOST_SESSIONS + 1} "):
+    with pytest.raises(UserError, match=f"{MOST_TRAJECTORIES + 1} "):
         answers(api, Chosen(query="step=1"))
 
 
 def test_the_file_runs_its_own_script_alone(opened, store, tmp_path):
-    made = session(store, said=HOSTILE)
-    made.record["question"] = made.uid = HOSTILE
+    made = trajectory(store, said=HOSTILE)
+    made.sample["question"] = made.uid = HOSTILE
     api = Api(opened(run_folder(tmp_path / "run", [made])))
     parts = Parts(page(answers(api, Chosen(query="step=1")), BUILD))
     (given, data), (_, code) = parts.of("script")
     assert given == {"type": "application/json", "id": "data"}
-    assert json.loads(data)["/api/runs/0/sessions"]["rows"][0]["question"] == HOSTILE
+    assert json.loads(data)["/api/runs/0/trajectories"]["rows"][0]["question"] == HOSTILE
     # code that spells the end of its element stays code: in a string the escape is the character
     assert code.replace("\\x3c", "<") == BUILD.script
     (policy,) = [

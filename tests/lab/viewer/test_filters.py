@@ -5,7 +5,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.filters import condition, read_pairs
 
-SESSIONS = "/api/runs/0/sessions?"
+TRAJECTORIES = "/api/runs/0/trajectories?"
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ SESSIONS = "/api/runs/0/sessions?"
         ("system=x'+OR+'1'='1", []),
     ],
 )
-def test_a_link_means_these_sessions(ask, query, rewards):
-    found = ask(f"{SESSIONS}{query}&sort=step")
+def test_a_link_means_these_trajectories(ask, query, rewards):
+    found = ask(f"{TRAJECTORIES}{query}&sort=step")
     assert sorted(row["reward"] for row in found["rows"]) == sorted(rewards)
     assert found["total"] == len(rewards)
 
@@ -45,7 +45,7 @@ def test_a_link_means_these_sessions(ask, query, rewards):
 )  # fmt: skip
 def test_a_link_that_means_nothing_is_refused(ask, query):
     with pytest.raises(UserError, match=query.partition("=")[0]):
-        ask(f"{SESSIONS}{query}")
+        ask(f"{TRAJECTORIES}{query}")
 
 
 def test_a_link_may_not_be_endless():
@@ -54,7 +54,7 @@ def test_a_link_may_not_be_endless():
 
 
 def test_values_are_never_part_of_the_condition():
-    text = "'); DROP TABLE sessions; --"
+    text = "'); DROP TABLE trajectories; --"
     found = condition([("system", text), ("q", text), ("term:" + text, "0:1"), ("reward", "0:1")])
     assert "DROP" not in found.sql
     assert text in found.values

@@ -9,7 +9,7 @@ from docagent_rl.lab.viewer.figure import funnel_figure
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rollout.evidence import Evidence, Stage
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, trajectory
 
 FUNNEL = "/api/runs/0/funnel"
 
@@ -17,26 +17,26 @@ FUNNEL = "/api/runs/0/funnel"
 @pytest.fixture
 def lossy(tmp_path, store, asked):
     """One is right, one wrong; one guesses and one gives up unseen; one never answers; one is masked."""
-    guess, mute = session(store, 2, question=3), session(store, 3, step=2, reward=0.0)
-    blind = session(store, 6, step=2, reward=0.0)
+    guess, mute = trajectory(store, 2, question=3), trajectory(store, 3, step=2, reward=0.0)
+    blind = trajectory(store, 6, step=2, reward=0.0)
     guess.turns, blind.turns, mute.turns = guess.turns[-1:], blind.turns[-1:], mute.turns[:-1]
-    unknown = session(store, 5, step=2)
-    unknown.record["evidence_pages"], unknown.record["evidence_boxes"] = [], {}
-    masked = session(store, 4, status="masked")
-    given = [session(store, 0), session(store, 1, reward=0.0), guess, blind, mute, masked, unknown]
+    unknown = trajectory(store, 5, step=2)
+    unknown.sample["evidence_pages"], unknown.sample["evidence_boxes"] = [], {}
+    masked = trajectory(store, 4, status="masked")
+    given = [trajectory(store, 0), trajectory(store, 1, reward=0.0), guess, blind, mute, masked, unknown]
     return asked(run_folder(tmp_path / "run", given))
 
 
-def test_each_loss_names_its_sessions(lossy):
+def test_each_loss_names_its_trajectories(lossy):
     (group,) = lossy(FUNNEL)["groups"]
     counts = {"all": 5, "sought": 3, "reach": 3, "found": 3, "shown": 3, "looked": 3, "answered": 2}
     assert group["counts"] == counts | {"kept": 2, "right": 2}
     assert (group["without"], group["played"], group["right"], group["guessed"]) == (2, 6, 3, 1)
-    assert group["branches"]["zoomed"] == {"sessions": 3, "right": 1}
+    assert group["branches"]["zoomed"] == {"trajectories": 3, "right": 1}
     for stage, missing in (("sought", 6), ("answered", 3), ("right", 1)):
         (number,) = group["lost"][stage]
-        assert lossy(f"/api/runs/0/sessions/{number}")["session"] == missing
-        rows = lossy(f"/api/runs/0/sessions?{group['filters'][stage]}")["rows"]
+        assert lossy(f"/api/runs/0/trajectories/{number}")["number"] == missing
+        rows = lossy(f"/api/runs/0/trajectories?{group['filters'][stage]}")["rows"]
         assert [row["id"] for row in rows] == [number]
     assert sum(group["lost_counts"].values()) == 3
 
@@ -61,9 +61,9 @@ def test_reach_counts_where_it_is_known_of_all():
 
 @pytest.fixture
 def drawn(tmp_path, store, asked):
-    made = [session(store, 0), session(store, 1, reward=0.0), session(store, 0, step=2)]
+    made = [trajectory(store, 0), trajectory(store, 1, reward=0.0), trajectory(store, 0, step=2)]
     for each in made[:2]:
-        each.record["dataset"] = "<b>$x$</b> & \x1b"
+        each.sample["dataset"] = "<b>$x$</b> & \x1b"
     ask = asked(run_folder(tmp_path / "run", made))
 
     def texts(query="", by="none"):
@@ -96,14 +96,14 @@ def folder(tmp_path, store):
     """A question that names its page, one that names another, one without evidence, one that asked itself."""
     made = []
     for number, question in enumerate(("Where is pagek3?", "Where is pagek5?", "pagek3?", "Say pagek9!"), 1):
-        one = session(store, 0, question=number)
-        one.record["question"] = question
+        one = trajectory(store, 0, question=number)
+        one.sample["question"] = question
         search, *_, answer = one.turns
         search.info["effect"], search.observation, search.searches[0]["hits"] = {}, [], [["K#2", 1.0]]
         one.turns, one.outcome = [search, answer], 0.0
         made.append(one)
-    made[2].record["evidence_pages"] = []
-    made[3].turns, made[3].outcome = session(store).turns, 1.0
+    made[2].sample["evidence_pages"] = []
+    made[3].turns, made[3].outcome = trajectory(store).turns, 1.0
     made[3].turns[0].searches[0] |= {"query": "say PAGEK9", "top_k": 1, "doc_id": "K"}
     return run_folder(tmp_path / "run", made)
 
@@ -111,14 +111,14 @@ def folder(tmp_path, store):
 def test_questions_are_asked_of_the_index(folder, index, opened, asked):
     opened(folder, index=index)
     ask = asked(folder)
-    rows = ask("/api/runs/0/sessions?sort=question")["rows"]
+    rows = ask("/api/runs/0/trajectories?sort=question")["rows"]
     stages = {row["question_id"]: row["stage"] for row in rows}
     assert stages == {"q1": "reach", "q2": "sought", "q3": None, "q4": "right"}
     (group,) = ask("/api/runs/0/funnel")["groups"]
     assert (group["counts"]["all"], group["counts"]["reach"], group["counts"]["found"]) == (3, 2, 1)
     assert group["filters"]["found"] == "stage=reach&right=0"
     (number,) = group["lost"]["found"]
-    assert ask(f"/api/runs/0/sessions/{number}")["stage"] == "reach"
+    assert ask(f"/api/runs/0/trajectories/{number}")["stage"] == "reach"
 
 
 def test_only_what_is_new_is_asked(folder, store, index, opened, monkeypatch):
@@ -131,7 +131,7 @@ def test_only_what_is_new_is_asked(folder, store, index, opened, monkeypatch):
 
     monkeypatch.setattr(BM25Retriever, "search", counted)
     assert not run.update()
-    run_folder(folder, [session(store, 7, question=9, step=2)])
+    run_folder(folder, [trajectory(store, 7, question=9, step=2)])
     assert run.update()
     assert asked == ["When was it opened, 9?"]
 

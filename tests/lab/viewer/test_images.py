@@ -9,13 +9,13 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.delivery import render
-from docagent_rl.lab.viewer.images import JPEG, PNG, picture_of, session_image, thumbnail
-from tests.viewer_runs import BOX, GOLD, part, session, sheet, whole
+from docagent_rl.lab.viewer.images import JPEG, PNG, picture_of, thumbnail, trajectory_image
+from tests.viewer_runs import BOX, GOLD, part, sheet, trajectory, whole
 
 
 @pytest.fixture
 def line(store):
-    return json.loads(session(store).to_json())
+    return json.loads(trajectory(store).to_json())
 
 
 def pixels(content):
@@ -26,12 +26,12 @@ def test_an_image_is_what_the_model_saw(line, store):
     shown = [sheet(store, "K#1", "K#2", GOLD), whole(store, GOLD), part(store, GOLD, BOX)]
     for number, picture in enumerate(shown):
         assert picture_of(json.loads(json.dumps(picture.to_dict()))) == picture
-        content, kind = session_image(line, number, store)
+        content, kind = trajectory_image(line, number, store)
         assert kind == PNG
         assert np.array_equal(pixels(content), np.asarray(render(picture, store)))
     for number, where, named in ((3, store, "3"), (0, None, "--store")):
         with pytest.raises(UserError, match=named):
-            session_image(line, number, where)
+            trajectory_image(line, number, where)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_an_image_is_what_the_model_saw(line, store):
 def test_a_hostile_description_is_refused(line, store, name, value):
     line["prompt"][0]["parts"][1]["image"] = {**whole(store, GOLD).to_dict(), name: value}
     with pytest.raises(UserError):
-        session_image(line, 0, store)
+        trajectory_image(line, 0, store)
 
 
 def test_a_thumbnail_has_the_width_that_was_asked_for(store):

@@ -9,12 +9,12 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.folder import INDEX, ViewedRun
 from docagent_rl.lab.viewer.index import Index, update_index
-from tests.viewer_runs import run_folder, session
+from tests.viewer_runs import run_folder, trajectory
 
 
 def rows(run, what="count(*)"):
     with Index(run.index_file).reading() as base:
-        found = base.execute(f"SELECT {what} FROM sessions ORDER BY step, uid, session")
+        found = base.execute(f"SELECT {what} FROM trajectories ORDER BY step, uid, number")
         return [tuple(row) for row in found]
 
 
@@ -35,7 +35,9 @@ def viewed(run):
 def evaluation(tmp_path, store):
     """The one file of an evaluation that goes on, and three lines for it."""
     (tmp_path / "run.json").write_text("{}")
-    return tmp_path / "sessions.jsonl", [session(store, n).to_json().encode() + b"\n" for n in range(3)]
+    return tmp_path / "trajectories.jsonl", [
+        trajectory(store, n).to_json().encode() + b"\n" for n in range(3)
+    ]
 
 
 def test_a_run_is_read_once(viewed, run):
@@ -46,17 +48,19 @@ def test_a_run_is_read_once(viewed, run):
     assert viewed.index_file == run / INDEX
 
 
-def test_a_session_keeps_its_number_when_its_file_is_written_again_or_set_aside(viewed, run, store):
-    before = dict(rows(viewed, "id, uid || session || step || split"))
-    run_folder(run, [session(store, 1, said="needle"), session(store, 0), session(store, 2)])
+def test_a_trajectory_keeps_its_number_when_its_file_is_written_again_or_set_aside(viewed, run, store):
+    before = dict(rows(viewed, "id, uid || number || step || split"))
+    run_folder(run, [trajectory(store, 1, said="needle"), trajectory(store, 0), trajectory(store, 2)])
     assert update_index(viewed)
-    after = dict(rows(viewed, "id, uid || session || step || split"))
+    after = dict(rows(viewed, "id, uid || number || step || split"))
     assert before.items() < after.items()
     assert len(after) == 6
     (run / "trajectories" / "2.jsonl").unlink()
     assert update_index(viewed)
     assert rows(viewed) == [(4,)]
-    assert told(viewed, "SELECT count(*) FROM terms WHERE session NOT IN (SELECT id FROM sessions)") == 0
+    assert (
+        told(viewed, "SELECT count(*) FROM terms WHERE trajectory NOT IN (SELECT id FROM trajectories)") == 0
+    )
 
 
 def test_a_run_that_goes_on_is_followed(evaluation):
@@ -71,7 +75,7 @@ def test_a_run_that_goes_on_is_followed(evaluation):
             growing.write(more)
         assert update_index(viewed)
     begins = [0, len(lines[0]), len(lines[0]) + len(lines[1])]
-    assert rows(viewed, "session, begin") == list(enumerate(begins))
+    assert rows(viewed, "number, begin") == list(enumerate(begins))
     assert told(viewed, "SELECT count(*) FROM texts_docsize") == 3  # each line once
 
 
@@ -80,14 +84,18 @@ def test_lines_in_another_order_are_read_anew(evaluation):
     file.write_bytes(lines[0] + lines[1])
     viewed = ViewedRun(file.parent)
     update_index(viewed)
-    file.write_bytes(lines[1] + lines[0] + lines[0].replace(b'"session": 0', b'"session": 7'))
+    file.write_bytes(lines[1] + lines[0] + lines[0].replace(b'"number": 0', b'"number": 7'))
     update_index(viewed)
-    assert rows(viewed, "session, begin") == [(0, len(lines[1])), (1, 0), (7, len(lines[0]) + len(lines[1]))]
+    assert rows(viewed, "number, begin") == [
+        (0, len(lines[1])),
+        (1, 0),
+        (7, len(lines[0]) + len(lines[1])),
+    ]
 
 
-def test_of_a_session_that_stands_twice_the_last_line_counts(evaluation, store):
+def test_of_a_trajectory_that_stands_twice_the_last_line_counts(evaluation, store):
     file, lines = evaluation
-    file.write_bytes(lines[0] + session(store, 0, reward=0.0).to_json().encode() + b"\n")
+    file.write_bytes(lines[0] + trajectory(store, 0, reward=0.0).to_json().encode() + b"\n")
     viewed = ViewedRun(file.parent)
     update_index(viewed)
     assert rows(viewed, "reward, begin") == [(0.0, len(lines[0]))]
@@ -113,7 +121,7 @@ def test_numbers_that_json_has_no_word_for_are_no_numbers(run):
     file = run / "trajectories" / "1.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     lines[0]["reward"] = lines[0]["turns"][0]["log_probs"][0] = float("nan")
-    lines[0]["record"]["question"] = "half \ud83d"
+    lines[0]["sample"]["question"] = "half \ud83d"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     viewed = ViewedRun(run)
     update_index(viewed)
@@ -125,7 +133,7 @@ def test_what_is_no_index_of_this_release_is_made_anew(viewed, run, content):
     if content is None:
         with sqlite3.connect(viewed.index_file) as base:
             base.execute("PRAGMA user_version = 99")
-            base.execute("DELETE FROM sessions")
+            base.execute("DELETE FROM trajectories")
     else:
         viewed.index_file.write_bytes(content)
     again = ViewedRun(run)
@@ -143,11 +151,11 @@ def test_a_folder_that_cannot_be_written_has_its_index_elsewhere(run, tmp_path, 
     assert rows(viewed) == [(5,)]
 
 
-def test_a_run_that_has_just_begun_has_no_sessions_yet(tmp_path, store):
+def test_a_run_that_has_just_begun_has_no_trajectories_yet(tmp_path, store):
     (tmp_path / "hydra").mkdir()
     viewed = ViewedRun(tmp_path)
     assert (update_index(viewed), rows(viewed)) == (False, [(0,)])
-    run_folder(tmp_path, [session(store)])
+    run_folder(tmp_path, [trajectory(store)])
     assert (update_index(viewed), rows(viewed)) == (True, [(1,)])
 
 
@@ -163,6 +171,6 @@ def test_a_run_may_be_named_by_what_is_in_it_and_nothing_else_is_one(tmp_path, r
 @pytest.mark.parametrize(
     "name", ["../run/trajectories/1.jsonl", "trajectories/../../x", "/etc/passwd", "trajectories/x.jsonl"]
 )
-def test_no_file_beside_its_sessions_is_read(run, name):
+def test_no_file_beside_its_trajectories_is_read(run, name):
     with pytest.raises(UserError):
         ViewedRun(run).file(name)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.viewer_browser import (  # noqa: F401
     NAMES,
-    SESSIONS,
+    TRAJECTORIES,
     ask,
     browser,
     expect,
@@ -32,11 +32,11 @@ expect.set_options(timeout=60_000)
 
 @pytest.fixture
 def watching(opened, world, tmp_path):
-    """Serve a run of these sessions, and look at a page of it."""
+    """Serve a run of these trajectories, and look at a page of it."""
 
     @contextmanager
-    def watch(sessions, address=SESSIONS, *, stays=False):
-        run = run_folder(tmp_path / "run", sessions)
+    def watch(trajectories, address=TRAJECTORIES, *, stays=False):
+        run = run_folder(tmp_path / "run", trajectories)
         with served(run, world=world, folder=tmp_path) as served_at:
             opened.watched.address = served_at
             page = opened(address, address=served_at)
@@ -48,15 +48,15 @@ def watching(opened, world, tmp_path):
 
 
 def test_texts_of_others_stay_text(watching, site):
-    sessions = recorded(site, "alden")
-    for session in sessions:
-        session.record |= {"question": f"{HOSTILE} which?", "answers": [HOSTILE], "dataset": HOSTILE}
-        session.record["question_id"] += HOSTILE
-        session.turns[0].text = HOSTILE + session.turns[0].text
-        session.turns[-1].info["action"] = {"kind": HOSTILE, "text": HOSTILE}
-        session.prompt[0]["parts"].append({"text": HOSTILE})
-        session.end = HOSTILE
-    with watching(sessions) as (page, _):
+    trajectories = recorded(site, "alden")
+    for trajectory in trajectories:
+        trajectory.sample |= {"question": f"{HOSTILE} which?", "answers": [HOSTILE], "dataset": HOSTILE}
+        trajectory.sample["question_id"] += HOSTILE
+        trajectory.turns[0].text = HOSTILE + trajectory.turns[0].text
+        trajectory.turns[-1].info["action"] = {"kind": HOSTILE, "text": HOSTILE}
+        trajectory.prompt[0]["parts"].append({"text": HOSTILE})
+        trajectory.end = HOSTILE
+    with watching(trajectories) as (page, _):
         expect(rows(page)).to_have_count(12)
         expect(page.locator("table.rows")).to_contain_text(HOSTILE)
         for keys, places in ((("j", "Enter"), ("h1", "#turn-1")), (("g",), (".side",))):
@@ -70,9 +70,9 @@ def test_texts_of_others_stay_text(watching, site):
 
 def test_of_a_long_list_only_rows_in_sight_are_drawn(watching, site):
     each = recorded(site, "mm_doc_r1")
-    sessions = [replace(one, uid=f"{one.uid} {copy}") for copy in range(100) for one in each]
-    with watching(sessions) as (page, _):
-        expect(page.locator(".list-foot")).to_have_text("1 200 sessions", timeout=60_000)
+    trajectories = [replace(one, uid=f"{one.uid} {copy}") for copy in range(100) for one in each]
+    with watching(trajectories) as (page, _):
+        expect(page.locator(".list-foot")).to_have_text("1 200 trajectories", timeout=60_000)
         assert rows(page).count() < 80
         page.locator(".table-scroll").evaluate("element => element.scrollTo(0, element.scrollHeight)")
         expect(page.locator("tr[aria-rowindex='1201']:not(.pending)")).to_be_visible()
@@ -80,10 +80,10 @@ def test_of_a_long_list_only_rows_in_sight_are_drawn(watching, site):
 
 
 def test_a_run_that_goes_on_is_followed(watching, site):
-    sessions = recorded(site, "vrag_rl")
-    with watching([one for one in sessions if one.step == 1], f"{SESSIONS}?step=2") as (page, run):
-        expect(page.get_by_text("No session matches")).to_be_visible()
-        run_folder(run, sessions)
+    trajectories = recorded(site, "vrag_rl")
+    with watching([one for one in trajectories if one.step == 1], f"{TRAJECTORIES}?step=2") as (page, run):
+        expect(page.get_by_text("No trajectory matches")).to_be_visible()
+        run_folder(run, trajectories)
         expect(rows(page)).to_have_count(6, timeout=60_000)
 
 
@@ -110,9 +110,9 @@ def exported(opened, site, world, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_exported_session_opens_from_disk(name, exported, longest):
+def test_an_exported_trajectory_opens_from_disk(name, exported, longest):
     row = longest(name)
-    page = exported(name, "--session", str(row["id"]))
+    page = exported(name, "--trajectory", str(row["id"]))
     expect(page.locator("h1")).to_have_text(row["question"])
     expect(page.locator(".conversation article")).to_have_count(row["turns"] + 1)
     for image in page.locator(".conversation .frame img").all():

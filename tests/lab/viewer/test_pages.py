@@ -14,7 +14,7 @@ from tests.viewer_browser import (  # noqa: F401
     FUNNEL,
     GLANCE,
     NAMES,
-    SESSIONS,
+    TRAJECTORIES,
     ask,
     at,
     browser,
@@ -31,7 +31,7 @@ pytestmark = in_browser
 expect.set_options(timeout=60_000)
 MINUS = "\N{MINUS SIGN}"
 AXE = FRONTEND / "node_modules/axe-core/axe.min.js"
-VIEWS = ["glance", "sessions", "session", "group", "funnel", "compare"]
+VIEWS = ["glance", "trajectories", "trajectory", "group", "funnel", "compare"]
 
 
 def lists(page, count):
@@ -50,11 +50,11 @@ def test_every_view_of_every_system_opens(name, opened, site, ask, longest):
     expect(page.locator("h1")).to_have_text(name)
     expect(page.locator(".funnel li")).to_have_count(len(ask(f"runs/{run}/funnel")["stages"]))
     expect(page.get_by_role("figure").filter(has_text="Turns")).to_be_visible()
-    page.get_by_role("link", name="Sessions", exact=True).click()
+    page.get_by_role("link", name="Trajectories", exact=True).click()
     lists(page, 12)
     page.get_by_role("link", name="Funnel", exact=True).click()
     expect(page.locator("h1")).to_have_text("Evidence funnel")
-    page.goto(f"{site.address}#/session/{run}/{row['id']}")
+    page.goto(f"{site.address}#/trajectory/{run}/{row['id']}")
     expect(page.locator("h1")).to_have_text(row["question"])
     expect(page.locator(".conversation article")).to_have_count(row["turns"] + 1)
     expect(page.locator(".rail .thumb").first).to_be_visible()
@@ -65,10 +65,10 @@ def test_every_view_of_every_system_opens(name, opened, site, ask, longest):
 @pytest.mark.parametrize("name", NAMES)
 def test_pages_are_shown_as_the_model_saw_them(name, opened, site, ask, longest):
     run, row = site.number[name], longest(name)
-    session = ask(f"runs/{run}/sessions/{row['id']}")
-    messages = [*session["prompt"], *(m for turn in session["turns"] for m in turn["observation"])]
+    trajectory = ask(f"runs/{run}/trajectories/{row['id']}")
+    messages = [*trajectory["prompt"], *(m for turn in trajectory["turns"] for m in turn["observation"])]
     images = [part for message in messages for part in message["parts"] if "image" in part]
-    page = opened(f"#/session/{run}/{row['id']}")
+    page = opened(f"#/trajectory/{run}/{row['id']}")
     expect(page.locator(".conversation .picture")).to_have_count(len(images))
     assert (len(images) == 0) is (name == "mm_doc_r1")
     shown = page.locator(".conversation .picture > .frame:not(.origin) img")
@@ -77,17 +77,17 @@ def test_pages_are_shown_as_the_model_saw_them(name, opened, site, ask, longest)
         page.wait_for_function("image => image.naturalWidth > 0", arg=picture.element_handle())
     drawn = shown.evaluate_all("images => images.map(each => [each.naturalWidth, each.naturalHeight])")
     assert sorted(drawn) == sorted(part["size"] for part in images)
-    expect(page.locator(".rail .thumb.gold")).to_have_count(len(set(session["record"]["evidence_pages"])))
+    expect(page.locator(".rail .thumb.gold")).to_have_count(len(set(trajectory["sample"]["evidence_pages"])))
 
 
 def test_filters_narrow_the_list_and_the_address_holds_them(opened, site, ask):
     run = site.number["vrag_rl"]
-    page = opened(f"{SESSIONS}?r={run}")
+    page = opened(f"{TRAJECTORIES}?r={run}")
     lists(page, 12)
     page.locator("fieldset", has_text="Step").get_by_label("2", exact=False).first.check()
     lists(page, 6)
     fill(page.get_by_label("Invalid actions, at least"), "1")
-    wanted = ask(f"runs/{run}/sessions?step=2&invalid=1:")["total"]
+    wanted = ask(f"runs/{run}/trajectories?step=2&invalid=1:")["total"]
     assert 0 < wanted < 6
     lists(page, wanted)
     page.reload()
@@ -99,7 +99,7 @@ def test_filters_narrow_the_list_and_the_address_holds_them(opened, site, ask):
 
 def test_text_is_searched_and_a_column_sorts_down_and_up(opened, site, ask):
     run = site.number["vrag_rl"]
-    page = opened(f"{SESSIONS}?r={run}")
+    page = opened(f"{TRAJECTORIES}?r={run}")
     lists(page, 12)
     for order in ("descending", "ascending"):
         page.get_by_role("button", name="Reward", exact=True).click()
@@ -109,20 +109,20 @@ def test_text_is_searched_and_a_column_sorts_down_and_up(opened, site, ask):
         rewards = [float(text.replace(MINUS, "-")) for text in texts]
         assert rewards == sorted(rewards, reverse=order == "descending")
         assert len(set(rewards)) > 1
-    word = ask(f"runs/{run}/sessions?limit=1")["rows"][0]["question"].split()[-1].strip("?")
+    word = ask(f"runs/{run}/trajectories?limit=1")["rows"][0]["question"].split()[-1].strip("?")
     page.keyboard.press("/")
     page.keyboard.type(word[:2])
     expect(page).to_have_url(re.compile(rf"q={word[:2]}\b"))
-    lists(page, ask(f"runs/{run}/sessions?q={word[:2]}")["total"])
+    lists(page, ask(f"runs/{run}/trajectories?q={word[:2]}")["total"])
     page.keyboard.type(word[2:])  # the field has kept the focus, else these are shortcuts
     expect(page).to_have_url(re.compile(rf"q={word}\b"))
-    lists(page, ask(f"runs/{run}/sessions?q={word}")["total"])
+    lists(page, ask(f"runs/{run}/trajectories?q={word}")["total"])
 
 
-def test_the_keyboard_goes_from_list_to_session_to_group_and_back(opened, site, ask):
+def test_the_keyboard_goes_from_list_to_trajectory_to_group_and_back(opened, site, ask):
     run = site.number["vrag_rl"]
-    listed = ask(f"runs/{run}/sessions?sort=reward&order=desc&limit=3")["rows"]
-    page = opened(f"{SESSIONS}?r={run}&sort=reward&order=desc")
+    listed = ask(f"runs/{run}/trajectories?sort=reward&order=desc&limit=3")["rows"]
+    page = opened(f"{TRAJECTORIES}?r={run}&sort=reward&order=desc")
     lists(page, 12)
 
     def press(*keys, shows):
@@ -135,13 +135,13 @@ def test_the_keyboard_goes_from_list_to_session_to_group_and_back(opened, site, 
         if key:
             page.keyboard.press(key)
         expect(page.get_by_text(f"{place} of 12")).to_be_visible()
-        assert f"/session/{run}/{listed[place - 1]['id']}" in at(page)
+        assert f"/trajectory/{run}/{listed[place - 1]['id']}" in at(page)
     press("j", shows="#turn-1.current")
     press("t", shows=".tokens")
     press("g", shows="table.side")
     page.evaluate("history.back()")  # in order with what the page did itself
     expect(page.locator(".conversation")).to_be_visible()
-    assert f"/session/{run}/{listed[1]['id']}" in at(page)
+    assert f"/trajectory/{run}/{listed[1]['id']}" in at(page)
     page.keyboard.press("u")
     expect(page.locator("tr[aria-current]")).to_have_attribute("aria-rowindex", "3")
 
@@ -149,8 +149,8 @@ def test_the_keyboard_goes_from_list_to_session_to_group_and_back(opened, site, 
 @pytest.mark.parametrize("name", NAMES)
 def test_tokens_tell_what_each_was_given(name, opened, site, ask, longest):
     run, row = site.number[name], longest(name)
-    tokens = ask(f"runs/{run}/sessions/{row['id']}")["turns"][0]["tokens"]
-    page = opened(f"#/session/{run}/{row['id']}?turn=1&colour=advantage")
+    tokens = ask(f"runs/{run}/trajectories/{row['id']}")["turns"][0]["tokens"]
+    page = opened(f"#/trajectory/{run}/{row['id']}?turn=1&colour=advantage")
     shown = page.locator("#turn-1 .tk")
     expect(shown).to_have_count(len(tokens["ids"]))
     assert "".join(shown.all_text_contents()).replace("⏎\n", "\n") == "".join(tokens["texts"])
@@ -217,11 +217,11 @@ def test_nothing_serious_keeps_anyone_out(view, scheme, opened, site, longest):
 def where(view, site, longest):
     """Its address, and what is there when all is drawn."""
     run, row = site.number["vrag_rl"], longest("vrag_rl")
-    session = f"#/session/{run}/{row['id']}?at=0&colour=advantage&turn=2"
+    trajectory = f"#/trajectory/{run}/{row['id']}?at=0&colour=advantage&turn=2"
     return {
         "glance": (f"{GLANCE}?r={run}", ".chart"),
-        "sessions": (f"{SESSIONS}?r={run}&reward=0:&step=1-2", ".rows .c-question"),
-        "session": (session, ".tk"),
+        "trajectories": (f"{TRAJECTORIES}?r={run}&reward=0:&step=1-2", ".rows .c-question"),
+        "trajectory": (trajectory, ".tk"),
         "group": (f"#/group/{run}/{row['uid']}", ".cell-action"),
         "funnel": (f"{FUNNEL}?r={run}&by=step", ".heat"),
         "compare": (f"{COMPARE}?a={run}&b={site.number['again']}&split=train", ".pairs td"),

@@ -129,7 +129,7 @@ def test_a_query_that_breaks_the_retriever_is_the_policys_fault(poisoned):
     assert "32768" in notes[1].refused
 
 
-def test_what_hangs_or_ends_its_process_masks_the_session(poisoned):
+def test_what_hangs_or_ends_its_process_masks_the_trajectory(poisoned):
     for query in ("slow", "exit"):
         with pytest.raises(InfrastructureError):
             search(poisoned, query, attempts=1, deadline_s=2, backoff_s=0.1)

@@ -17,5 +17,5 @@ def make(services):
 
 
 @pytest.fixture
-def sample(record):
-    return lambda **changes: record(**{"extra": {}, "evidence_pages": (3,), **changes})
+def sample(make_sample):
+    return lambda **changes: make_sample(**{"extra": {}, "evidence_pages": (3,), **changes})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.answer_reward import REFUSAL
 from tests.envs.page_words import page_word
 
@@ -35,11 +35,11 @@ def lines(result) -> list[str]:
     return said
 
 
-def oracle(record: Record, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
+def oracle(sample: Sample, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
     """Search each gold page by its own words, then answer right."""
-    for page in record.evidence_pages:
-        yield search(query(record.doc_id, page))
-    yield answer((record.answers or (REFUSAL,))[0])
+    for page in sample.evidence_pages:
+        yield search(query(sample.doc_id, page))
+    yield answer((sample.answers or (REFUSAL,))[0])
 
 
 TAGS = [f"<{slash}{tag}>" for tag in ("search", "fetch", "answer", "think", "result") for slash in ("", "/")]

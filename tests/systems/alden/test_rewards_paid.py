@@ -46,10 +46,10 @@ NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
     ],
 )
 async def test_answers(make, sample, play, variant, changes, said, reward):
-    episode = await play(make(variant), sample(**changes), [answer(said)])
-    assert episode.rewards == pytest.approx([reward])
-    assert episode.metrics["unanswerable"] == (changes.get("answers") in ((), (REFUSAL,)))
-    assert episode.metrics["refused"] == ("not answerable" in said)
+    state = await play(make(variant), sample(**changes), [answer(said)])
+    assert state.rewards == pytest.approx([reward])
+    assert state.metrics["unanswerable"] == (changes.get("answers") in ((), (REFUSAL,)))
+    assert state.metrics["refused"] == ("not answerable" in said)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ async def test_answers(make, sample, play, variant, changes, said, reward):
     ],
 )
 async def test_turns(make, sample, play, variant, settings, changes, turns, rewards):
-    episode = await play(make(variant, fetch_syntax="plain", **settings), sample(**changes), turns)
-    assert episode.rewards == pytest.approx(rewards, abs=5e-5)
-    charged = sum(term.reward for result in episode.results for term in result.terms.tokens)
-    assert episode.metrics["reward/total"] == pytest.approx(sum(rewards) + charged, abs=2e-4)
+    state = await play(make(variant, fetch_syntax="plain", **settings), sample(**changes), turns)
+    assert state.rewards == pytest.approx(rewards, abs=5e-5)
+    charged = sum(term.reward for result in state.results for term in result.terms.tokens)
+    assert state.metrics["reward/total"] == pytest.approx(sum(rewards) + charged, abs=2e-4)
 
 
 # section 5.7 of the specification: does stalling pay?
@@ -89,21 +89,21 @@ async def test_turns(make, sample, play, variant, settings, changes, turns, rewa
     [("paper", 1, 5.5), ("paper", 5, 7.0475), ("released", 1, 5.5), ("released", 5, 3.9525)],
 )
 async def test_what_repeated_searches_are_worth(make, sample, play, variant, calls, value):
-    episode = await play(make(variant), sample(), [search("pagek3")] * calls + [answer("blue")])
-    discounted = sum(GAMMA**turn * reward for turn, reward in enumerate(episode.rewards))
+    state = await play(make(variant), sample(), [search("pagek3")] * calls + [answer("blue")])
+    discounted = sum(GAMMA**turn * reward for turn, reward in enumerate(state.rewards))
     assert discounted == pytest.approx(value, abs=1e-4)
-    assert episode.metrics["repeated_calls"] == calls - 1
-    assert episode.metrics["repeated_call_rate"] == pytest.approx((calls - 1) / calls)
+    assert state.metrics["repeated_calls"] == calls - 1
+    assert state.metrics["repeated_call_rate"] == pytest.approx((calls - 1) / calls)
     # the paper charges repeated queries by their tokens
-    charged = sum(term.reward for result in episode.results for term in result.terms.tokens)
+    charged = sum(term.reward for result in state.results for term in result.terms.tokens)
     assert charged == pytest.approx(-(calls - 1) if variant == "paper" else 0)
 
 
 async def test_a_query_in_other_characters_earns_what_repeating_it_earns(make, sample, play):
     queries = ["pagek3", "page\u00adk3", "P\u00c1GEK3!", "\u24df\u200dagek3\ufeff"]
-    episode = await play(make(), sample(), list(map(search, queries)))
-    charged = [sum(term.reward for term in result.terms.tokens) for result in episode.results]
-    assert [*map(sum, zip(episode.rewards, charged, strict=True))] == [1, 0, 0, 0]
+    state = await play(make(), sample(), list(map(search, queries)))
+    charged = [sum(term.reward for term in result.terms.tokens) for result in state.results]
+    assert [*map(sum, zip(state.rewards, charged, strict=True))] == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("variant", "weight", "overlap"), [("paper", 1.0, 0.4), ("released", 0.3, 0.5)])
@@ -137,11 +137,11 @@ async def test_metrics_without_evidence(make, sample, play):
         ("paper", ENDING, [search("everypage")], [0]),
     ],
 )
-async def test_no_room_may_end_the_episode(make, sample, play, variant, settings, turns, rewards):
-    episode = await play(make(variant, **settings), sample(), turns)
-    assert (episode.rewards, episode.results[-1].end) == (rewards, EndReason.IMAGE_LIMIT)
-    assert episode.metrics["pages_seen"] == len(turns) - 1
-    assert episode.metrics["reward/total"] == 0
+async def test_no_room_may_end_the_trajectory(make, sample, play, variant, settings, turns, rewards):
+    state = await play(make(variant, **settings), sample(), turns)
+    assert (state.rewards, state.results[-1].end) == (rewards, EndReason.IMAGE_LIMIT)
+    assert state.metrics["pages_seen"] == len(turns) - 1
+    assert state.metrics["reward/total"] == 0
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ async def test_no_room_may_end_the_episode(make, sample, play, variant, settings
     ],
 )
 async def test_a_result_that_was_dropped(make, sample, play, variant, turn, paid, settled, values):
-    episode = await play(make(variant), sample(), [search("pagek4"), turn], drop_last=True)
-    assert episode.rewards[1] == pytest.approx(paid)
-    assert episode.rewards[1] + episode.terms.reward == pytest.approx(settled)
+    state = await play(make(variant), sample(), [search("pagek4"), turn], drop_last=True)
+    assert state.rewards[1] == pytest.approx(paid)
+    assert state.rewards[1] + state.terms.reward == pytest.approx(settled)
     nothing = dict.fromkeys(AldenConfig.for_variant(variant).terms, 0.0)
-    assert dict(episode.terms.values) == {**nothing, "total": settled, **values}
-    metrics = episode.metrics
+    assert dict(state.terms.values) == {**nothing, "total": settled, **values}
+    metrics = state.metrics
     assert (metrics["context_full"], metrics["pages_seen"], metrics["retrieval_recall"]) == (1, 1, 0)
-    assert metrics["reward/total"] == pytest.approx(episode.terms.values["total"])
-    assert episode.terms.tokens == ()
+    assert metrics["reward/total"] == pytest.approx(state.terms.values["total"])
+    assert state.terms.tokens == ()
 
 
 async def test_numbers_by_characters_are_not_silent(make, sample, play, caplog):
@@ -175,7 +175,7 @@ async def test_numbers_by_characters_are_not_silent(make, sample, play, caplog):
         await play(make(), sample(answers=("blue",)), [answer("24")])
         assert caplog.records == []
         for _ in range(2):
-            episode = await play(make(), sample(answers=("24",)), [answer("42")])
+            state = await play(make(), sample(answers=("24",)), [answer("42")])
     assert [record.name for record in caplog.records] == ["docagent_rl.systems.alden.env"]
     assert "numeric_metric" in caplog.text
-    assert (episode.metrics["answer_char_f1"], episode.metrics["answer_word_f1"]) == (1, 0)
+    assert (state.metrics["answer_char_f1"], state.metrics["answer_word_f1"]) == (1, 0)

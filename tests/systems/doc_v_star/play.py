@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn, TextPart
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.samples.sample import Sample
 from tests.envs.page_words import page_word
 
 
@@ -39,17 +39,17 @@ def shown(result):
     return [image.page.page for image in result.observation.images]
 
 
-def oracle(record: Record, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
+def oracle(sample: Sample, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
     """Retrieve the first evidence page by its own words, fetch the others by fours, list them, answer."""
-    wanted = list(record.evidence_pages)
+    wanted = list(sample.evidence_pages)
     new = None
     if wanted:
-        yield retrieve(query(record.doc_id, wanted[0]))
+        yield retrieve(query(sample.doc_id, wanted[0]))
         new, wanted = wanted[:1], wanted[1:]
     while wanted:
         yield fetch(wanted[:4], str(new))
         new, wanted = wanted[:4], wanted[4:]
-    texts = record.answers if record.answer_format.startswith("list") else record.answers[:1]
+    texts = sample.answers if sample.answer_format.startswith("list") else sample.answers[:1]
     yield answer("; ".join(texts) or NOT_ANSWERABLE, new)
 
 

@@ -1,4 +1,4 @@
-"""What episodes of Doc-V* show, remember and earn; `test_env_edges.py` has limits and odd questions."""
+"""What trajectories of Doc-V* show, remember and earn; `test_env_edges.py` has limits and odd questions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def test_the_prompt(env_of, sample):
 
 
 async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):
-    episode = await play(env_of(retrieval={"pages": 3}), sample(), [retrieve("everypage pagem7 pagem5")])
-    (result,) = episode.results
+    state = await play(env_of(retrieval={"pages": 3}), sample(), [retrieve("everypage pagem7 pagem5")])
+    (result,) = state.results
     numbers = shown(result)
     assert len(numbers) == 3
     assert set(numbers[:2]) == {5, 7}
@@ -37,17 +37,17 @@ async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):
     effect = result.info["effect"]
     assert [page["rank"] for page in effect["pages"]] == [1, 2, 3]
     assert effect["pages"][0]["score"] > 0
-    assert (effect["cut_query"], episode.rewards) == (False, [0.0])
+    assert (effect["cut_query"], state.rewards) == (False, [0.0])
 
 
 async def test_only_unvisited_pages_are_retrieved(env_of, sample, play):
     turns = [retrieve("everypage"), *[retrieve("everypage", "")] * 3]
-    episode = await play(env_of(retrieval={"pages": 3}), sample(), turns)
-    seen = [shown(result) for result in episode.results]
+    state = await play(env_of(retrieval={"pages": 3}), sample(), turns)
+    seen = [shown(result) for result in state.results]
     assert [len(pages) for pages in seen] == [3, 3, 2, 0]
     assert sorted(itertools.chain(*seen)) == list(range(1, 9))
-    assert episode.results[3].info["effect"] == {"kind": "no_new_page", "hits": 0}
-    assert (episode.metrics["pages_seen"], episode.metrics["format_ok"]) == (8, 1)
+    assert state.results[3].info["effect"] == {"kind": "no_new_page", "hits": 0}
+    assert (state.metrics["pages_seen"], state.metrics["format_ok"]) == (8, 1)
 
 
 @pytest.mark.parametrize(
@@ -62,33 +62,33 @@ async def test_only_unvisited_pages_are_retrieved(env_of, sample, play):
     ],
 )
 async def test_queries(env_of, sample, play, query, pages):
-    episode = await play(env_of(), sample(), [retrieve(query)])
-    assert shown(episode.results[0]) == pages
-    assert (episode.metrics["retrieval/calls"], episode.metrics["format_ok"]) == (1, 1)
-    assert episode.results[0].info["effect"].get("cut_query", False) is (len(query) > 512 and bool(pages))
+    state = await play(env_of(), sample(), [retrieve(query)])
+    assert shown(state.results[0]) == pages
+    assert (state.metrics["retrieval/calls"], state.metrics["format_ok"]) == (1, 1)
+    assert state.results[0].info["effect"].get("cut_query", False) is (len(query) > 512 and bool(pages))
 
 
 async def test_pages_by_number(env_of, sample, play):
     """In the order asked for, each once; what does not exist is a fault, what is too much is none."""
     wanted = ["[7, 3, 7]", "3, 5, 7", "[99, 4, 0, -1]", "[6, x]", "[1 2 3 4 5 6]", str(list(range(100, 200)))]
     turns = [fetch(pages, "" if number else None) for number, pages in enumerate(wanted)]
-    episode = await play(env_of(), sample(), turns)
-    assert [shown(result) for result in episode.results] == [[7, 3], [5], [4], [6], [1, 2], []]
-    assert [len(result.info["faults"]) for result in episode.results] == [0, 0, 1, 1, 0, 1]
-    assert all(result.info["valid"] for result in episode.results)
-    effects = [result.info["effect"] for result in episode.results]
+    state = await play(env_of(), sample(), turns)
+    assert [shown(result) for result in state.results] == [[7, 3], [5], [4], [6], [1, 2], []]
+    assert [len(result.info["faults"]) for result in state.results] == [0, 0, 1, 1, 0, 1]
+    assert all(result.info["valid"] for result in state.results)
+    effects = [result.info["effect"] for result in state.results]
     assert [effect["visited"] for effect in effects] == [[], [3, 7], [], [], [3, 4], []]
     assert [effect["surplus"] for effect in effects] == [[], [], [], [], [5, 6], []]
     assert [effect["missing"] for effect in effects[:5]] == [[], [], [99, 0, -1], [], []]
     assert [page["gold"] for effect in effects[:3] for page in effect["pages"]] == [False, True, False, True]
-    said = [texts(result.observation) for result in episode.results]
+    said = [texts(result.observation) for result in state.results]
     assert said[1].index("Page 3 was") < said[1].index("Page 5:") < said[1].index("Page 7 was")
     assert "after turn 1" in said[1]
     assert "99, 0, -1." in said[2]
     assert "5, 6." in said[4]
     # notes name the first few pages only
     assert "108, 109 and 90 more." in said[5]
-    metrics = episode.metrics
+    metrics = state.metrics
     assert (metrics["fetch/calls"], metrics["fetch/pages"], metrics["fetch/evidence_pages"]) == (6, 7, 2)
     assert (metrics["retrieval/used"], metrics["fault/fetch_pages"], metrics["format_ok"]) == (0, 3, 0)
 
@@ -100,8 +100,8 @@ async def test_working_memory(env_of, sample, play):
         retrieve("pagem4", "[3]", summary="x" * 2000),
         retrieve("pagem5", ""),
     ]
-    episode = await play(env_of(), sample(), turns)
-    first, second, third, fourth = (texts(result.observation) for result in episode.results)
+    state = await play(env_of(), sample(), turns)
+    first, second, third, fourth = (texts(result.observation) for result in state.results)
     assert "Turn 1: net margin on page 3\n" in first
     assert "Turn 1: net margin on page 3\n" in second
     assert "Turn 2:" not in second
@@ -114,21 +114,21 @@ async def test_working_memory(env_of, sample, play):
 
 async def test_faults_cost_the_format_and_do_not_stop_the_action(env_of, sample, play):
     bare = "<action><fetch_page>[3, 4]</fetch_page></action>"
-    episode = await play(env_of(), sample(), [bare, "nothing", answer(relevant="[3, 4, 9]")])
-    assert [shown(result) for result in episode.results[:2]] == [[3, 4], []]
-    faults = [result.info["faults"] for result in episode.results]
+    state = await play(env_of(), sample(), [bare, "nothing", answer(relevant="[3, 4, 9]")])
+    assert [shown(result) for result in state.results[:2]] == [[3, 4], []]
+    faults = [result.info["faults"] for result in state.results]
     assert faults == [["frame", "blocks"], ["action", "frame", "blocks"], ["relevant_pages"]]
-    assert episode.results[-1].info["relevant_pages"] == [3, 4]
-    assert episode.terms.values == {"answer": 1, "evidence": 1, "format": 0, "total": pytest.approx(0.9)}
-    assert (episode.metrics["invalid_actions"], episode.metrics["fault/action"]) == (1, 1)
+    assert state.results[-1].info["relevant_pages"] == [3, 4]
+    assert state.terms.values == {"answer": 1, "evidence": 1, "format": 0, "total": pytest.approx(0.9)}
+    assert (state.metrics["invalid_actions"], state.metrics["fault/action"]) == (1, 1)
 
 
 async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
     turns = [fetch("[3, 5]"), fetch("[4]", "[3, 5]"), answer(relevant="4 3")]
-    episode = await play(env_of(), sample(), turns)
-    assert episode.terms.values["evidence"] == pytest.approx(3 * 2 / (2 * 2 + 3))
-    assert episode.terms.values["total"] == pytest.approx(0.6 + 0.3 * 6 / 7 + 0.1)
-    metrics = episode.metrics
+    state = await play(env_of(), sample(), turns)
+    assert state.terms.values["evidence"] == pytest.approx(3 * 2 / (2 * 2 + 3))
+    assert state.terms.values["total"] == pytest.approx(0.6 + 0.3 * 6 / 7 + 0.1)
+    metrics = state.metrics
     assert (metrics["pages_listed"], metrics["page_recall"]) == (3, 1)
     assert (metrics["page_precision"], metrics["page_f1"]) == pytest.approx((2 / 3, 0.8))
 
@@ -137,39 +137,39 @@ async def test_relevant_pages_are_united_over_turns(env_of, sample, play):
     ("reward", "evidence"), [({}, 3 / 7), ({"hits": "listed"}, 6 / 7), ({"beta2": 1}, 2 / 5)]
 )
 async def test_pages_listed_off_their_thumbnails(env_of, sample, play, reward, evidence):
-    episode = await play(env_of(reward=reward), sample(), [fetch("[3]"), answer(relevant="[3, 4, 5]")])
-    assert episode.terms.values["evidence"] == pytest.approx(evidence)
+    state = await play(env_of(reward=reward), sample(), [fetch("[3]"), answer(relevant="[3, 4, 5]")])
+    assert state.terms.values["evidence"] == pytest.approx(evidence)
 
 
 @pytest.mark.parametrize(
     ("text", "values", "fault"), [("Blue", (1, 0, 1, 0.7), 0), (" ", (0, 0, 0, 0), 1)], ids=["blue", "blank"]
 )
 async def test_an_answer_at_once(env_of, sample, play, text, values, fault):
-    episode = await play(env_of(), sample(), [turn(f"<answer>{text}</answer>")])
-    assert episode.results[-1].end is EndReason.ANSWERED
-    assert tuple(episode.terms.values.values()) == pytest.approx(values)
-    assert (episode.metrics["finished"], episode.metrics["fault/answer"]) == (1, fault)
-    assert episode.metrics["no_answer"] == fault
+    state = await play(env_of(), sample(), [turn(f"<answer>{text}</answer>")])
+    assert state.results[-1].end is EndReason.ANSWERED
+    assert tuple(state.terms.values.values()) == pytest.approx(values)
+    assert (state.metrics["finished"], state.metrics["fault/answer"]) == (1, fault)
+    assert state.metrics["no_answer"] == fault
 
 
 async def test_the_last_turn_must_answer(env_of, sample, play):
     """Without an answer what was listed is paid all the same."""
     turns = [fetch("[1]"), *[fetch(f"[{page}]", "[1]") for page in range(2, 12)]]
-    episode = await play(env_of(), sample(evidence_pages=(1, 8)), turns)
-    assert len(episode.results) == 8
-    last = episode.results[-1]
+    state = await play(env_of(), sample(evidence_pages=(1, 8)), turns)
+    assert len(state.results) == 8
+    last = state.results[-1]
     assert last.end is EndReason.TURN_LIMIT
     assert (last.info["executed"], last.info["effect"]) == (False, {"kind": "not_executed"})
-    assert "turn 7; 1 turn is" in texts(episode.results[5].observation)
-    assert "turn 8 and your last" in texts(episode.results[6].observation)
-    assert tuple(episode.terms.values.values()) == pytest.approx((0, 0.6, 0, 0.18))
-    assert (episode.metrics["no_answer"], episode.metrics["pages_seen"]) == (1, 7)
+    assert "turn 7; 1 turn is" in texts(state.results[5].observation)
+    assert "turn 8 and your last" in texts(state.results[6].observation)
+    assert tuple(state.terms.values.values()) == pytest.approx((0, 0.6, 0, 0.18))
+    assert (state.metrics["no_answer"], state.metrics["pages_seen"]) == (1, 7)
 
 
 async def test_a_page_that_was_dropped_was_never_shown(env_of, sample, play):
     turns = [fetch("[3]"), fetch("[4, 3]", "[3, 4]")]
-    episode = await play(env_of(), sample(), turns, drop_last=True)
-    assert episode.terms.values["evidence"] == pytest.approx(0.5)
-    metrics = episode.metrics
+    state = await play(env_of(), sample(), turns, drop_last=True)
+    assert state.terms.values["evidence"] == pytest.approx(0.5)
+    metrics = state.metrics
     assert (metrics["context_full"], metrics["finished"], metrics["pages_seen"]) == (1, 0, 1)
     assert (metrics["image_tokens"], metrics["retrieval_recall"]) == (962, 0.5)

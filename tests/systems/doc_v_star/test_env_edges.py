@@ -17,13 +17,13 @@ TIGHT = {"reserve_tokens": 500}
 async def test_pages_that_leave_too_little_are_withheld(env_of, sample, play):
     """Each page is 962 tokens; the overview 810, the rest of the prompt about 700."""
     env = env_of(context_tokens=4700, **TIGHT)
-    episode = await play(env, sample(), [fetch("[3, 4, 5]"), answer(relevant="[3, 4]")])
-    first, metrics = episode.results[0], episode.metrics
+    state = await play(env, sample(), [fetch("[3, 4, 5]"), answer(relevant="[3, 4]")])
+    first, metrics = state.results[0], state.metrics
     assert shown(first) == [3, 4]
     assert "page 5." in texts(first.observation)
     assert "6 turns" in texts(first.observation)
     assert (first.info["effect"]["withheld"], first.info["faults"]) == ([5], [])
-    assert episode.terms.values["total"] == pytest.approx(1)
+    assert state.terms.values["total"] == pytest.approx(1)
     assert (metrics["budget_cut"], metrics["pages_withheld"], metrics["pages_seen"]) == (1, 1, 2)
 
 
@@ -33,14 +33,14 @@ async def test_pages_that_leave_too_little_are_withheld(env_of, sample, play):
 )
 async def test_when_no_page_fits_the_next_turn_is_the_last(env_of, sample, play, last, end):
     env = env_of(context_tokens=3700, **TIGHT)
-    episode = await play(env, sample(), [fetch("[3]"), retrieve("pagem4", ""), last, "never played"])
-    assert [shown(result) for result in episode.results[:2]] == [[3], []]
-    text = texts(episode.results[1].observation)
+    state = await play(env, sample(), [fetch("[3]"), retrieve("pagem4", ""), last, "never played"])
+    assert [shown(result) for result in state.results[:2]] == [[3], []]
+    text = texts(state.results[1].observation)
     assert "page 4." in text
     assert "turn 3 and your last" in text
-    assert (len(episode.results), episode.results[-1].end) == (3, end)
-    assert episode.metrics["format_ok"] == 1
-    assert episode.terms.values["format"] == (end is EndReason.ANSWERED)
+    assert (len(state.results), state.results[-1].end) == (3, end)
+    assert state.metrics["format_ok"] == 1
+    assert state.terms.values["format"] == (end is EndReason.ANSWERED)
 
 
 def test_an_overview_that_fills_the_context(env_of, sample):
@@ -64,8 +64,8 @@ TWO = {"answers": ("blue", "red")}
     ],
 )
 async def test_forms_of_gold(env_of, sample, play, changes, turns, values):
-    episode = await play(env_of(), sample(**changes), turns)
-    assert tuple(episode.terms.values.values()) == pytest.approx(values)
+    state = await play(env_of(), sample(**changes), turns)
+    assert tuple(state.terms.values.values()) == pytest.approx(values)
 
 
 @pytest.mark.parametrize("settings", [{"validate": True}, {"allow_unknown_evidence": True}])
@@ -73,33 +73,33 @@ async def test_unknown_evidence(env_of, sample, play, settings):
     unknown = sample(evidence_pages=())
     with pytest.raises(UserError, match=r"'q1'.*allow_unknown_evidence"):
         await env_of().reset(unknown)
-    episode = await play(env_of(**settings), unknown, [fetch("[3]"), answer()])
-    assert [page["gold"] for page in episode.results[0].info["effect"]["pages"]] == [False]
-    assert episode.terms.values == {"answer": 1, "evidence": 0, "format": 1, "total": pytest.approx(0.7)}
-    assert episode.metrics["evidence_known"] == 0
+    state = await play(env_of(**settings), unknown, [fetch("[3]"), answer()])
+    assert [page["gold"] for page in state.results[0].info["effect"]["pages"]] == [False]
+    assert state.terms.values == {"answer": 1, "evidence": 0, "format": 1, "total": pytest.approx(0.7)}
+    assert state.metrics["evidence_known"] == 0
     unmeasured = {"page_f1", "page_precision", "page_recall", "retrieval_recall"}
-    assert not unmeasured & set(episode.metrics)
+    assert not unmeasured & set(state.metrics)
 
 
 async def test_a_window_of_a_document(env_of, sample, play):
     window = sample(evidence_pages=(5,), extra={"window": [4, 6]})
     turns = [retrieve("everypage"), fetch("[3]", ""), answer(relevant="[5]")]
-    episode = await play(env_of(retrieval={"pages": 8}), window, turns)
-    assert "3 pages, numbers 4 to 6" in texts(episode.prompt)
-    assert [label.text for label in episode.prompt.images[0].labels] == ["4", "5", "6"]
-    assert sorted(shown(episode.results[0])) == [4, 5, 6]
-    assert episode.results[1].info["faults"] == ["fetch_pages"]
-    assert episode.terms.values["evidence"] == 1
+    state = await play(env_of(retrieval={"pages": 8}), window, turns)
+    assert "3 pages, numbers 4 to 6" in texts(state.prompt)
+    assert [label.text for label in state.prompt.images[0].labels] == ["4", "5", "6"]
+    assert sorted(shown(state.results[0])) == [4, 5, 6]
+    assert state.results[1].info["faults"] == ["fetch_pages"]
+    assert state.terms.values["evidence"] == 1
     assert len((await env_of(use_window=False).reset(window)).images[0].pages) == 8
 
 
 async def test_evidence_outside_of_the_window_is_not_asked_for(env_of, sample, play):
     """The best play reaches everything; a question whose evidence lies outside altogether is not trained."""
     partly = sample(evidence_pages=(2, 5), extra={"window": [4, 6]})
-    episode = await play(env_of(), partly, [fetch("[5]"), answer(relevant="[5]")])
-    assert episode.terms.values == pytest.approx({"answer": 1, "evidence": 1, "format": 1, "total": 1})
-    assert (episode.metrics["retrieval_recall"], episode.metrics["page_f1"]) == (1, 1)
-    assert episode.metrics["evidence_dropped"] == 1
+    state = await play(env_of(), partly, [fetch("[5]"), answer(relevant="[5]")])
+    assert state.terms.values == pytest.approx({"answer": 1, "evidence": 1, "format": 1, "total": 1})
+    assert (state.metrics["retrieval_recall"], state.metrics["page_f1"]) == (1, 1)
+    assert state.metrics["evidence_dropped"] == 1
     outside = sample(evidence_pages=(1, 2), extra={"window": [4, 6]})
     with pytest.raises(UserError, match=r"'q1'.*4 to 6"):
         await env_of().reset(outside)
@@ -136,7 +136,7 @@ class Stubborn:
 
 async def test_hits_of_other_documents_and_repeated_hits_are_left_out(env_of, services, sample, play):
     env = env_of(services=replace(services, retriever=RetrieverService(Stubborn())), retrieval={"pages": 2})
-    episode = await play(env, sample(), [retrieve("a"), *[retrieve("a", "")] * 2])
-    assert [shown(result) for result in episode.results] == [[1, 2], [3], []]
-    assert [page["rank"] for page in episode.results[0].info["effect"]["pages"]] == [5, 7]
-    assert {image.page.doc_id for image in episode.results[0].observation.images} == {"M"}
+    state = await play(env, sample(), [retrieve("a"), *[retrieve("a", "")] * 2])
+    assert [shown(result) for result in state.results] == [[1, 2], [3], []]
+    assert [page["rank"] for page in state.results[0].info["effect"]["pages"]] == [5, 7]
+    assert {image.page.doc_id for image in state.results[0].observation.images} == {"M"}

@@ -71,9 +71,9 @@ async def test_pages_between_those_shown_can_be_fetched(open_env, play, sample):
     env, prompt = open_env("longer", limit=3000)
     assert 2 not in labels(prompt)
     question = sample(doc_id="longer", evidence_pages=(2,))
-    episode = await play(env, question, [fetch("[2, 300]"), answer("blue", "[2]")])
-    assert shown(episode.results[0]) == [2, 300]
-    assert episode.metrics["reward/total"] == pytest.approx(1)
+    state = await play(env, question, [fetch("[2, 300]"), answer("blue", "[2]")])
+    assert shown(state.results[0]) == [2, 300]
+    assert state.metrics["reward/total"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

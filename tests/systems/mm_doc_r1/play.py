@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 
-def oracle(record: Record) -> Iterator[str]:
+def oracle(sample: Sample) -> Iterator[str]:
     """Look around, read the evidence in as few steps as the limits allow, finish."""
-    pages = sorted(page for _, page in record.gold_pages)
-    yield f"First I look around. <search>{json.dumps([record.question[:200]])}</search>"
+    pages = sorted(page for _, page in sample.gold_pages)
+    yield f"First I look around. <search>{json.dumps([sample.question[:200]])}</search>"
     for first in range(0, len(pages), 6):
         chunk = pages[first : first + 6]
-        body = [{"page_ids": chunk[at : at + 3], "query": record.question} for at in range(0, len(chunk), 3)]
+        body = [{"page_ids": chunk[at : at + 3], "query": sample.question} for at in range(0, len(chunk), 3)]
         yield f"These pages hold it. <read>{json.dumps(body)}</read>"
     yield "That is enough. <FINISH>"
 

@@ -23,7 +23,7 @@ def text_of(observation: Observation) -> str:
 
 @pytest.fixture
 def played(make_mm_env, report_question, play):
-    """An episode of these turns; settings of the environment by keyword."""
+    """An trajectory of these turns; settings of the environment by keyword."""
 
     async def run(*turns, question=None, drop_last=False, **settings):
         sample = report_question(**(question or {}))
@@ -32,38 +32,38 @@ def played(make_mm_env, report_question, play):
     return run
 
 
-def results(episode):
-    return [result.info["history"]["result"] for result in episode.results]
+def results(state):
+    return [result.info["history"]["result"] for result in state.results]
 
 
 async def test_every_observation_is_a_fresh_context(played, report_question):
-    episode = await played(SEARCH, "none", READ, FINISH)
-    prompts = [episode.prompt, *(result.observation for result in episode.results[:-1])]
-    assert (await played()).prompt == episode.prompt
-    assert "Steps so far:\nnone" in text_of(episode.prompt)
+    state = await played(SEARCH, "none", READ, FINISH)
+    prompts = [state.prompt, *(result.observation for result in state.results[:-1])]
+    assert (await played()).prompt == state.prompt
+    assert "Steps so far:\nnone" in text_of(state.prompt)
     for number, prompt in enumerate(prompts, start=1):
         assert (prompt.fresh, len(prompt.messages), prompt.images) == (True, 1, ())
         told = [report_question().question, "pages 1 to 6", "(1) Search for: people, velmora"]
         text = text_of(prompt)
         assert [part for part in (*told, f"step {number} of at most 4") if part not in text] == []
         assert [f"\nStep {n}\n" in text for n in range(1, 5)] == [n < number for n in range(1, 5)]
-    # the texts of its steps make up that of the episode
-    texts = [result.info["text"] for result in episode.results]
-    assert "\n".join(texts) == episode.env.trajectory_text()
+    # the texts of its steps make up that of the trajectory
+    texts = [result.info["text"] for result in state.results]
+    assert "\n".join(texts) == state.env.trajectory_text()
     assert texts[0].startswith("Where is it?\n<search>")
 
 
 async def test_a_search_lists_pages_with_extracts(played):
-    episode = await played(READ, SEARCH)
-    lines = results(episode)[1].splitlines()
+    state = await played(READ, SEARCH)
+    lines = results(state)[1].splitlines()
     assert [line.split(":")[0] for line in lines][:2] == ["p.2 (already read)", "p.3"]
     assert "employs 241 people" in lines[0]
-    info = episode.results[1].info
+    info = state.results[1].info
     first = info["effect"]["hits"][0]
     assert (first["page"], first["rank"], first["read"], first["gold"]) == ("R#2", 1, True, True)
     assert first["score"] > 0
     assert (info["action"]["kind"], info["action"]["query"]) == ("search", "velmora people")
-    assert len(lines) == episode.metrics["pages_found"] == 4
+    assert len(lines) == state.metrics["pages_found"] == 4
     few = await played('<search>["velmora", "teal"]</search>', search={"top_k": 2, "max_keywords": 1})
     # two pages and a remark
     assert len(results(few)[0].splitlines()) == 3
@@ -72,30 +72,30 @@ async def test_a_search_lists_pages_with_extracts(played):
 
 async def test_the_best_extract_is_kept(played):
     turns = [f'<search>["{words}"]</search>' for words in ("kantora", 'people", "port', "velmora")]
-    episode = await played(*turns, search={"snippet_chars": 30})
-    # seen by the answer agent, which the episode has not reached: look inside
-    assert episode.env.episode.found[2].words == 2
+    state = await played(*turns, search={"snippet_chars": 30})
+    # seen by the answer agent, which the trajectory has not reached: look inside
+    assert state.env.state.found[2].words == 2
 
 
 @pytest.mark.parametrize("engine", ["retriever", "document_bm25"])
 async def test_either_engine_stays_in_the_window(played, engine):
     window = {"extra": {"window": [3, 6]}}
-    episode = await played(SEARCH, question=window, search={"engine": engine, "top_k": 3})
-    pages = [hit["page"] for hit in episode.results[0].info["effect"]["hits"]]
+    state = await played(SEARCH, question=window, search={"engine": engine, "top_k": 3})
+    pages = [hit["page"] for hit in state.results[0].info["effect"]["hits"]]
     assert sorted(pages) == ["R#3", "R#4", "R#5"]
 
 
 async def test_a_read_shows_the_notes(played):
-    episode = await played(f"<think>secret</think>{READ}")
-    text = text_of(episode.results[0].observation)
+    state = await played(f"<think>secret</think>{READ}")
+    text = text_of(state.results[0].observation)
     assert "Notes on p.2, p.4 for the query: How many people?\nPage 2: 1 Offices" in text
     assert "Reasoning: Now read." in text
     assert "secret" not in text
     assert 'Action: <read>[{"page_ids": [2, 4], "query": "How many people?"}]</read>' in text
-    assert episode.results[0].info["effect"]["entries"] == [
+    assert state.results[0].info["effect"]["entries"] == [
         {"pages": ["R#2", "R#4"], "query": "How many people?", "gold": [True, True], "cached": False}
     ]
-    assert (episode.metrics["pages_seen"], episode.metrics["retrieval_recall"]) == (2, 1)
+    assert (state.metrics["pages_seen"], state.metrics["retrieval_recall"]) == (2, 1)
     # repeated it counts once
     again = await played(READ, READ, FINISH)
     assert again.results[1].info["effect"]["entries"][0]["cached"]
@@ -105,20 +105,20 @@ async def test_a_read_shows_the_notes(played):
 
 async def test_pages_that_were_not_read_are_remarked_on(played):
     body = [{"page_ids": [1, 99, 2, 3, 4], "query": ""}, {"page_ids": 5, "query": "b"}]
-    episode = await played(f"<read>{json.dumps(body)}</read>")
-    info = episode.results[0].info
+    state = await played(f"<read>{json.dumps(body)}</read>")
+    info = state.results[0].info
     assert [entry["pages"] for entry in info["effect"]["entries"]] == [["R#1", "R#2", "R#3"], ["R#5"]]
     assert len(info["effect"]["remarks"]) == 3
-    assert all(remark in text_of(episode.results[0].observation) for remark in info["effect"]["remarks"])
+    assert all(remark in text_of(state.results[0].observation) for remark in info["effect"]["remarks"])
     assert "99" not in info["history"]["action"]
-    assert [episode.metrics[name] for name in ("read_entries", "reads", "pages_seen")] == [2, 1, 4]
+    assert [state.metrics[name] for name in ("read_entries", "reads", "pages_seen")] == [2, 1, 4]
 
 
 async def test_a_page_outside_the_window_does_not_exist(played):
-    episode = await played(READ, FINISH, question={"extra": {"window": [3, 5]}})
-    assert episode.results[0].info["effect"]["entries"][0]["pages"] == ["R#4"]
+    state = await played(READ, FINISH, question={"extra": {"window": [3, 5]}})
+    assert state.results[0].info["effect"]["entries"][0]["pages"] == ["R#4"]
     # evidence outside the window does not count either
-    assert (episode.metrics["retrieval_recall"], episode.metrics["evidence_dropped"]) == (1, 1)
+    assert (state.metrics["retrieval_recall"], state.metrics["evidence_dropped"]) == (1, 1)
 
 
 NO_PAGES = '<read>{"page_ids": [7, 0], "query": "a"}</read>'
@@ -128,7 +128,7 @@ CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
 @pytest.mark.parametrize(
     ("turns", "settings", "end", "metrics"),
     [
-        # an invalid step is told so; two in a row end the episode
+        # an invalid step is told so; two in a row end the trajectory
         (["I think.", SEARCH, FINISH], {}, EndReason.FINISHED, {"turns": 3, "invalid_actions": 1}),
         ([CUT, READ, FINISH], {}, EndReason.FINISHED, {"searches": 0, "invalid_actions": 1}),
         (
@@ -150,10 +150,10 @@ CUT = AssistantTurn(f"{SEARCH} and", StopCause.TRUNCATED)
     ],
 )
 async def test_ends(played, turns, settings, end, metrics):
-    episode = await played(*turns, **settings)
-    assert episode.results[-1].end is end
-    assert {name: episode.metrics[name] for name in metrics} == metrics
-    assert episode.rewards[:-1] == [0] * (len(episode.rewards) - 1)
+    state = await played(*turns, **settings)
+    assert state.results[-1].end is end
+    assert {name: state.metrics[name] for name in metrics} == metrics
+    assert state.rewards[:-1] == [0] * (len(state.rewards) - 1)
 
 
 TOWN = {"question": "In which town is the main office of Velmora?", "answer_format": "String"}
@@ -175,8 +175,8 @@ TOWN = {"question": "In which town is the main office of Velmora?", "answer_form
 )
 async def test_rewards(played, settings, question, total):
     read = '<read>{"page_ids": [2, 4, 5], "query": "How many?"}</read>'
-    episode = await played(read, FINISH, question=question, **settings)
-    assert episode.terms.reward == episode.metrics["reward/total"] == pytest.approx(total)
+    state = await played(read, FINISH, question=question, **settings)
+    assert state.terms.reward == state.metrics["reward/total"] == pytest.approx(total)
 
 
 @pytest.mark.parametrize(("empty", "totals"), [("one", (2, 1)), ("zero", (1, 0)), ("correctness", (2, 0))])
@@ -185,7 +185,7 @@ async def test_unanswerable_questions(played, empty, totals):
     setting = {"question": question, "reward": {"empty_evidence": empty}}
     right, wrong = await played(FINISH, **setting), await played(READ, FINISH, **setting)
     assert (right.terms.reward, wrong.terms.reward) == totals
-    assert [episode.metrics["unanswerable_score"] for episode in (right, wrong)] == [1, 0]
+    assert [state.metrics["unanswerable_score"] for state in (right, wrong)] == [1, 0]
     metrics = right.metrics
     assert (metrics["unanswerable"], metrics["has_evidence"], "retrieval_recall" in metrics) == (1, 0, False)
 
@@ -210,6 +210,6 @@ async def test_a_long_history_is_shortened(played, report_services):
 
 async def test_a_result_that_was_dropped(played):
     """An observation that did not fit does not take back what was read."""
-    episode = await played(SEARCH, READ, drop_last=True)
-    assert episode.terms.values == ALL
-    assert (episode.metrics["context_full"], episode.metrics["finished"]) == (1, 0)
+    state = await played(SEARCH, READ, drop_last=True)
+    assert state.terms.values == ALL
+    assert (state.metrics["context_full"], state.metrics["finished"]) == (1, 0)

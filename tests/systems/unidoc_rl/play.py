@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from docagent_rl.actions.base import StopCause
 from docagent_rl.documents.display import Size
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.samples.sample import Sample
 from tests.envs.page_words import page_word
 
 EVERY = "<think>a</think><search>everypage</search>"
@@ -29,7 +29,7 @@ def shown(result):
 
 
 def oracle(
-    record: Record,
+    sample: Sample,
     size: Size,
     query: Callable[[str, int], str] = page_word,
     index: Callable[[str, int], int] = lambda doc_id, page: 0,
@@ -37,20 +37,20 @@ def oracle(
     """Search each gold page by its own words, select it, draw its gold boxes, note, answer.
 
     Args:
-        record: the question.
+        sample: the question.
         size: at which pages are shown.
         query: words that find a page.
         index: where a page stands among the candidates of its search, from 0.
     """
     note = "<think>The page says it.</think><information>seen</information><think>Next.</think>"
-    pages = sorted(record.gold_pages)
+    pages = sorted(sample.gold_pages)
     for number, (doc_id, page) in enumerate(pages):
         yield f"{note if number else ''}<search>{query(doc_id, page)}</search>"
         yield f"<think>That image has it.</think><select>{index(doc_id, page)}</select>"
-        if doc_id == record.doc_id and (boxes := record.evidence_boxes.get(page)):
+        if doc_id == sample.doc_id and (boxes := sample.evidence_boxes.get(page)):
             drawn = [[edge * side for edge, side in zip(box, size * 2, strict=True)] for box in boxes]
             yield f"<think>Closer.</think><bbox>{json.dumps(drawn)}</bbox>"
-    yield f"{note}<answer>{(record.answers or (NOT_ANSWERABLE,))[0]}</answer>"
+    yield f"{note}<answer>{(sample.answers or (NOT_ANSWERABLE,))[0]}</answer>"
 
 
 TAGS = [
@@ -74,7 +74,9 @@ PLAYS = [
 
 
 def adversary(rng: random.Random) -> Iterator[AssistantTurn]:
-    """Turns of tags and arguments in any order, with whole actions in between so that episodes get far."""
+    """Turns of tags and arguments in any order, with whole actions in between so that trajectories get
+    far.
+    """
     while True:
         pool = rng.choice(((TAGS, ARGUMENTS), (PLAYS,)))
         text = "".join(rng.choice(rng.choice(pool)) for _ in range(rng.randrange(1, 7)))

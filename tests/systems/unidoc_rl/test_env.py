@@ -17,24 +17,24 @@ def texts(result):
     return [part.text for part in result.observation.messages[0].parts if isinstance(part, TextPart)]
 
 
-async def test_a_search_shows_labelled_candidates(make, record, play):
-    episode = await play(make(), record(), [EVERY])
-    (message,) = episode.results[0].observation.messages
+async def test_a_search_shows_labelled_candidates(make, make_sample, play):
+    state = await play(make(), make_sample(), [EVERY])
+    (message,) = state.results[0].observation.messages
     assert [type(part) for part in message.parts] == [TextPart, ImagePart] * 3
-    labels = [text.split("\n")[-1] for text in texts(episode.results[0])]
+    labels = [text.split("\n")[-1] for text in texts(state.results[0])]
     assert labels == ["Image 0: ", "Image 1: ", "Image 2: "]
-    effect = episode.results[0].info["effect"]
+    effect = state.results[0].info["effect"]
     assert (effect["kind"], effect["hits"]) == ("candidates", 10)
     pages = [(page["page"], page["rank"], page["gold"]) for page in effect["pages"]]
     assert pages == [("K#1", 1, False), ("K#2", 2, False), ("K#3", 3, True)]
-    assert shown(episode.results[0]) == ["K#1", "K#2", "K#3"]
+    assert shown(state.results[0]) == ["K#1", "K#2", "K#3"]
 
 
-async def test_a_selection_shows_the_page_again_at_the_same_size(make, record, play):
-    episode = await play(make(), record(), [EVERY, select(2)])
-    candidates, (page,) = (result.observation.images for result in episode.results)
+async def test_a_selection_shows_the_page_again_at_the_same_size(make, make_sample, play):
+    state = await play(make(), make_sample(), [EVERY, select(2)])
+    candidates, (page,) = (result.observation.images for result in state.results)
     assert page.key == candidates[2].key
-    effect, metrics = episode.results[1].info["effect"], episode.metrics
+    effect, metrics = state.results[1].info["effect"], state.metrics
     expected = {"kind": "selection", "index": 2, "page": "K#3", "gold": True, "fallback": False}
     assert effect.items() >= expected.items()
     assert (metrics["selections"], metrics["images"], metrics["pages_seen"]) == (1, 4, 3)
@@ -45,9 +45,11 @@ async def test_a_selection_shows_the_page_again_at_the_same_size(make, record, p
 
 
 @pytest.mark.parametrize(("variant", "recall"), [("paper", 0), ("released", 1 / 3)])
-async def test_in_the_release_the_first_candidate_counts_as_selected(make, record, play, variant, recall):
-    episode = await play(make(variant), record(), ["<search>pagek3</search>"])
-    assert (episode.metrics["recall_first"], episode.metrics["recall_selected"]) == (1 / 3, recall)
+async def test_in_the_release_the_first_candidate_counts_as_selected(
+    make, make_sample, play, variant, recall
+):
+    state = await play(make(variant), make_sample(), ["<search>pagek3</search>"])
+    assert (state.metrics["recall_first"], state.metrics["recall_selected"]) == (1 / 3, recall)
 
 
 @pytest.mark.parametrize(
@@ -64,23 +66,23 @@ async def test_in_the_release_the_first_candidate_counts_as_selected(make, recor
     ],
 )
 async def test_selected_pages_are_left_out_of_later_searches(
-    make, record, play, variant, settings, turns, pages
+    make, make_sample, play, variant, settings, turns, pages
 ):
-    episode = await play(make(variant, **settings), record(), turns)
-    assert shown(episode.results[-1]) == [f"K#{page}" for page in pages]
-    assert episode.metrics["selections"] == sum("<select>" in turn for turn in turns)
+    state = await play(make(variant, **settings), make_sample(), turns)
+    assert shown(state.results[-1]) == [f"K#{page}" for page in pages]
+    assert state.metrics["selections"] == sum("<select>" in turn for turn in turns)
 
 
-async def test_nothing_new(make, record, play):
+async def test_nothing_new(make, make_sample, play):
     """An empty search or a fault leaves the page in place, and the candidates of the search before."""
     env = make(search=FIRST_OF_ONE)
     turns = [EVERY, select(0), EVERY, NOTHING, "none", BOX, select(0), BOX]
-    episode = await play(env, record(), turns)
-    for result in episode.results[2:4]:
+    state = await play(env, make_sample(), turns)
+    for result in state.results[2:4]:
         assert (result.observation.images, result.info["valid"]) == ((), True)
-    assert episode.results[5].info["effect"]["kind"] == "crop"
-    assert shown(episode.results[6]) == ["K#1"]
-    metrics = episode.metrics
+    assert state.results[5].info["effect"]["kind"] == "crop"
+    assert shown(state.results[6]) == ["K#1"]
+    metrics = state.metrics
     assert (metrics["searches"], metrics["no_new_page"], metrics["invalid_actions"]) == (3, 2, 1)
     assert metrics["reward/select"] == 0
     assert (await env.conclude(EndReason.CONTEXT_FULL)).values["select"] == 1
@@ -97,10 +99,10 @@ async def test_nothing_new(make, record, play):
         ("released", [EVERY, select("one")], 1),
     ],
 )
-async def test_indices_without_a_candidate(make, record, play, variant, turns, fallbacks):
+async def test_indices_without_a_candidate(make, make_sample, play, variant, turns, fallbacks):
     """As released they stand for the first candidate of the last search, if there was one."""
-    episode = await play(make(variant), record(), turns)
-    result, metrics = episode.results[-1], episode.metrics
+    state = await play(make(variant), make_sample(), turns)
+    result, metrics = state.results[-1], state.metrics
     assert (result.info["valid"], result.info["effect"].get("fallback")) == (
         bool(fallbacks),
         fallbacks or None,
@@ -109,23 +111,23 @@ async def test_indices_without_a_candidate(make, record, play, variant, turns, f
     assert metrics["select_fallbacks"] == metrics["selections"] == 1 - metrics["invalid_actions"] == fallbacks
 
 
-async def test_crops_are_stacked_from_the_selected_page(make, record, play, store):
+async def test_crops_are_stacked_from_the_selected_page(make, make_sample, play, store):
     """Boxes on a stack are cut and not scored."""
     boxes = "<bbox>[[100, 100, 300, 200], [400, 300, 500, 500]]</bbox>"
     turns = [EVERY, select(1), boxes, "<bbox>[0, 0, 50, 50]</bbox>", BOX]
-    episode = await play(make("released"), record(), turns)
-    (sheet,) = episode.results[2].observation.images
+    state = await play(make("released"), make_sample(), turns)
+    (sheet,) = state.results[2].observation.images
     assert isinstance(sheet, ImageSheet)
     assert (sheet.pages, sheet.background) == ((PageRef("K", 2),), (0, 0, 0))
     assert render(sheet, store).size == sheet.size
-    first, second, third = (result.info["effect"] for result in episode.results[2:])
+    first, second, third = (result.info["effect"] for result in state.results[2:])
     assert first["rasters"] == [list(tile.image.raster) for tile in sheet.tiles]
-    width, height = episode.results[1].observation.images[0].size
+    width, height = state.results[1].observation.images[0].size
     assert first["scored"][0] == pytest.approx([100 / width, 100 / height, 300 / width, 200 / height])
     assert second["rasters"][0][:2] == first["rasters"][0][:2]
     assert second["rasters"][0][2] < first["rasters"][0][2]
     assert second["scored"] == third["scored"] == []
-    metrics = episode.metrics
+    metrics = state.metrics
     assert (metrics["crops"], metrics["boxes"], metrics["images"]) == (3, 2, 7)
 
 
@@ -140,22 +142,22 @@ async def test_crops_are_stacked_from_the_selected_page(make, record, play, stor
         ([NOTE], None),
     ],
 )
-async def test_feedback_restates_what_is_needed(make, record, play, turns, clause):
-    result = (await play(make(), record(), turns)).results[-1]
+async def test_feedback_restates_what_is_needed(make, make_sample, play, turns, clause):
+    result = (await play(make(), make_sample(), turns)).results[-1]
     assert (result.info["valid"], result.info["executed"]) == (False, False)
     assert (clause or "Think") in texts(result)[0]
     assert ("[[x1, y1, x2, y2], ...]" in texts(result)[0]) == ("<bbox>" in turns[-1])
 
 
-async def test_without_selection(make, record, play):
+async def test_without_selection(make, make_sample, play):
     """Each search shows the best page that was not shown, which can be magnified at once."""
     env = make(grammar={"select": False})
-    episode = await play(env, record(), [EVERY, BOX, EVERY, BOX, select(0), RIGHT])
-    assert [shown(episode.results[n]) for n in (0, 2)] == [["K#1"], ["K#2"]]
-    assert [episode.results[n].info["effect"]["kind"] for n in (1, 3)] == ["crop", "crop"]
-    assert episode.results[4].info["reason"] == "no_action"
-    told = [episode.prompt.messages[0].parts[0].text, texts(episode.results[4])[0]]
+    state = await play(env, make_sample(), [EVERY, BOX, EVERY, BOX, select(0), RIGHT])
+    assert [shown(state.results[n]) for n in (0, 2)] == [["K#1"], ["K#2"]]
+    assert [state.results[n].info["effect"]["kind"] for n in (1, 3)] == ["crop", "crop"]
+    assert state.results[4].info["reason"] == "no_action"
+    told = [state.prompt.messages[0].parts[0].text, texts(state.results[4])[0]]
     assert [text for text in told if "select" in text.lower() or "candidate" in text] == []
-    assert (episode.metrics["boxes"], episode.metrics["pages_seen"]) == (2, 2)
-    released = await play(make("released", grammar={"select": False}), record(), [EVERY, RIGHT])
+    assert (state.metrics["boxes"], state.metrics["pages_seen"]) == (2, 2)
+    released = await play(make("released", grammar={"select": False}), make_sample(), [EVERY, RIGHT])
     assert released.terms.values["format"] == 1

@@ -1,4 +1,4 @@
-"""How episodes of UniDoc-RL end and what they are paid."""
+"""How trajectories of UniDoc-RL end and what they are paid."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def ranked(services):
 
 
 @pytest.fixture
-def worked(record, play, make, ranked):
-    """Plays the record and the turns of sections 14.1 and 14.2; boxes scaled to the page at hand."""
-    sample = record(
+def worked(make_sample, play, make, ranked):
+    """Plays the sample and the turns of sections 14.1 and 14.2; boxes scaled to the page at hand."""
+    sample = make_sample(
         evidence_pages=(5,),
         evidence_boxes={5: ((0.12, 0.15, 0.52, 0.46), (0.56, 0.48, 0.94, 0.6))},
         extra={"page_ids": ["K#5", "M#7"], "crop_required": {"5": True}},
@@ -94,23 +94,23 @@ def worked(record, play, make, ranked):
     ],
 )
 async def test_worked_totals(worked, variant, reward, last, ndcg, total):
-    episode = await worked(variant, last, reward=reward)
-    assert episode.results[-1].end is (EndReason.TURN_LIMIT if NOTHING in last else EndReason.ANSWERED)
-    values = episode.terms.values
+    state = await worked(variant, last, reward=reward)
+    assert state.results[-1].end is (EndReason.TURN_LIMIT if NOTHING in last else EndReason.ANSWERED)
+    values = state.terms.values
     assert values["search_ndcg"] == pytest.approx(ndcg, abs=1e-6)
     assert values["select"] == pytest.approx(1 if variant == "paper" else 2 / 3)
     assert values["roi"] == pytest.approx(0.614879 if variant == "paper" else 0.833333, abs=1e-6)
-    assert episode.terms.reward == pytest.approx(total, abs=1e-6)
-    assert episode.metrics["reward/total"] == episode.terms.reward
-    assert set(episode.rewards[:-1]) == {0.0}
-    assert shown(episode.results[0]) == ["M#5", "M#7", "K#5"]
-    assert shown(episode.results[3]) == ["M#2", "M#7", "M#1"]
+    assert state.terms.reward == pytest.approx(total, abs=1e-6)
+    assert state.metrics["reward/total"] == state.terms.reward
+    assert set(state.rewards[:-1]) == {0.0}
+    assert shown(state.results[0]) == ["M#5", "M#7", "K#5"]
+    assert shown(state.results[3]) == ["M#2", "M#7", "M#1"]
 
 
 @pytest.mark.parametrize(("variant", "total", "asked"), [("paper", 0.909735, 1), ("released", 0.0, 0)])
-async def test_an_episode_without_any_information_block(worked, judge, variant, total, asked):
-    episode = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""))
-    assert episode.terms.reward == pytest.approx(total, abs=1e-6)
+async def test_an_trajectory_without_any_information_block(worked, judge, variant, total, asked):
+    state = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""))
+    assert state.terms.reward == pytest.approx(total, abs=1e-6)
     assert len(judge.asked) == asked
     # validation asks the judge all the same
     validated = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""), validate=True)
@@ -128,39 +128,39 @@ async def test_an_episode_without_any_information_block(worked, judge, variant, 
         ([EVERY, select(0), f"{NOTE}{EVERY}", *["none"] * 7, BOX], 0.5, 0, 0.3),
     ],
 )
-async def test_formats(make, record, play, turns, released, paper, graded):
+async def test_formats(make, make_sample, play, turns, released, paper, graded):
     envs = [make("released"), make(), make(format={"mode": "graded"})]
-    values = [(await play(env, record(), turns)).terms.values["format"] for env in envs]
+    values = [(await play(env, make_sample(), turns)).terms.values["format"] for env in envs]
     assert values == [released, paper, graded]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-async def test_selecting_again_keeps_the_boxes(make, record, play, variant):
+async def test_selecting_again_keeps_the_boxes(make, make_sample, play, variant):
     """A junk crop on a page without gold boxes costs the term, whatever is selected afterwards."""
     two = "<bbox>[[0, 0, 90, 90], [100, 100, 200, 200]]</bbox>"
     for more in ([], [select(1)], [select(0)], [select(1), BOX], [select(2), BOX]):
-        episode = await play(make(variant), record(), [EVERY, select(1), two, *more, RIGHT])
-        assert (episode.metrics["boxes"], episode.terms.values["roi"]) == (2, 0)
-        assert all(result.info["effect"].get("scored", []) == [] for result in episode.results[3:])
-    clean = await play(make(variant), record(), [EVERY, select(1), RIGHT])
+        state = await play(make(variant), make_sample(), [EVERY, select(1), two, *more, RIGHT])
+        assert (state.metrics["boxes"], state.terms.values["roi"]) == (2, 0)
+        assert all(result.info["effect"].get("scored", []) == [] for result in state.results[3:])
+    clean = await play(make(variant), make_sample(), [EVERY, select(1), RIGHT])
     assert clean.terms.values["roi"] == 1
 
 
 @pytest.mark.parametrize(("variant", "roi"), [("paper", 1), ("released", 0)])
-async def test_boxes_belong_to_the_page_they_were_drawn_on(make, record, play, variant, roi):
+async def test_boxes_belong_to_the_page_they_were_drawn_on(make, make_sample, play, variant, roi):
     """As published a box is held against its own page; as released against the page selected last."""
     width, height = page_size(variant)
-    whole = record(evidence_pages=(3,), evidence_boxes={3: ((0.1, 0.1, 0.5, 0.5),)}, extra={})
+    whole = make_sample(evidence_pages=(3,), evidence_boxes={3: ((0.1, 0.1, 0.5, 0.5),)}, extra={})
     box = f"<bbox>[{0.1 * width}, {0.1 * height}, {0.5 * width}, {0.5 * height}]</bbox>"
     turns = ["<search>pagek3 everypage</search>", select(0), box, select(1), RIGHT]
-    episode = await play(make(variant), whole, turns)
-    assert episode.terms.values["roi"] == pytest.approx(roi, abs=0.01)
+    state = await play(make(variant), whole, turns)
+    assert state.terms.values["roi"] == pytest.approx(roi, abs=0.01)
 
 
-async def test_a_page_found_twice_is_shown_once(make, record, play, ranked):
-    episode = await play(make(services=ranked), record(), ["<search>twice</search>"])
-    assert shown(episode.results[0]) == ["K#1", "K#2", "K#3"]
-    assert [page["rank"] for page in episode.results[0].info["effect"]["pages"]] == [1, 3, 5]
+async def test_a_page_found_twice_is_shown_once(make, make_sample, play, ranked):
+    state = await play(make(services=ranked), make_sample(), ["<search>twice</search>"])
+    assert shown(state.results[0]) == ["K#1", "K#2", "K#3"]
+    assert [page["rank"] for page in state.results[0].info["effect"]["pages"]] == [1, 3, 5]
 
 
 ROUNDS = [EVERY, select(0)] * 5
@@ -176,9 +176,9 @@ ROUNDS = [EVERY, select(0)] * 5
         ([*ROUNDS, BOX, BOX, EVERY, EVERY], 25, EndReason.IMAGE_LIMIT),
     ],
 )
-async def test_image_limit(make, record, play, turns, images, end):
-    episode = await play(make(max_turns=30), record(), turns)
-    assert (episode.metrics["images"], episode.results[-1].end) == (images, end)
+async def test_image_limit(make, make_sample, play, turns, images, end):
+    state = await play(make(max_turns=30), make_sample(), turns)
+    assert (state.metrics["images"], state.results[-1].end) == (images, end)
     assert images <= UniDocConfig(max_turns=30).max_images == 25
     limited = end is EndReason.IMAGE_LIMIT
-    assert (episode.metrics["image_limit"], episode.results[-1].info["executed"]) == (limited, not limited)
+    assert (state.metrics["image_limit"], state.results[-1].info["executed"]) == (limited, not limited)

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.samples.sample import Sample
 from tests.envs.page_words import page_word
 from tests.systems.unidoc_rl.play import ARGUMENTS
 
 
-def oracle(record: Record, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
+def oracle(sample: Sample, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
     """Search each gold page by its own words, zoom once, answer right."""
-    for doc_id, page in sorted(record.gold_pages):
+    for doc_id, page in sorted(sample.gold_pages):
         yield f"<think>Page {page} of {doc_id}.</think><search>{query(doc_id, page)}</search>"
     yield "<think>Closer.</think><bbox>[50, 50, 400, 300]</bbox>"
-    yield f"<think>I know.</think><answer>{(record.answers or (NOT_ANSWERABLE,))[0]}</answer>"
+    yield f"<think>I know.</think><answer>{(sample.answers or (NOT_ANSWERABLE,))[0]}</answer>"
 
 
 TAGS = [f"<{slash}{tag}>" for tag in ("search", "bbox", "answer", "think", "region") for slash in ("", "/")]

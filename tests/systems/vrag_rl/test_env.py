@@ -18,16 +18,16 @@ def shown(result):
     return [str(image.page) for image in result.observation.images]
 
 
-async def test_a_search_shows_one_image_and_no_word(make_env, record, play):
-    episode = await play(make_env(), record(), ["<search>everypage pagek3</search>"])
-    (message,) = episode.results[0].observation.messages
+async def test_a_search_shows_one_image_and_no_word(make_env, make_sample, play):
+    state = await play(make_env(), make_sample(), ["<search>everypage pagek3</search>"])
+    (message,) = state.results[0].observation.messages
     assert [type(part) for part in message.parts] == [ImagePart]
-    info = episode.results[0].info
+    info = state.results[0].info
     (page,) = info["effect"]["pages"]
     assert (page["page"], page["rank"], page["gold"]) == ("K#3", 1, True)
     assert page["score"] > 0
     assert (info["effect"]["hits"], info["action"]["query"]) == (10, "everypage pagek3")
-    assert (episode.results[0].done, episode.rewards) == (False, [0.0])
+    assert (state.results[0].done, state.rewards) == (False, [0.0])
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,20 @@ async def test_a_search_shows_one_image_and_no_word(make_env, record, play):
         ({"top_k": 1, "exclude_shown": True}, [["K#1"], ["K#2"], ["K#3"]]),
     ],
 )
-async def test_a_repeated_search_goes_down_the_ranking(make_env, record, play, settings, pages):
-    episode = await play(make_env(search=settings), record(), [EVERY] * len(pages))
-    assert [shown(result) for result in episode.results] == pages
-    assert all(result.info["valid"] for result in episode.results)
-    metrics = episode.metrics
+async def test_a_repeated_search_goes_down_the_ranking(make_env, make_sample, play, settings, pages):
+    state = await play(make_env(search=settings), make_sample(), [EVERY] * len(pages))
+    assert [shown(result) for result in state.results] == pages
+    assert all(result.info["valid"] for result in state.results)
+    metrics = state.metrics
     assert (metrics["pages_seen"], metrics["no_new_page"]) == (sum(map(len, pages)), pages.count([]))
     assert (metrics["searches"], metrics["invalid_actions"]) == (len(pages), 0)
-    ranks = [page["rank"] for result in episode.results for page in result.info["effect"].get("pages", [])]
+    ranks = [page["rank"] for result in state.results for page in result.info["effect"].get("pages", [])]
     assert ranks == ([1, 1, 1] if "exclude_shown" in settings else list(range(1, len(ranks) + 1)))
 
 
-async def test_a_crop_is_cut_from_the_view_shown_last(make_env, record, play):
-    episode = await play(make_env("released"), record(), [SEARCH_K4, BOX, "<bbox>[0, 0, 100, 100]</bbox>"])
-    page, first, second = (result.observation.images[0] for result in episode.results)
+async def test_a_crop_is_cut_from_the_view_shown_last(make_env, make_sample, play):
+    state = await play(make_env("released"), make_sample(), [SEARCH_K4, BOX, "<bbox>[0, 0, 100, 100]</bbox>"])
+    page, first, second = (result.observation.images[0] for result in state.results)
     assert first.page == second.page == PageRef("K", 4)
     scales = [raw / side for raw, side in zip(page.raster[2:], page.size, strict=True)] * 2
     assert first.raster == tuple(
@@ -61,8 +61,8 @@ async def test_a_crop_is_cut_from_the_view_shown_last(make_env, record, play):
     # the second box lies in the corner of the first crop, not of the page
     assert second.raster[:2] == first.raster[:2]
     assert second.raster[2] < first.raster[2]
-    assert (episode.metrics["crops"], episode.metrics["pages_seen"]) == (2, 1)
-    assert episode.results[1].info["effect"]["raster"] == list(first.raster)
+    assert (state.metrics["crops"], state.metrics["pages_seen"]) == (2, 1)
+    assert state.results[1].info["effect"]["raster"] == list(first.raster)
 
 
 @pytest.mark.parametrize(
@@ -74,25 +74,25 @@ async def test_a_crop_is_cut_from_the_view_shown_last(make_env, record, play):
     ],
     ids=["paper", "cold start", "released"],
 )
-async def test_worked_rewards(make_env, record, play, variant, overrides, totals):
+async def test_worked_rewards(make_env, make_sample, play, variant, overrides, totals):
     for last, total in zip((RIGHT, WRONG, "no tag"), totals, strict=True):
-        episode = await play(make_env(variant, **overrides), record(), [*EXAMPLE, last])
-        assert episode.terms.values["retrieval_ndcg"] == pytest.approx(0.530721, abs=1e-6)
-        assert episode.rewards == [0.0] * 4 + [pytest.approx(total, abs=1e-6)]
-        assert episode.metrics["reward/total"] == episode.terms.reward
-        assert episode.metrics["retrieval_recall"] == pytest.approx(2 / 3)
+        state = await play(make_env(variant, **overrides), make_sample(), [*EXAMPLE, last])
+        assert state.terms.values["retrieval_ndcg"] == pytest.approx(0.530721, abs=1e-6)
+        assert state.rewards == [0.0] * 4 + [pytest.approx(total, abs=1e-6)]
+        assert state.metrics["reward/total"] == state.terms.reward
+        assert state.metrics["retrieval_recall"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(("variant", "total", "asked"), [("paper", 0.8, 1), ("released", 0.0, 0)])
-async def test_an_answer_without_search(make_env, record, play, judge, variant, total, asked):
-    episode = await play(make_env(variant), record(), [RIGHT])
-    assert episode.terms.reward == pytest.approx(total)
-    assert len(judge.asked) == asked == episode.metrics["reward/outcome"]
-    assert episode.metrics["finished"] == 1
-    assert (episode.metrics["invalid_action_rate"], episode.metrics["invalid_rate_paper"]) == (0, 1)
+async def test_an_answer_without_search(make_env, make_sample, play, judge, variant, total, asked):
+    state = await play(make_env(variant), make_sample(), [RIGHT])
+    assert state.terms.reward == pytest.approx(total)
+    assert len(judge.asked) == asked == state.metrics["reward/outcome"]
+    assert state.metrics["finished"] == 1
+    assert (state.metrics["invalid_action_rate"], state.metrics["invalid_rate_paper"]) == (0, 1)
 
 
-async def test_notice_of_the_last_turn(make_env, record, play):
+async def test_notice_of_the_last_turn(make_env, make_sample, play):
     env = make_env("paper", max_turns=2, final_turn={"notice": True})
-    (result,) = (await play(env, record(), [SEARCH_K4])).results
+    (result,) = (await play(env, make_sample(), [SEARCH_K4])).results
     assert isinstance(result.observation.messages[0].parts[-1], TextPart)

@@ -1,4 +1,6 @@
-"""What a session does in company: nothing that takes long holds the event loop, which all sessions share."""
+"""What a trajectory does in company: nothing that takes long holds the event loop, which all trajectories
+share.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import pytest
 
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.resources import SessionResources
+from docagent_rl.rollout.resources import TrajectoryResources
 from tests.crowd.play import Crowd
 from tests.crowd.pulse import Pulse
 from tests.crowd.world import make_world
@@ -41,7 +43,7 @@ def watched(monkeypatch):
 @pytest.mark.slow
 def test_others_go_on_while_stores_open_and_prompts_become_tokens(watched, crowd):
     pulse = Pulse()
-    opened = watched(pulse, SessionResources, "__post_init__")
+    opened = watched(pulse, TrajectoryResources, "__post_init__")
     encoded = watched(pulse, ChatCodec, "prompt_ids")
     assert not any(each.trajectory.masked for each in crowd.together(range(2), pulse))
     assert opened == [True]

@@ -17,7 +17,7 @@ from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
-from docagent_rl.training.agent_loop.output import session_json
+from docagent_rl.training.agent_loop.output import trajectory_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
 from tests.thinking_template import THINKING_TEMPLATE
 
@@ -58,30 +58,30 @@ class Server:
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids), extra_fields={})
 
 
-async def played(config, server, processor, record):
-    """The rows of a session and its record."""
+async def played(config, server, processor, sample):
+    """The rows of a trajectory and its record."""
     loop = DocAgentLoop(DictConfigWrap(config), server, server.tokenizer, processor)
     sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
-    rows = await loop.run(sampling, record=record.to_json(), uid="u", session_id=0, global_steps=1)
-    return rows, Trajectory.from_dict(json.loads(session_json(rows)))
+    rows = await loop.run(sampling, sample=sample.to_json(), uid="u", session_id=0, global_steps=1)
+    return rows, Trajectory.from_dict(json.loads(trajectory_json(rows)))
 
 
 @pytest.fixture
 def play(world, tokenizer, recipe):
-    """Play a session of given lines; its server, its rows and its record."""
+    """Play a trajectory of given lines; its server, its rows and its record."""
 
     async def run(lines, *values, choices=()):
         values = f"docagent.workspace={world.root}", f"docagent.retriever.index={world.root}/index", *values
         config = recipe(TEXT, *values, cpu=False, choices=choices)
         OmegaConf.update(config, "hydra", {})
         server = Server(tokenizer, lines)
-        return server, *await played(config, server, None, world.records[0])
+        return server, *await played(config, server, None, world.samples[0])
 
     return run
 
 
 async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
-    """One process, both configurations: what sessions share is not that of the other."""
+    """One process, both configurations: what trajectories share is not that of the other."""
     server, rows, _ = await play([SEARCH, "<FINISH>"])
     for prompt, row in zip(server.prompts, rows, strict=True):
         assert prompt.endswith(NO_THOUGHT)
@@ -97,14 +97,14 @@ async def test_thinking_is_off_unless_an_ablation_allows_it(play, tokenizer):
 
 
 async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
-    answer = world.records[0].answers[-1]  # spelled without a comma, as the benchmark wants it
-    server, rows, session = await play([SEARCH, "<FINISH>", answer], choices=(ANSWERING,))
+    answer = world.samples[0].answers[-1]  # spelled without a comma, as the benchmark wants it
+    server, rows, trajectory = await play([SEARCH, "<FINISH>", answer], choices=(ANSWERING,))
     # a third prompt, with the question and what was found, thinking off as everywhere
     assert len(server.prompts) == 3
-    for part in (world.records[0].question, "Found on p.", NO_THOUGHT):
+    for part in (world.samples[0].question, "Found on p.", NO_THOUGHT):
         assert part in server.prompts[2]
     assert len(rows) == 2
-    assert session.turns[-1].info["outcome"]["answer"] == answer
+    assert trajectory.turns[-1].info["outcome"]["answer"] == answer
     assert rows[-1].reward_score == pytest.approx(1.0)
     # greedy, whatever the rollout samples
     assert server.sampled[1:] == [(0.8, 1024), (0.0, 1024)]
@@ -112,15 +112,15 @@ async def test_the_policy_answers_and_is_not_trained_on_it(play, world):
 
 @pytest.mark.parametrize("nothing", ["", "<think>\nhm"])
 async def test_a_policy_that_answers_with_nothing_does_not_abstain(play, nothing):
-    *_, session = await play(["<FINISH>", nothing], choices=(ANSWERING,))
-    assert session.turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
+    *_, trajectory = await play(["<FINISH>", nothing], choices=(ANSWERING,))
+    assert trajectory.turns[-1].info["outcome"] == {"answer": "", "extracted": None, "pages": []}
 
 
-async def test_material_that_the_server_cannot_take_masks_the_session(play):
+async def test_material_that_the_server_cannot_take_masks_the_trajectory(play):
     length = "actor_rollout_ref.rollout.max_model_len=1100"
-    _, (row,), session = await play([SEARCH, "<FINISH>"], length, choices=(ANSWERING,))
+    _, (row,), trajectory = await play([SEARCH, "<FINISH>"], length, choices=(ANSWERING,))
     assert not any(row.response_mask)
-    assert "max_model_len=1100" in session.error
+    assert "max_model_len=1100" in trajectory.error
 
 
 @pytest.fixture(scope="module")
@@ -133,11 +133,11 @@ def images(world, recipe, tmp_path_factory):
 
 @pytest.fixture
 def play_images(world, images):
-    """Play a session whose server samples or raises this; its rows and its record."""
+    """Play a trajectory whose server samples or raises this; its rows and its record."""
 
-    async def run(*lines, record=world.records[0], server=None):
+    async def run(*lines, sample=world.samples[0], server=None):
         server = server or Server(images[1], lines)
-        return await played(images[0], server, images[2], record)
+        return await played(images[0], server, images[2], sample)
 
     return run
 
@@ -155,12 +155,12 @@ async def test_a_policy_that_samples_a_control_token_at_once(play_images):
 
 @pytest.mark.parametrize("kind", [KeyError, RecursionError, asyncio.CancelledError])
 async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(world, play_images, kind):
-    """Also a cancellation of something that the session waits for. No picture is kept in it."""
+    """Also a cancellation of something that the trajectory waits for. No picture is kept in it."""
     picture = base64.b64encode(bytes(5001)).decode()
     rows, trajectory = await play_images(kind(f"in the middle {picture}"))
     assert masked(rows, trajectory, MaskReason.FAILED)
-    assert trajectory.record["question_id"] == world.records[0].question_id
-    assert (trajectory.uid, trajectory.session, trajectory.step) == ("u", 0, 1)
+    assert trajectory.sample["question_id"] == world.samples[0].question_id
+    assert (trajectory.uid, trajectory.number, trajectory.step) == ("u", 0, 1)
     assert "in generate" in trajectory.error
     assert f"{kind.__name__}: " in trajectory.error.splitlines()[-1]
     assert "in the middle" in trajectory.error
@@ -168,13 +168,13 @@ async def test_an_exception_that_nobody_foresaw_is_handed_on_with_its_traceback(
     assert picture[:300] not in trajectory.error
 
 
-async def test_a_record_that_lacks_fields_is_no_way_out(play_images):
-    rows, trajectory = await play_images("", record=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}'))
+async def test_a_sample_that_lacks_fields_is_no_way_out(play_images):
+    rows, trajectory = await play_images("", sample=SimpleNamespace(to_json=lambda: '{"question_id": "q7"}'))
     assert masked(rows, trajectory, MaskReason.FAILED)
-    assert trajectory.record == {"question_id": "q7"}
+    assert trajectory.sample == {"question_id": "q7"}
 
 
-async def test_a_session_can_be_cancelled(play_images, images):
+async def test_a_trajectory_can_be_cancelled(play_images, images):
     server = Server(images[1], [None])
     task = asyncio.create_task(play_images(server=server))
     await server.reached.wait()

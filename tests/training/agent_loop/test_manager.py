@@ -1,4 +1,4 @@
-"""What the agent loop's worker stores of a row's images and of its session."""
+"""What the agent loop's worker stores of a row's images and of its trajectory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ async def test_a_row_names_its_images_once_the_trainer_releases_them(worker, out
 
 
 def rows(split: str) -> list[dict]:
-    """The fields of a session's rows as verl's worker puts them into the queue."""
+    """The fields of a trajectory's rows as verl's worker puts them into the queue."""
     made, ledgers = Trajectory("u", 0, 1, split, {"question_id": "asked once"}, "mine"), []
     for row in range(4):
         ledger = TurnLedger([1], max_response=100, image_token_id=None)
@@ -111,7 +111,7 @@ def rows(split: str) -> list[dict]:
     return [output.as_dict() for output in outputs]
 
 
-def test_one_row_of_a_session_carries_it_where_verl_gathers_it():
+def test_one_row_of_a_trajectory_carries_it_where_verl_gathers_it():
     for split in ("train", "val"):
         assert sum(b"asked once" in pickle.dumps(row) for row in rows(split)) == 1
     info = rows("val")[-1]["extra_fields"]["reward_extra_info"]

@@ -1,4 +1,4 @@
-"""What the sessions of a worker share: places, memory, cores, and what is told of them."""
+"""What the trajectories of a worker share: places, memory, cores, and what is told of them."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from docagent_rl.training.agent_loop import gauges as module
 from docagent_rl.training.agent_loop.admission import FIRST, Admission
 from docagent_rl.training.agent_loop.gauges import Gauges, step_gauges
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
-from docagent_rl.training.agent_loop.place import TOKEN_BYTES, image_bytes, place_of, session_bytes
+from docagent_rl.training.agent_loop.place import TOKEN_BYTES, image_bytes, place_of, trajectory_bytes
 
 GIB = 1 << 30
 LAYOUT = PatchFormat(14, 2, 2, (0.0,) * 3, (1.0,) * 3)
 
 
 class Play:
-    """Sessions that take `nbytes` each and end when they are told."""
+    """Trajectories that take `nbytes` each and end when they are told."""
 
     def __init__(self, budget, nbytes):
         self.admission, self.nbytes = Admission(budget), nbytes
         self.end, self.most, self.begun = asyncio.Event(), 0, []
 
-    async def session(self, number):
-        async with self.admission.session() as held:
+    async def trajectory(self, number):
+        async with self.admission.trajectory() as held:
             self.begun.append(number)
             self.most = max(self.most, self.admission.playing)
             await self.end.wait()
             held.nbytes = self.nbytes
 
     async def start(self, *numbers):
-        tasks = [asyncio.create_task(self.session(number)) for number in numbers]
+        tasks = [asyncio.create_task(self.trajectory(number)) for number in numbers]
         for _ in range(5):
             await asyncio.sleep(0)
         return tasks
@@ -50,16 +50,16 @@ class Play:
 
 
 async def measured(budget, nbytes):
-    """An admission that has seen one session."""
+    """An admission that has seen one trajectory."""
     play = Play(budget, nbytes)
     play.end.set()
-    await play.session(0)
+    await play.trajectory(0)
     play.end.clear()
     return play
 
 
 @pytest.mark.parametrize(("nbytes", "places"), [(25, 4), (500, 1)])
-async def test_a_session_counts_for_the_largest_so_far(nbytes, places):
+async def test_a_trajectory_counts_for_the_largest_so_far(nbytes, places):
     play = await measured(100, nbytes)
     assert play.admission.places == places
     tasks = await play.start(*range(1, 11))
@@ -97,7 +97,7 @@ async def test_one_that_is_cancelled_while_it_waits_takes_no_place():
 async def test_one_that_is_cancelled_with_its_place_in_hand_gives_it_back():
     play = await measured(10, 10)
     play.end.set()
-    before = play.admission.session()
+    before = play.admission.trajectory()
     await before.__aenter__()
     second, third = await play.start(2, 3)
     await before.__aexit__(None, None, None)  # lets the second in, which has not run since
@@ -117,7 +117,7 @@ def test_the_workers_of_a_node_share_its_cores(on_node):
     place = place_of(run(), workers=8, on_node=on_node, capacity=80, image_cache=None)
     assert place.images.threads == max(2, cores() // on_node)
     assert place.images.capacity == 10
-    config = run(image_threads=5, session_memory_mb=1)
+    config = run(image_threads=5, trajectory_memory_mb=1)
     place = place_of(config, workers=1, on_node=on_node, capacity=10, image_cache=None)
     assert place.images.threads == 5
     assert place.admission._budget == 1 << 20
@@ -129,7 +129,7 @@ def test_a_third_of_the_store_is_for_images():
     assert image_bytes(run(image_cache_mb=16), store=300 * GIB) == 16 << 20
 
 
-def test_a_session_takes_its_images_and_its_tokens():
+def test_a_trajectory_takes_its_images_and_its_tokens():
     refs = [ImageRef(PageRef("doc", n), f"h{n}", (0, 0, 56, 28), (56, 28)) for n in (1, 2)]
     patches, grid = torch.zeros(8, 588, dtype=torch.uint8), torch.tensor([[1, 2, 4]])
     images = RowImages(tuple(EncodedImage(ref, patches.clone(), grid, LAYOUT) for ref in refs))
@@ -138,15 +138,15 @@ def test_a_session_takes_its_images_and_its_tokens():
         DocAgentLoopOutput(**plain, multi_modal_data={IMAGES: each}, metrics=AgentLoopMetrics())
         for each in (RowImages(()), images)
     ]
-    assert session_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588
+    assert trajectory_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588
 
 
 def test_a_gauge_is_the_largest_value_since_the_last_look():
     gauges = Gauges()
     for values in ((1.0, 5.0, 2.0), (3.0,)):
         for value in values:
-            gauges.note("sessions_waiting", value)
-        assert gauges.read() == {"sessions_waiting": max(values)}
+            gauges.note("trajectories_waiting", value)
+        assert gauges.read() == {"trajectories_waiting": max(values)}
 
 
 async def test_a_loop_that_is_held_up_is_late(monkeypatch):

@@ -1,4 +1,4 @@
-"""A tiny model in vLLM on CPU plays real sessions, in a process of its own."""
+"""A tiny model in vLLM on CPU plays real trajectories, in a process of its own."""
 
 import asyncio
 import json
@@ -18,20 +18,20 @@ SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.records.record import read_jsonl
+from docagent_rl.samples.sample import read_jsonl
 from docagent_rl.training.engine.player import EnginePlayer
 
 
 async def main(out, model, recipe, *overrides):
     player = await EnginePlayer.open(composed(recipe, list(overrides)), model, seed=3)
     try:
-        plan = [(one, session) for one in read_jsonl(out / "questions.jsonl") for session in range(2)]
+        plan = [(one, trajectory) for one in read_jsonl(out / "questions.jsonl") for trajectory in range(2)]
         together = await asyncio.gather(*(player.play(*one) for one in plan))
         alone = [await player.play(*one) for one in reversed(plan)][::-1]
     finally:
         await player.close()
-    for name, sessions in (("together", together), ("alone", alone)):
-        (out / f"{name}.jsonl").write_text("".join(t.to_json() + "\\n" for t in sessions))
+    for name, trajectories in (("together", together), ("alone", alone)):
+        (out / f"{name}.jsonl").write_text("".join(t.to_json() + "\\n" for t in trajectories))
     (out / "identity.json").write_text(json.dumps(player.identity))
 
 
@@ -42,11 +42,11 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def played(long_workspace, tmp_path_factory, warm_python):
-    """Sessions of two questions, all at a time and one after the other."""
+    """Trajectories of two questions, all at a time and one after the other."""
     folder = tmp_path_factory.mktemp("engine")
     (folder / "play.py").write_text(SCRIPT)
-    records = [long_workspace.record("short"), long_workspace.record("long")]
-    (folder / "questions.jsonl").write_text("".join(f"{record.to_json()}\n" for record in records))
+    samples = [long_workspace.sample("short"), long_workspace.sample("long")]
+    (folder / "questions.jsonl").write_text("".join(f"{sample.to_json()}\n" for sample in samples))
     overrides = [
         "+profile=cpu",
         f"docagent.workspace={long_workspace.path}",
@@ -62,7 +62,7 @@ def played(long_workspace, tmp_path_factory, warm_python):
 
 
 @pytest.mark.slow
-async def test_sessions_are_recorded_token_by_token_and_replay(played, resources_of):
+async def test_trajectories_are_recorded_token_by_token_and_replay(played, resources_of):
     resources = resources_of(RECIPE)
     for trajectory in read_trajectories(played / "together.jsonl"):
         assert not trajectory.masked, trajectory.error
@@ -78,13 +78,13 @@ async def test_sessions_are_recorded_token_by_token_and_replay(played, resources
 
 
 @pytest.mark.slow
-def test_a_session_is_the_same_alone_and_among_others(played, long_workspace):
+def test_a_trajectory_is_the_same_alone_and_among_others(played, long_workspace):
     together, alone = (
         [[turn.token_ids for turn in each.turns] for each in read_trajectories(played / f"{name}.jsonl")]
         for name in ("together", "alone")
     )
     assert together == alone
-    assert together[0] != together[1]  # two sessions of a question draw differently
+    assert together[0] != together[1]  # two trajectories of a question draw differently
     identity = json.loads((played / "identity.json").read_text())
     assert (identity["player"], identity["model"]) == ("engine", str(long_workspace.path / "model"))
     assert len(identity["weights"]) == 64

@@ -1,6 +1,6 @@
 """Losses in verl's FSDP2 engines of a tiny text model, and the same by hand.
 
-They are the exact observation KL, and the one averaged by session.
+They are the exact observation KL, and the one averaged by trajectory.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.heads import copied_head
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.losses.exact_term import EngineExactTerm
-from docagent_rl.training.losses.reference import ReferenceStates, record_reference
-from docagent_rl.training.losses.session_mean import SESSION_TOKENS, SessionMeanLoss
+from docagent_rl.training.losses.reference import ReferenceStates, sample_reference
+from docagent_rl.training.losses.trajectory_mean import TRAJECTORY_TOKENS, TrajectoryMeanLoss
 from docagent_rl.training.losses.visual_kl import ObservationKlLoss
 from docagent_rl.training.workers.policy import PolicyWorker, ReferenceWorker
-from docagent_rl.training.workers.session_loss import SessionCountWorker
+from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker
 from tests.training import engines
 from tests.training.losses.batches import actor, nested, token_loss
 
 COEF, TEMPERATURE = 0.3, 0.8
 RULE = ObservationRule(KlScope.IMAGE, KlPlace.LABEL, engines.IMAGE)
-SESSION = [0, 1, 0, 1, 2, 0, 1, 3]
-"""The rows of a session lie on different workers and in different micro-batches; row 4 is masked."""
+TRAJECTORY = [0, 1, 0, 1, 2, 0, 1, 3]
+"""The rows of a trajectory lie on different workers and in different micro-batches; row 4 is masked."""
 TOKENS = [kinds.count("s") for _, kinds in engines.ROWS]
-WHOLE = [sum(n for n, other in zip(TOKENS, SESSION, strict=True) if other == own) for own in SESSION]
+WHOLE = [sum(n for n, other in zip(TOKENS, TRAJECTORY, strict=True) if other == own) for own in TRAJECTORY]
 
 
 def moved(module: torch.nn.Module) -> None:
@@ -70,7 +70,7 @@ class Run:
             coef=COEF, type=KlType.EXACT, scope=KlScope.IMAGE, token_chunk=2, vocabulary_chunk=16
         )
         self.states = self.reference.states = ReferenceStates()
-        record_reference(self.reference.engine, RULE, self.states)
+        sample_reference(self.reference.engine, RULE, self.states)
         head = copied_head(self.reference.engine.module, torch.float32, torch.device("cpu"))
         exact = EngineExactTerm(config, self.policy.engine.module, self.states, head, engines.TOKENIZER)
         self.policy.rule, self.policy.exact = RULE, exact
@@ -116,7 +116,7 @@ def compare(folder: Path, tied: bool, packed: int | None) -> dict[str, Any]:
     }
 
 
-def sessions_by_hand(path: Path, data: TensorDict, rows: list[int]) -> tuple[float, dict[str, Any]]:
+def trajectories_by_hand(path: Path, data: TensorDict, rows: list[int]) -> tuple[float, dict[str, Any]]:
     """A token at a time, from dense logits, of a mini-batch of some rows."""
     model = AutoModelForCausalLM.from_pretrained(path, attn_implementation="sdpa", dtype=torch.float32)
     total, share = torch.zeros(()), 0.0
@@ -133,18 +133,18 @@ def sessions_by_hand(path: Path, data: TensorDict, rows: list[int]) -> tuple[flo
     return (total / share).item(), {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
-def sessions(path: Path) -> dict[str, Any]:
+def trajectories(path: Path) -> dict[str, Any]:
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
     data = engines.with_numbers(engines.text_batch())
-    data[SESSION_TOKENS] = nested([torch.tensor([n]) for n in WHOLE])
+    data[TRAJECTORY_TOKENS] = nested([torch.tensor([n]) for n in WHOLE])
     part = tu.chunk_tensordict(data, size)[rank]
     tu.assign_non_tensor(part, temperature=1.0, pad_token_id=0)
     config = actor("token-sum", clip_ratio_c=1e9)
     found = {}
     for name, mini_batch, packed in (("8", 8, None), ("4", 4, None), ("8 packed", 8, engines.PACKED)):
         model = None if packed is None else engines.FUSED
-        made = engines.worker(SessionCountWorker, path, packed=packed, model=model)
-        made.set_loss_fn(SessionMeanLoss(partial(ppo_loss, config=config)))
+        made = engines.worker(TrajectoryCountWorker, path, packed=packed, model=model)
+        made.set_loss_fn(TrajectoryMeanLoss(partial(ppo_loss, config=config)))
         gradients, metrics = engines.update(made, part, mini_batch)
         each, local = len(engines.ROWS) // size, mini_batch // size
         # a worker's mini-batches are cut from its own rows, in order
@@ -152,7 +152,7 @@ def sessions(path: Path) -> dict[str, Any]:
             [worker * each + start + n for worker in range(size) for n in range(local)]
             for start in range(0, each, local)
         ]
-        slow = [sessions_by_hand(path, data, rows) for rows in batches]
+        slow = [trajectories_by_hand(path, data, rows) for rows in batches]
         found[name] = {
             "losses": metrics["loss"],
             "expected": [loss for loss, _ in slow],
@@ -167,7 +167,7 @@ def report(folder: Path) -> dict[str, Any]:
         name: compare(folder / name, name.endswith(" tied"), engines.PACKED if "packed" in name else None)
         for name in kinds
     }
-    return found | {"sessions": sessions(folder / kinds[0])}
+    return found | {"trajectories": trajectories(folder / kinds[0])}
 
 
 if __name__ == "__main__":

@@ -6,16 +6,16 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from docagent_rl.training.losses.reference import ReferenceStates, row_keys
-from docagent_rl.training.losses.session_mean import session_tokens
-from docagent_rl.training.workers import session_loss
-from docagent_rl.training.workers.session_loss import put_session_tokens
+from docagent_rl.training.losses.trajectory_mean import trajectory_tokens
+from docagent_rl.training.workers import trajectory_loss
+from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
 from tests.training.losses.batches import batch, nested
 from tests.training.ranks import last_report
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, warm_python) -> dict:
-    """verl's engines, FSDP2 over two processes: at the reference and away from it, then by session."""
+    """verl's engines, FSDP2 over two processes: at the reference and away from it, then by trajectory."""
     folder = tmp_path_factory.mktemp("engine")
     return last_report(warm_python, "tests.training.losses.engine_run", folder, ranks=2)
 
@@ -48,8 +48,8 @@ def test_value_and_gradients_equal_dense_ones(found):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mini_batch", ["8", "4", "8 packed"])
-def test_updates_by_session_against_a_loop_over_tokens(report, mini_batch):
-    found = report["sessions"][mini_batch]
+def test_updates_by_trajectory_against_a_loop_over_tokens(report, mini_batch):
+    found = report["trajectories"][mini_batch]
     assert len(found["losses"]) == 8 // int(mini_batch.split()[0])
     assert found["losses"] == pytest.approx(found["expected"], rel=1e-4)
     assert found["error"] < 1e-5
@@ -96,10 +96,10 @@ class Queue:
         return KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=partition_id)
 
 
-def test_tokens_are_counted_over_all_rows_of_a_session(monkeypatch):
+def test_tokens_are_counted_over_all_rows_of_a_trajectory(monkeypatch):
     masks = [[1, 0, 1], [1], [1, 1, 1, 1], [0, 0], [1, 1]]
     queue = Queue([torch.tensor(mask) for mask in masks])
-    monkeypatch.setattr(session_loss, "tq", queue)
+    monkeypatch.setattr(trajectory_loss, "tq", queue)
     keys = ["q_1_0_0", "q_1_1_0", "q_1_0_1", "pad_0_0", "q_1_0_2"]
-    put_session_tokens(KVBatchMeta(keys=keys, tags=[{}] * 5, partition_id="train"))
-    assert session_tokens(queue.data) == [8, 1, 8, 0, 8]
+    put_trajectory_tokens(KVBatchMeta(keys=keys, tags=[{}] * 5, partition_id="train"))
+    assert trajectory_tokens(queue.data) == [8, 1, 8, 0, 8]

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.records.parquet import write_parquet
+from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.training.nodes.report import PACKAGES, inspect_node
 from tests.chat_server import ChatServer, serving
 
@@ -18,7 +18,7 @@ def workspace(world, tmp_path):
     for name in ("store", "index"):
         shutil.copytree(world.root / name, tmp_path / name)
     for split in ("train", "val"):
-        write_parquet(world.records, tmp_path / "data" / f"{split}.parquet")
+        write_parquet(world.samples, tmp_path / "data" / f"{split}.parquet")
     (tmp_path / "models" / "tiny_vrag_rl").mkdir(parents=True)
     (tmp_path / "models" / "tiny_vrag_rl" / "config.json").write_text("{}")
     return tmp_path

@@ -7,26 +7,28 @@ import pytest
 from docagent_rl.training.serving.affinity import SHARES, route, servers_of
 
 
-def names(sessions, prompts, servers):
+def names(trajectories, prompts, servers):
     return {
-        (q, s): route(f"q{q}", s, sessions=sessions, prompts=prompts, servers=servers)
+        (q, s): route(f"q{q}", s, trajectories=trajectories, prompts=prompts, servers=servers)
         for q in range(prompts)
-        for s in range(sessions)
+        for s in range(trajectories)
     }
 
 
-def test_the_sessions_of_a_question_stay_together():
-    found = names(sessions=8, prompts=64, servers=8)
+def test_the_trajectories_of_a_question_stay_together():
+    found = names(trajectories=8, prompts=64, servers=8)
     assert all(len({found[q, s] for s in range(8)}) == 1 for q in range(64))
     assert len(set(found.values())) == 64
 
 
-@pytest.mark.parametrize(("sessions", "prompts", "servers"), [(16, 4, 8), (8, 8, 8), (5, 3, 4), (1, 2, 8)])
-def test_few_questions_are_split_so_that_no_server_stands_idle(sessions, prompts, servers):
-    found = names(sessions, prompts, servers)
-    assert len(set(found.values())) >= min(SHARES * servers, sessions * prompts)
+@pytest.mark.parametrize(
+    ("trajectories", "prompts", "servers"), [(16, 4, 8), (8, 8, 8), (5, 3, 4), (1, 2, 8)]
+)
+def test_few_questions_are_split_so_that_no_server_stands_idle(trajectories, prompts, servers):
+    found = names(trajectories, prompts, servers)
+    assert len(set(found.values())) >= min(SHARES * servers, trajectories * prompts)
     sizes = Counter(found.values())
-    assert max(sizes.values()) <= max(1, sessions * prompts // (SHARES * servers))
+    assert max(sizes.values()) <= max(1, trajectories * prompts // (SHARES * servers))
     questions = {name: {q for (q, _), each in found.items() if each == name} for name in sizes}
     assert all(len(each) == 1 for each in questions.values())
 

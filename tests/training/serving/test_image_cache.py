@@ -86,8 +86,8 @@ async def test_the_least_recently_used_leaves_first(cached):
 async def test_images_that_rows_name_stay_until_all_of_them_are_released(cached):
     directory = PageDirectory(20)
     await put(directory, cached, "ab")
-    for session in ("u_0", "u_1"):
-        await directory.hold(session, {"a": cached["a"]})
+    for trajectory in ("u_0", "u_1"):
+        await directory.hold(trajectory, {"a": cached["a"]})
     await put(directory, cached, "cd")
     assert await directory.images(["a", "d"]) == [cached["a"], cached["d"]]
     gauges = await directory.gauges()
@@ -123,7 +123,7 @@ async def test_a_failure_lets_others_try(processor, pictures):
 
 @pytest.fixture(scope="module")
 def images(encoded, cluster):
-    """The encoded images, in a cache that holds one; the rows of a session name all."""
+    """The encoded images, in a cache that holds one; the rows of a trajectory name all."""
     image_cache = RayImageCache(cluster.remote(PageDirectory).options(num_cpus=0, name=DIRECTORY).remote(1))
 
     async def fill():

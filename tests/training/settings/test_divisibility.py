@@ -22,7 +22,7 @@ SHARED, GROUP = "actor.sp", "actor.fsdp_size"
 
 NAMES = {
     "batch": (rules.BATCH, 32),
-    "n": (rules.SESSIONS, 5),
+    "n": (rules.TRAJECTORIES, 5),
     "nodes": (rules.NODES, 1),
     "per_node": (rules.PER_NODE, 8),
     "tp": (rules.TENSOR_PARALLEL, 2),
@@ -68,7 +68,7 @@ def test_sizes_that_go_together(values):
     [
         # 160 rows over 16 GPUs are 10, and a mini-batch of 80 rows is 5 of them
         ({"nodes": 2, "dynamic": False}, {MICRO: 1}),
-        # 5 sessions of 8 questions are 40 rows; 16 GPUs need 80
+        # 5 trajectories of 8 questions are 40 rows; 16 GPUs need 80
         ({"nodes": 2, "mini": 8}, {MINI: 16}),
         ({"per_node": 1}, {rules.TENSOR_PARALLEL: 1}),
         ({"per_node": 6, "tp": 4, "mini": 18, "batch": 36}, {rules.TENSOR_PARALLEL: 3}),
@@ -91,8 +91,8 @@ def test_every_rule_says_what_to_change(values, change):
     assert rules.problems(found.changed(rules.remedy(found))) == []
 
 
-def test_sessions_of_several_rows_fill_a_multiple_of_all_mini_batches():
-    # 16 x 4 = 64 rows over 8 GPUs, however many rows the sessions have
+def test_trajectories_of_several_rows_fill_a_multiple_of_all_mini_batches():
+    # 16 x 4 = 64 rows over 8 GPUs, however many rows the trajectories have
     found = layout(batch=4, n=4, mini=16, micro=4, infer=8, several_rows=True, dynamic=False)
     assert found.multiple == found.rows == 64
     assert [dict(problem.change) for problem in rules.problems(found)] == [{rules.BATCH: 16}]

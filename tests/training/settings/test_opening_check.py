@@ -19,8 +19,8 @@ def preflight(long_workspace, tmp_path, capsys):
     """Check a run on these documents; what it says."""
 
     def run(documents, *overrides):
-        records = [[long_workspace.record(name) for name in names] for names in documents]
-        check(long_workspace.config(RECIPE, *long_workspace.data(tmp_path, *records), *overrides))
+        samples = [[long_workspace.sample(name) for name in names] for names in documents]
+        check(long_workspace.config(RECIPE, *long_workspace.data(tmp_path, *samples), *overrides))
         return capsys.readouterr().err
 
     return run

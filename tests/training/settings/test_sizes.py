@@ -93,7 +93,7 @@ def test_verls_own_fields_of_its_dataclasses_and_free_sections_are_known():
 @pytest.mark.parametrize(
     ("tokens", "memory", "expected"),
     [
-        (1_900_000, 2000 * GIB // 8, 21.74),  # what the sessions show
+        (1_900_000, 2000 * GIB // 8, 21.74),  # what the trajectories show
         (1_900_000, 1000 * GIB // 8, 12.5),  # a tenth of the memory, shared by eight
         (4000, 1000 * GIB // 8, cache.LEAST_GIB),
         (1_900_000, 8 * GIB, cache.LEAST_GIB),
@@ -114,7 +114,7 @@ def test_a_cache_that_is_set_stays_text_needs_none_and_servers_share_a_node(reci
 
     assert sized(VRAG, 10_000, f"{cache.KEY}=1.5") == 1.5
     assert sized(MM_DOC, 0, cpu=False) is None
-    # 160 sessions on 4 servers of one node
+    # 160 trajectories on 4 servers of one node
     assert sized(VRAG, 10_000, cpu=False) == 4.58
     assert sized(VRAG, 100_000, cpu=False) == 10
     # 8 on two nodes

@@ -1,4 +1,4 @@
-"""What verl's queue holds of sessions, as our agent loop puts it there."""
+"""What verl's queue holds of trajectories, as our agent loop puts it there."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from docagent_rl.config import TextConfig
 from docagent_rl.training.agent_loop.output import (
-    SESSION_DIGEST,
-    SESSION_LINE,
-    SessionOutcome,
-    SessionRecord,
+    TRAJECTORY_DIGEST,
+    TRAJECTORY_LINE,
+    SerialisedTrajectory,
+    TrajectoryOutcome,
 )
 
 TAG = {"global_steps": 7}
 
 
 class Queue:
-    """Prompts with their status and the fields of sessions' rows, by key; what was asked of them."""
+    """Prompts with their status and the fields of trajectories' rows, by key; what was asked of them."""
 
     def __init__(self, monkeypatch):
         self.prompts, self.rows, self.asked, self.partition = {}, {}, [], "train"
@@ -28,16 +28,16 @@ class Queue:
         monkeypatch.setattr(tq, "kv_clear", lambda partition_id, keys: [self.prompts.pop(k, 0) for k in keys])
         monkeypatch.setattr(tq, "kv_batch_get", self._get)
 
-    def put(self, prompts, sessions, rows=1):
-        """Prompts by name, with their status, and sessions of so many rows."""
+    def put(self, prompts, trajectories, rows=1):
+        """Prompts by name, with their status, and trajectories of so many rows."""
         self.prompts = {uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()}
-        for session in sessions:
-            record = SessionRecord.of(session, TextConfig(), validation=False)
-            extra = {"extra_fields": SessionOutcome.of(session).fields()}
+        for trajectory in trajectories:
+            sample = SerialisedTrajectory.of(trajectory, TextConfig(), validation=False)
+            extra = {"extra_fields": TrajectoryOutcome.of(trajectory).fields()}
             for row in range(rows):
-                own = ("", b"") if row else (record.digest, record.line.text)
-                fields = extra | dict(zip((SESSION_DIGEST, SESSION_LINE), own, strict=True))
-                self.rows[f"{session.uid}_{session.session}_{row}"] = fields
+                own = ("", b"") if row else (sample.digest, sample.line.text)
+                fields = extra | dict(zip((TRAJECTORY_DIGEST, TRAJECTORY_LINE), own, strict=True))
+                self.rows[f"{trajectory.uid}_{trajectory.number}_{row}"] = fields
 
     def sample(self, buffer, size):
         """Draw a step, without verl's decorator that replays recorded ones."""

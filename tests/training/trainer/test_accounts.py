@@ -1,4 +1,4 @@
-"""Sessions of a step: waited for, counted, and read once from verl's queue."""
+"""Trajectories of a step: waited for, counted, and read once from verl's queue."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1 import replay_buffer as verls
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
-from docagent_rl.training.agent_loop.output import SESSION_DIGEST, SESSION_LINE
+from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
 from docagent_rl.training.trainer import polling
 from docagent_rl.training.trainer.accounts import (
     FAILURE_FILE,
     Accounts,
-    SessionFailedError,
-    account_for_sessions,
+    TrajectoryFailedError,
+    account_for_trajectories,
 )
 from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 from docagent_rl.training.trainer.polling import pause
-from docagent_rl.training.trainer.session_reader import SessionReader
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
 BUG = """Traceback (most recent call last):
@@ -31,7 +31,7 @@ TypeError: string indices must be integers"""
 FINISHED = {"x": "finished", "y": "finished"}
 
 
-def session(uid="x", number=0, reason: MaskReason | None = None) -> Trajectory:
+def trajectory(uid="x", number=0, reason: MaskReason | None = None) -> Trajectory:
     made = Trajectory(uid, number, 7, "train", {"question_id": f"q-{uid}"}, "alden", end="answered")
     if reason is not None:
         made.status, made.end = Status.MASKED.value, reason.value
@@ -43,78 +43,95 @@ def session(uid="x", number=0, reason: MaskReason | None = None) -> Trajectory:
 def sample(tmp_path, queue):
     """Sample a step by verl's own replay buffer; the batch and the step's account."""
 
-    def run(sessions, prompts=FINISHED, *, rows=1, asked=None, kind=ReplayBuffer):
-        queue.put(prompts, sessions, rows)
+    def run(trajectories, prompts=FINISHED, *, rows=1, asked=None, kind=ReplayBuffer):
+        queue.put(prompts, trajectories, rows)
         buffer, accounts = replay_buffer(kind), Accounts(tmp_path, each=2)
         accounts.ask(prompts, asked)
-        account_for_sessions(buffer, accounts, SessionReader())
+        account_for_trajectories(buffer, accounts, TrajectoryReader())
         batch = queue.sample(buffer, len(prompts))
-        return batch, accounts.close_step(batch.keys, sessions)
+        return batch, accounts.close_step(batch.keys, trajectories)
 
     return run
 
 
 def test_a_whole_step_is_counted(sample):
-    sessions = [session("x"), session("x", 1), session("y"), session("y", 1, MaskReason.INFRASTRUCTURE)]
-    batch, counts = sample(sessions, rows=3)  # a masked session ends nothing
+    trajectories = [
+        trajectory("x"),
+        trajectory("x", 1),
+        trajectory("y"),
+        trajectory("y", 1, MaskReason.INFRASTRUCTURE),
+    ]
+    batch, counts = sample(trajectories, rows=3)  # a masked trajectory ends nothing
     assert len(batch.keys) == 12
-    numbers = {"sessions/asked": 4, "sessions/trained": 3, "sessions/masked": 1, "groups/uncompared": 1}
+    numbers = {
+        "trajectories/asked": 4,
+        "trajectories/trained": 3,
+        "trajectories/masked": 1,
+        "groups/uncompared": 1,
+    }
     assert counts == {f"docagent/{name}": number for name, number in numbers.items()}
 
 
 @pytest.mark.parametrize("kind", [ReplayBuffer, ReplayBufferAsync])
 @pytest.mark.parametrize(("status", "left"), [("failure", 1), ("finished", 1), ("finished", 0)])
-def test_a_session_without_a_row_ends_the_run(sample, status, left, kind):
+def test_a_trajectory_without_a_row_ends_the_run(sample, status, left, kind):
     """verl would train on the others, or take another group."""
-    sessions = [session("x"), session("x", 1), *[session("y")] * left]
-    with pytest.raises(SessionFailedError, match=rf"\by\b.* {left} of 2\b"):
-        sample(sessions, {"x": "finished", "y": status}, kind=kind)
+    trajectories = [trajectory("x"), trajectory("x", 1), *[trajectory("y")] * left]
+    with pytest.raises(TrajectoryFailedError, match=rf"\by\b.* {left} of 2\b"):
+        sample(trajectories, {"x": "finished", "y": status}, kind=kind)
 
 
-def test_a_prompt_may_have_a_number_of_sessions_of_its_own(sample):
-    sessions = [session("x"), session("y"), session("y", 1), session("y", 2)]
-    _, counts = sample(sessions, asked=[1, 3])
-    assert counts["docagent/sessions/trained"] == 4
+def test_a_prompt_may_have_a_number_of_trajectories_of_its_own(sample):
+    trajectories = [trajectory("x"), trajectory("y"), trajectory("y", 1), trajectory("y", 2)]
+    _, counts = sample(trajectories, asked=[1, 3])
+    assert counts["docagent/trajectories/trained"] == 4
     assert counts["docagent/groups/uncompared"] == 0  # x was to be alone
 
 
-def test_a_failed_session_ends_the_run_with_its_question_and_its_traceback(sample, tmp_path):
-    sessions = [session("x"), session("x", 1, MaskReason.FAILED), session("y"), session("y", 1)]
-    with pytest.raises(SessionFailedError) as failure:
-        sample(sessions)
+def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sample, tmp_path):
+    trajectories = [
+        trajectory("x"),
+        trajectory("x", 1, MaskReason.FAILED),
+        trajectory("y"),
+        trajectory("y", 1),
+    ]
+    with pytest.raises(TrajectoryFailedError) as failure:
+        sample(trajectories)
     text = str(failure.value)
-    for part in ("1 session", "'q-x', session 1 of group x, step 7", BUG.splitlines()[-1]):
+    for part in ("1 trajectory", "'q-x', trajectory 1 of group x, step 7", BUG.splitlines()[-1]):
         assert part in text
     assert str(tmp_path / FAILURE_FILE) in text
     assert BUG in (tmp_path / FAILURE_FILE).read_text()
 
 
-def test_a_group_that_is_thrown_away_hides_no_failed_session(tmp_path, queue):
-    queue.put({"x": "finished"}, [session("x"), session("x", 1, MaskReason.FAILED)])
+def test_a_group_that_is_thrown_away_hides_no_failed_trajectory(tmp_path, queue):
+    queue.put({"x": "finished"}, [trajectory("x"), trajectory("x", 1, MaskReason.FAILED)])
     buffer = replay_buffer()
-    account_for_sessions(buffer, Accounts(tmp_path, each=2), SessionReader())
+    account_for_trajectories(buffer, Accounts(tmp_path, each=2), TrajectoryReader())
     buffer._sync_metadata_from_transfer_queue()
-    with pytest.raises(SessionFailedError, match=r"'q-x'.* 1\b"):
+    with pytest.raises(TrajectoryFailedError, match=r"'q-x'.* 1\b"):
         buffer._clear_groups("train", {"x"})
 
 
 def test_a_step_that_lost_rows_on_its_way(tmp_path):
     accounts = Accounts(tmp_path, each=2)
     accounts.receive(["x"], ["x_0_0", "x_1_0"], [])
-    with pytest.raises(SessionFailedError, match=r"\b2 .*\b1 "):
-        accounts.close_step(["x_0_0"], [session()])
+    with pytest.raises(TrajectoryFailedError, match=r"\b2 .*\b1 "):
+        accounts.close_step(["x_0_0"], [trajectory()])
     # rows of a buffer of a user's own come without an account
-    assert accounts.close_step(["z_0_0"], [session()]) == {}
+    assert accounts.close_step(["z_0_0"], [trajectory()]) == {}
 
 
 @pytest.fixture
 def parsed(queue, monkeypatch):
-    """Two groups of two sessions of three rows in the queue; what is parsed of them."""
-    sessions = [Trajectory(uid, n, 7, "train", {}, "alden", end="answered") for uid in "xy" for n in range(2)]
-    queue.put(dict.fromkeys("xy", "finished"), sessions, rows=3)
-    found, parse = [], SessionDigest.from_json.__func__
+    """Two groups of two trajectories of three rows in the queue; what is parsed of them."""
+    trajectories = [
+        Trajectory(uid, n, 7, "train", {}, "alden", end="answered") for uid in "xy" for n in range(2)
+    ]
+    queue.put(dict.fromkeys("xy", "finished"), trajectories, rows=3)
+    found, parse = [], TrajectoryDigest.from_json.__func__
     counted = classmethod(lambda cls, text: found.append(text) or parse(cls, text))
-    monkeypatch.setattr(SessionDigest, "from_json", counted)
+    monkeypatch.setattr(TrajectoryDigest, "from_json", counted)
     return found
 
 
@@ -126,17 +143,17 @@ class Verl:
 
 
 class Trainer(DocAgentTrainerMixin, Verl):
-    """The trainer of a step, without models: what it does with sessions is its own."""
+    """The trainer of a step, without models: what it does with trajectories is its own."""
 
     def __init__(self, run_dir, each=2):
         self._run_dir, self.global_steps = run_dir, 7
         self.config = SimpleNamespace(data=SimpleNamespace(train_batch_size=1))
-        self._accounts, self._reader = Accounts(run_dir, each), SessionReader()
+        self._accounts, self._reader = Accounts(run_dir, each), TrajectoryReader()
 
     run_dir = property(lambda self: self._run_dir)
 
-    def _read_rows(self, partition_id, sessions):
-        self.archived = sessions
+    def _read_rows(self, partition_id, trajectories):
+        self.archived = trajectories
         return {}, {}
 
 
@@ -144,33 +161,33 @@ def batch_of(*keys):
     return KVBatchMeta(partition_id="train", keys=list(keys), tags=[{}] * len(keys))
 
 
-def test_a_session_is_read_once_a_step(queue, parsed, tmp_path):
+def test_a_trajectory_is_read_once_a_step(queue, parsed, tmp_path):
     trainer, buffer = Trainer(tmp_path), replay_buffer()
     trainer._accounts.ask("xy")
-    account_for_sessions(buffer, trainer._accounts, trainer._reader)
+    account_for_trajectories(buffer, trainer._accounts, trainer._reader)
     batch = queue.sample(buffer, 2)
     estimated = trainer._reader.fetch(batch)
     numbers = trainer._archive(batch)
     trainer._files.settle()
     assert len(parsed) == 4
-    # of each session's first row alone, and each field once
-    wanted = ["extra_fields", SESSION_DIGEST, SESSION_LINE]
+    # of each trajectory's first row alone, and each field once
+    wanted = ["extra_fields", TRAJECTORY_DIGEST, TRAJECTORY_LINE]
     keys = ["x_0_0", "x_1_0", "y_0_0", "y_1_0"]
     assert sorted(queue.asked) == sorted((field, key) for field in wanted for key in keys)
     assert [id(t) for _, t in estimated] == [id(t) for _, t in trainer.archived]
-    assert numbers["docagent/sessions/trained"] == 4
+    assert numbers["docagent/trajectories/trained"] == 4
     assert len((tmp_path / "trajectories" / "7.jsonl").read_text().splitlines()) == 4
 
 
-def test_rows_of_other_agent_loops_have_no_session(queue):
+def test_rows_of_other_agent_loops_have_no_trajectory(queue):
     queue.rows = {"a_0_0": {"extra_fields": {}}, "b_0_0": {"extra_fields": None}}
-    assert SessionReader().fetch(batch_of(*queue.rows)) == []
+    assert TrajectoryReader().fetch(batch_of(*queue.rows)) == []
 
 
 @pytest.mark.usefixtures("parsed")
-def test_copies_that_fill_a_batch_up_have_no_session(queue):
+def test_copies_that_fill_a_batch_up_have_no_trajectory(queue):
     queue.rows["pad1_0_0"] = queue.rows["x_0_0"]
-    found = SessionReader().fetch(batch_of("x_0_0", "x_0_1", "pad1_0_0"))
+    found = TrajectoryReader().fetch(batch_of("x_0_0", "x_0_1", "pad1_0_0"))
     assert [key for key, _ in found] == ["x_0_0", "x_0_1"]
     assert found[0][1] is found[1][1]
 

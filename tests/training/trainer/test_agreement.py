@@ -36,7 +36,7 @@ def test_a_server_with_other_weights_ends_the_run():
 
 
 @pytest.mark.parametrize("trainer", [[-1.0, -3.0, -2.0], [-1.05, -2.9, -2.2], [0.0, 0.0, 0.0], None])
-def test_rounding_stale_sessions_likelier_tokens_and_no_number_do_not(trainer):
+def test_rounding_stale_trajectories_likelier_tokens_and_no_number_do_not(trainer):
     metrics = ({}, {APART: math.nan}) if trainer is None else (told_by_verl(trainer),)
     for each in metrics:
         check_agreement(each, MOST, 1)

@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import write_credit
-from docagent_rl.rollout.digest import SessionDigest
-from docagent_rl.rollout.line import SessionLine
+from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.rollout.line import TrajectoryLine
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
 from docagent_rl.training.trainer import archive
 from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, write_metrics, write_trajectories
@@ -22,7 +22,7 @@ from docagent_rl.training.trainer.resuming import ResumingMixin
 HALF = "half \ud83d of it"
 
 
-def session(question="q", number=0):
+def trajectory(question="q", number=0):
     turns = [
         TrajectoryTurn("a", "end_of_turn", [1, 2], [-0.1, -0.2]),
         TrajectoryTurn("b", "truncated", [3], [-0.3]),
@@ -31,17 +31,17 @@ def session(question="q", number=0):
 
 
 def test_round_trip_in_a_stable_order(tmp_path):
-    sessions = [session("b", 0), session("a", 1), session("a", 0)]
-    path = archive.write_trajectories(tmp_path, 4, sessions)
+    trajectories = [trajectory("b", 0), trajectory("a", 1), trajectory("a", 0)]
+    path = archive.write_trajectories(tmp_path, 4, trajectories)
     assert path == archive.trajectory_file(tmp_path, 4) == tmp_path / "trajectories" / "4.jsonl"
-    assert list(read_trajectories(path)) == [sessions[2], sessions[1], sessions[0]]
-    archive.write_trajectories(tmp_path, 4, sessions[:1])
+    assert list(read_trajectories(path)) == [trajectories[2], trajectories[1], trajectories[0]]
+    archive.write_trajectories(tmp_path, 4, trajectories[:1])
     assert len(list(read_trajectories(path))) == 1
-    assert archive.write_trajectories(tmp_path, 0, [session()], validation=True).name == "val-0.jsonl"
+    assert archive.write_trajectories(tmp_path, 0, [trajectory()], validation=True).name == "val-0.jsonl"
 
 
 def test_unreadable_lines_are_named(tmp_path):
-    path = archive.write_trajectories(tmp_path, 1, [session()])
+    path = archive.write_trajectories(tmp_path, 1, [trajectory()])
     path.write_text(path.read_text() + '{"version": 1, "uid"')
     with pytest.raises(UserError, match=r"1\.jsonl.* 2\b"):
         list(read_trajectories(path))
@@ -51,44 +51,44 @@ def test_unreadable_lines_are_named(tmp_path):
 
 def test_half_a_character_loses_no_step(tmp_path):
     """It may come from a document, a service or a system of the user's, and stand anywhere."""
-    broken = session()
-    broken.record["question"] = broken.error = broken.text = broken.turns[0].text = HALF
+    broken = trajectory()
+    broken.sample["question"] = broken.error = broken.text = broken.turns[0].text = HALF
     broken.turns[0].info = {"query": HALF, HALF: [HALF]}
     broken.turns[0].observation = [{"role": "user", "parts": [{"text": HALF}]}]
     broken.to_json().encode("utf-8")
-    first, second = read_trajectories(archive.write_trajectories(tmp_path, 4, [broken, session("z")]))
+    first, second = read_trajectories(archive.write_trajectories(tmp_path, 4, [broken, trajectory("z")]))
     assert first.turns[0].info == {"query": "half ? of it", "half ? of it": ["half ? of it"]}
     assert first.turns[0].token_ids == broken.turns[0].token_ids
-    assert second == session("z")
+    assert second == trajectory("z")
     given = {f"docagent/masked/{HALF}": 1, "b": np.float32(0.5), "text": "left out"}
     found = json.loads(archive.write_metrics(tmp_path, 4, given).read_text())
     assert found == {f"docagent/masked/{HALF}": 1.0, "b": 0.5}
 
 
 def test_trainer_log_probs_are_split_over_turns():
-    made = session()
-    split = archive.turn_log_probs(SessionDigest.of(made), {0: np.array([-1.0, -2.0, -3.0])})
+    made = trajectory()
+    split = archive.turn_log_probs(TrajectoryDigest.of(made), {0: np.array([-1.0, -2.0, -3.0])})
     assert [values.tolist() for values in split] == [[-1.0, -2.0], [-3.0]]
     with pytest.raises(ValueError, match=r"3.*2"):
-        archive.turn_log_probs(SessionDigest.of(made), {0: np.array([-1.0, -2.0])})
+        archive.turn_log_probs(TrajectoryDigest.of(made), {0: np.array([-1.0, -2.0])})
     made.turns[0].row = -1  # turns of other rows have none
-    none, last = archive.turn_log_probs(SessionDigest.of(made), {0: np.array([-3.0])})
+    none, last = archive.turn_log_probs(TrajectoryDigest.of(made), {0: np.array([-3.0])})
     assert none is None
     assert last.tolist() == [-3.0]
 
 
-def test_a_step_is_written_from_the_lines_of_its_sessions(tmp_path):
-    made = session("q \u00e4 \ud83d")
-    line, found = SessionLine.of(made), SessionDigest.of(made)
+def test_a_step_is_written_from_the_lines_of_its_trajectories(tmp_path):
+    made = trajectory("q \u00e4 \ud83d")
+    line, found = TrajectoryLine.of(made), TrajectoryDigest.of(made)
     pieces = archive.line_with_log_probs(found, line, {0: np.array([-1.0, -2.0, 3e-17])})
     (read,) = read_trajectories(archive.write_lines(tmp_path, 4, [(found, pieces)]))
     assert [turn.trainer_log_probs for turn in read.turns] == [[-1.0, -2.0], [3e-17]]
-    assert (read.record["question_id"], read.turns[0].log_probs) == ("q \u00e4 ?", [-0.1, -0.2])
+    assert (read.sample["question_id"], read.turns[0].log_probs) == ("q \u00e4 ?", [-0.1, -0.2])
 
 
 def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):
     for step in (1, 2, 3):
-        archive.write_trajectories(tmp_path, step, [session(number=step)])
+        archive.write_trajectories(tmp_path, step, [trajectory(number=step)])
         archive.write_metrics(tmp_path, step, {"a": step})
         write_credit(tmp_path, step, "grpo", [])
     for step in (0, 2, 3):

@@ -6,7 +6,7 @@ import pytest
 import torch
 import transfer_queue as tq
 
-from docagent_rl.lab.viewer.credit import session_credit
+from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.rollout.credit import read_credit, write_credit
 from docagent_rl.training.trainer import columns, credit
 from docagent_rl.training.trainer.columns import SampledColumns
@@ -97,7 +97,7 @@ def fetched(fields):
 def test_each_row_has_the_numbers_of_its_sampled_tokens(fetched, tmp_path):
     found = credit.with_optional(fetched, KEYS, "train", [credit.ENTROPY, credit.REFERENCE])
     read = read_credit(write_credit(tmp_path, 4, "turn_gae", credit.credit_rows(KEYS, found)))
-    keys = [(row.uid, row.session, row.row) for row in read.rows]
+    keys = [(row.uid, row.trajectory, row.row) for row in read.rows]
     assert keys == [("a_b", 0, 0), ("a_b", 0, 1), ("c", 1, 0)]
     first, second, third = (row.lists for row in read.rows)
     assert first["advantages"].tolist() == [1.0, 1.0, 2.0]
@@ -105,13 +105,13 @@ def test_each_row_has_the_numbers_of_its_sampled_tokens(fetched, tmp_path):
     assert first["kl"].tolist() == [0.5, 0.0, -1.0]
     assert third["entropy"].tolist() == [0.5]
     assert "values" not in first
-    # the turns of a session find theirs
+    # the turns of a trajectory find theirs
     own = [{"row": row, "token_ids": ids} for row, ids in ((0, [1, 2]), (0, [3]), (1, [4]))]
-    split = session_credit(tmp_path, 4, "a_b", 0).turns(own)
+    split = trajectory_credit(tmp_path, 4, "a_b", 0).turns(own)
     assert [each["advantages"] for each in split] == [[1.0, 1.0], [2.0], [3.0]]
 
 
-def test_a_session_knows_how_like_its_group_it_is(fetched, tmp_path):
+def test_a_trajectory_knows_how_like_its_group_it_is(fetched, tmp_path):
     keys = ["g_2_0", "g_0_0", "g_0_1", "h_0_0"]
     likeness = credit.group_likeness(keys, torch.tensor([[1.0, 1.0], [2.0, 0.0], [0.0, 0.0]]))
     assert likeness["g", 0].tolist() == pytest.approx([1.0, 0.5**0.5])

@@ -1,4 +1,4 @@
-"""Texts of sessions, their vectors, and where these are made."""
+"""Texts of trajectories, their vectors, and where these are made."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.embedder_place import embedder_place
-from docagent_rl.training.trainer.embedding import SessionEmbedder, prefix_embeddings
-from docagent_rl.training.trainer.texts import prefix_texts, session_text
+from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, prefix_embeddings
+from docagent_rl.training.trainer.texts import prefix_texts, trajectory_text
 
 
 def node(name, cpus=0, gpus=0, alive=True):
@@ -58,9 +58,9 @@ def test_no_gpu_anywhere_is_one_error():
         embedder_place(EmbedderConfig(device="cuda"), "cuda", [HEAD, DEAD])
 
 
-def session(*turns: str) -> Trajectory:
-    records = [TrajectoryTurn(text, "end_of_turn", [1], []) for text in turns]
-    return Trajectory("u", 0, 1, "train", {}, "mm_doc_r1", turns=records)
+def trajectory(*turns: str) -> Trajectory:
+    samples = [TrajectoryTurn(text, "end_of_turn", [1], []) for text in turns]
+    return Trajectory("u", 0, 1, "train", {}, "mm_doc_r1", turns=samples)
 
 
 def test_vectors_are_those_of_what_was_done_before():
@@ -70,7 +70,9 @@ def test_vectors_are_those_of_what_was_done_before():
         asked.extend(texts)
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
-    table = prefix_embeddings([session("ab", "c", "d"), session("xyz"), session()], TextConfig(), embed, {})
+    table = prefix_embeddings(
+        [trajectory("ab", "c", "d"), trajectory("xyz"), trajectory()], TextConfig(), embed, {}
+    )
     assert asked == ["ab", "ab\nc", "ab\nc\nd", "xyz"]
     assert table[..., 0].tolist() == [[0, 2, 4, 6], [0, 3, 3, 3], [0, 0, 0, 0]]
 
@@ -88,7 +90,7 @@ def test_its_process_has_the_threads_and_no_gpu(monkeypatch):
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
         config = EmbedderConfig(function=f"{__name__}:thread_report")
-        embed, numbers = SessionEmbedder(config, "cpu"), {}
+        embed, numbers = TrajectoryEmbedder(config, "cpu"), {}
         assert embed(["a", "b"], numbers).tolist() == [[2.0, 0.0], [2.0, 0.0]]
         assert numbers == {"docagent/embedded_texts": 2.0, "docagent/embedded_texts_shortened": 0.0}
     finally:
@@ -120,13 +122,13 @@ def searched(text: str | None = None, dropped: bool = False) -> Trajectory:
         ("actions", {"include_answer": False}, {}, SEARCH),
     ],
 )
-def test_text_of_a_session(source, options, changes, expected):
+def test_text_of_a_trajectory(source, options, changes, expected):
     config = TextConfig(source=TextSource(source), **options)
-    assert session_text(searched(**changes), config) == expected
+    assert trajectory_text(searched(**changes), config) == expected
 
 
 def test_texts_grow_by_a_turn():
-    made = session("a", "b", "c")
+    made = trajectory("a", "b", "c")
     made.turns[1].info = {"text": "the second"}
     own = TextConfig(source=TextSource.ENVIRONMENT)
     assert prefix_texts(made, own) == ["a", "a\nthe second", "a\nthe second\nc"]

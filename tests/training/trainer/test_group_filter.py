@@ -10,26 +10,26 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.trajectory import Status, Trajectory
-from docagent_rl.training.agent_loop.output import SessionOutcome
-from docagent_rl.training.trainer.group_filter import GroupFilter, filter_by_session
+from docagent_rl.training.agent_loop.output import TrajectoryOutcome
+from docagent_rl.training.trainer.group_filter import GroupFilter, filter_by_trajectory
 from tests.training.trainer.conftest import replay_buffer
 
 
-def played(reward: float, outcome: float | None = None, **metrics: float) -> SessionOutcome:
+def played(reward: float, outcome: float | None = None, **metrics: float) -> TrajectoryOutcome:
     term = {} if outcome is None else {"reward/outcome": outcome}
-    return SessionOutcome(False, reward, "answered", term | metrics)
+    return TrajectoryOutcome(False, reward, "answered", term | metrics)
 
 
-DOWN = SessionOutcome(True, 0.0, "infrastructure: judge down")
+DOWN = TrajectoryOutcome(True, 0.0, "infrastructure: judge down")
 
 
 @pytest.mark.parametrize(
-    ("metric", "sessions", "shared"),
+    ("metric", "trajectories", "shared"),
     [
         ("reward", [played(0.5), played(0.5)], 0.5),
         ("reward", [played(0.1 + 0.2), played(0.3)], pytest.approx(0.3)),
         ("reward", [played(0.5), played(0.50001)], None),
-        # a masked session is no reward of zero
+        # a masked trajectory is no reward of zero
         ("reward", [played(0.5), played(0.5), DOWN], 0.5),
         ("reward", [played(0.0), played(1.0), DOWN], None),
         # one that counts has nothing to be compared with
@@ -41,11 +41,11 @@ DOWN = SessionOutcome(True, 0.0, "infrastructure: judge down")
         ("reward/outcome", [played(0.0, 1.0), played(0.0, 1.0), played(0.0, turns=2.0)], 1),
     ],
 )
-def test_what_a_group_shares(metric, sessions, shared):
-    assert GroupFilter(metric, patience=3).shared(sessions) == shared
+def test_what_a_group_shares(metric, trajectories, shared):
+    assert GroupFilter(metric, patience=3).shared(trajectories) == shared
 
 
-def test_a_term_that_no_session_has_is_refused():
+def test_a_term_that_no_trajectory_has_is_refused():
     with pytest.raises(UserError, match=r"metric=reward/outcome.*reward, turns"):
         GroupFilter("reward/outcome", patience=3).shared([played(0.0, turns=2.0), played(1.0, turns=3.0)])
 
@@ -64,21 +64,21 @@ def test_a_service_that_is_down_ends_the_run():
 def test_outcomes_travel_with_the_rows():
     made = Trajectory("u", 0, 1, "train", {}, "alden", end="answered", reward=0.5)
     made.metrics = {"reward/outcome": 1.0}
-    assert SessionOutcome.read(SessionOutcome.of(made).fields()) == played(0.5, 1.0)
+    assert TrajectoryOutcome.read(TrajectoryOutcome.of(made).fields()) == played(0.5, 1.0)
     made.status, made.end, made.error = Status.MASKED.value, "infrastructure", "judge down"
     made.reward = 0.0
-    assert SessionOutcome.read(SessionOutcome.of(made).fields()) == DOWN
-    assert SessionOutcome.read({"reward_extra_info": {}}) is None
+    assert TrajectoryOutcome.read(TrajectoryOutcome.of(made).fields()) == DOWN
+    assert TrajectoryOutcome.read({"reward_extra_info": {}}) is None
 
 
-def test_the_buffer_of_verl_asks_for_sessions(queue, monkeypatch):
-    """Finished groups: one whose sessions are equal, the first of three rows, and one whose are not."""
+def test_the_buffer_of_verl_asks_for_trajectories(queue, monkeypatch):
+    """Finished groups: one whose trajectories are equal, the first of three rows, and one whose are not."""
     made = replay_buffer(filter_groups_metric="reward")
     rewards = {f"x_0_{row}": 1.0 for row in range(3)} | {"x_1_0": 1.0, "y_0_0": 1.0, "y_1_0": 0.0}
     queue.rows = {key: {"extra_fields": played(reward).fields()} for key, reward in rewards.items()}
     made.finished_keys["train"] = {"x", "y"}
     made.partitions["train"] = {key: {} for key in rewards}
-    filter_by_session(made, patience=4)
+    filter_by_trajectory(made, patience=4)
     assert made._dapo_filtered_keys("train") == ({"x"}, Counter({1.0: 1}))
     assert made._dapo_filtered_keys("val") == (set(), Counter())
     # each group is looked at once
@@ -88,8 +88,8 @@ def test_the_buffer_of_verl_asks_for_sessions(queue, monkeypatch):
 
 def test_other_buffers_are_left_alone():
     own = SimpleNamespace(filter_groups_metric="reward", _dapo_filtered_keys=print)
-    filter_by_session(own, patience=1)
+    filter_by_trajectory(own, patience=1)
     assert own._dapo_filtered_keys is print
     plain = ReplayBuffer("sync", None, None, "drop", None)
-    filter_by_session(plain, patience=1)
+    filter_by_trajectory(plain, patience=1)
     assert "_dapo_filtered_keys" not in vars(plain)

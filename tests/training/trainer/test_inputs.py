@@ -14,7 +14,7 @@ from docagent_rl.training.trainer.inputs import RowKeys, TermRewards, advantage_
 
 def test_keys_are_split_from_the_right():
     keys = RowKeys.parse(["a_b_1_0", "a_b_0_0", "a_b_1_1", "c_0_0"])
-    assert keys.session.tolist() == [0, 1, 0, 2]
+    assert keys.trajectory.tolist() == [0, 1, 0, 2]
     assert keys.row.tolist() == [0, 0, 1, 0]
     assert keys.group.tolist() == [0, 0, 0, 1]
     assert list(keys.first) == [0, 1, 3]
@@ -22,7 +22,7 @@ def test_keys_are_split_from_the_right():
         RowKeys.parse(["x_y"])
 
 
-def record(*turns: TrajectoryTurn) -> Trajectory:
+def sample(*turns: TrajectoryTurn) -> Trajectory:
     return Trajectory("u", 0, 1, "train", {}, "alden", turns=list(turns))
 
 
@@ -33,13 +33,13 @@ def turn(row: int, terms: dict[str, float], *token_terms, ids=(1,)) -> Trajector
 
 
 def test_terms_stand_on_the_last_token_of_their_turn_or_on_their_own():
-    session = record(
+    trajectory = sample(
         turn(0, {"format": 1.0}),
         turn(0, {"format": -1.0, "penalty": -0.6}, ("penalty", 0, 2, -0.6)),
         turn(1, {"format": 0.5}),
     )
     turn_index = torch.tensor([[0, 0, -1, 1, 1, 1], [0, -1, -1, -1, -1, -1]])
-    terms = TermRewards([session, session], torch.tensor([0, 1]), turn_index)
+    terms = TermRewards([trajectory, trajectory], torch.tensor([0, 1]), turn_index)
     assert list(terms) == ["format", "penalty"]
     assert terms["format"].tolist() == [[0, 1, 0, 0, 0, -1], [0.5, 0, 0, 0, 0, 0]]
     torch.testing.assert_close(terms["penalty"], torch.tensor([[0, 0, 0, -0.3, -0.3, 0], [0.0] * 6]))
@@ -48,13 +48,13 @@ def test_terms_stand_on_the_last_token_of_their_turn_or_on_their_own():
 
 
 def test_a_turn_without_tokens_passes_its_terms_on_to_an_earlier_row():
-    session = record(turn(0, {"format": 1.0}), turn(-1, {"format": 0.5}, ids=()))
-    terms = TermRewards([session], torch.tensor([0]), torch.tensor([[0, 0, -1]]))
+    trajectory = sample(turn(0, {"format": 1.0}), turn(-1, {"format": 0.5}, ids=()))
+    terms = TermRewards([trajectory], torch.tensor([0]), torch.tensor([[0, 0, -1]]))
     assert terms["format"].tolist() == [[0, 1.5, 0]]
 
 
 def test_terms_of_tokens_are_unweighted():
-    query = record(turn(0, {"query_repetition": 0.4}, ("query_repetition", 1, 3, 0.4)))
+    query = sample(turn(0, {"query_repetition": 0.4}, ("query_repetition", 1, 3, 0.4)))
     terms = TermRewards([query], torch.tensor([0]), torch.tensor([[0, 0, 0, 0]]))
     torch.testing.assert_close(terms["query_repetition"], torch.tensor([[0, 0.2, 0.2, 0]]))
 
@@ -62,7 +62,7 @@ def test_terms_of_tokens_are_unweighted():
 def test_rows_become_one_input():
     inputs = advantage_inputs(
         keys=["q_0_0", "q_1_0"],
-        trajectories=[record(turn(0, {})), record(turn(0, {}))],
+        trajectories=[sample(turn(0, {})), sample(turn(0, {}))],
         token_rewards=torch.tensor([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]]),
         turn_index=torch.tensor([[0, 0], [0, -1]]),
         values=torch.ones(2, 4, dtype=torch.bfloat16),
@@ -72,13 +72,13 @@ def test_rows_become_one_input():
     assert inputs.turn_index.tolist() == [[0, 0, -1], [0, -1, -1]]
     assert inputs.mask.tolist() == [[True, True, False], [True, False, False]]
     assert (inputs.values.shape, inputs.values.dtype) == ((2, 3), torch.float32)
-    assert (inputs.session.tolist(), inputs.group.tolist()) == ([0, 1], [0, 0])
+    assert (inputs.trajectory.tolist(), inputs.group.tolist()) == ([0, 1], [0, 0])
     assert fitted(torch.tensor([[1, 2]]), 1, -1).tolist() == [[1]]
 
 
-def test_steps_are_counted_over_all_rows_of_a_session():
+def test_steps_are_counted_over_all_rows_of_a_trajectory():
     """A row of two turns, and turns whose row was dropped."""
-    made = record(*(turn(row, {}) for row in (0, 0, -1, 1)))
+    made = sample(*(turn(row, {}) for row in (0, 0, -1, 1)))
     turn_index = torch.tensor([[0, 0, -1, 1], [0, -1, -1, -1]])
     steps = steps_of([made, made], torch.tensor([0, 1]), turn_index).tolist()
     assert steps == [[0, 0, -1, 1], [3, -1, -1, -1]]

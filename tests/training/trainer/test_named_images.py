@@ -48,7 +48,7 @@ class Trainer(NamedImagesMixin, Verl):
         ("sync", False, ["step"]),
     ],
 )
-def test_the_sessions_of_a_step_are_released_when_it_ends(mode, ours, log):
+def test_the_trajectories_of_a_step_are_released_when_it_ends(mode, ours, log):
     trainer, manager = Trainer(mode), SimpleNamespace(log=[])
     if ours:
         manager.name_images = lambda: manager.log.append("name")

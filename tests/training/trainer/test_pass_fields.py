@@ -7,11 +7,19 @@ from types import SimpleNamespace
 import pytest
 from transfer_queue import KVBatchMeta
 
-from docagent_rl.training.agent_loop.output import SESSION_DIGEST, SESSION_LINE
+from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
 from docagent_rl.training.trainer import pass_fields
 from docagent_rl.training.workers.critic import VALUE_MASK
 
-RECORDS = {SESSION_LINE, SESSION_DIGEST, "extra_fields", "rm_scores", "turn_index", "log_probs", "entropy"}
+SAMPLES = {
+    TRAJECTORY_LINE,
+    TRAJECTORY_DIGEST,
+    "extra_fields",
+    "rm_scores",
+    "turn_index",
+    "log_probs",
+    "entropy",
+}
 POLICY = {"old_log_probs", "ref_log_prob", "advantages", "rollout_log_probs"}
 TARGETS = {"returns", "values", VALUE_MASK}
 ROWS = {"prompts", "responses", "response_mask", "users_own"}
@@ -36,11 +44,11 @@ class Trainer(pass_fields.PassFieldsMixin, Upstream):
     pass
 
 
-@pytest.mark.parametrize("own", [None, [*RECORDS, *POLICY, *TARGETS, *ROWS]])
+@pytest.mark.parametrize("own", [None, [*SAMPLES, *POLICY, *TARGETS, *ROWS]])
 @pytest.mark.parametrize("name", READS)
 def test_every_pass_gets_what_its_model_and_its_loss_read(monkeypatch, name, own):
     """Of the fields that the batch has, or else of those in the queue."""
-    there = SimpleNamespace(field_names=[*RECORDS, *POLICY, *TARGETS, *ROWS])
+    there = SimpleNamespace(field_names=[*SAMPLES, *POLICY, *TARGETS, *ROWS])
     monkeypatch.setattr(pass_fields, "kv_batch_meta2batch_meta", lambda _: there)
     batch = KVBatchMeta(partition_id="train", keys=["a"], tags=[{}], fields=own)
     assert getattr(Trainer(), name)(batch, {}).sent == ROWS | READS[name]

@@ -1,4 +1,4 @@
-"""Metrics of a step's sessions and of a validation's."""
+"""Metrics of a step's trajectories and of a validation's."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from docagent_rl.config import TextConfig
-from docagent_rl.rollout.digest import SessionDigest
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory, TrajectoryTurn
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
-from docagent_rl.training.trainer.accounts import SessionFailedError
+from docagent_rl.training.trainer.accounts import TrajectoryFailedError
 from docagent_rl.training.trainer.modes import DocAgentSync
 from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
 from docagent_rl.training.trainer.texts import digest
@@ -29,13 +29,13 @@ def test_means_ranges_and_counts():
     turns = [TrajectoryTurn("", "", [], [])] * 3
     state = {"status": Status.MASKED.value, "end": "infrastructure", "error": "down"}
     masked = played({"reward/total": 9.0}, turns=turns, **state)
-    sessions = [
+    trajectories = [
         played({"reward/total": 1.0, "turns": 3.0}, image_preprocessings=2, image_loads=3),
         played({"reward/total": 0.0, "turns": 1.0}, attempts=2),
         masked,
         masked,
     ]
-    numbers = summarise(list(map(SessionDigest.of, sessions)))
+    numbers = summarise(list(map(TrajectoryDigest.of, trajectories)))
     assert {name.removeprefix("docagent/"): value for name, value in numbers.items()} == {
         "reward/total": 0.5,
         "reward/total/min": 0.0,
@@ -47,25 +47,25 @@ def test_means_ranges_and_counts():
         "masked/failed": 0.0,
         "masked/turns": 3.0,
         "masked_trajectories": 2.0,
-        "retried_sessions": 1.0,
+        "retried_trajectories": 1.0,
         "image_preprocessings": 2.0,
         "image_loads": 3.0,
     }
-    assert mask_reasons(sessions) == {"infrastructure: down": 2}
+    assert mask_reasons(trajectories) == {"infrastructure: down": 2}
 
 
 def test_percentiles_are_those_of_all_searches_that_were_not_known():
     def searched(*seconds, known=()):
         rows = [{"retriever": "r", "tries": 1, "seconds": value} for value in seconds]
         rows += [{"retriever": "r", "tries": 0, "seconds": value} for value in known]
-        return SessionDigest.of(played(turns=[TrajectoryTurn("", "", [], [], searches=rows)]))
+        return TrajectoryDigest.of(played(turns=[TrajectoryTurn("", "", [], [], searches=rows)]))
 
     digests = [searched(*range(51), known=[9e9]), searched(*range(51, 101))]
-    metrics = summarise([SessionDigest.from_json(digest.to_json()) for digest in digests])
+    metrics = summarise([TrajectoryDigest.from_json(digest.to_json()) for digest in digests])
     assert [metrics[f"docagent/r/p{n}_s"] for n in (50, 90, 99)] == [50.0, 90.0, 99.0]
 
 
-def test_the_funnel_is_of_the_sessions_whose_evidence_is_known():
+def test_the_funnel_is_of_the_trajectories_whose_evidence_is_known():
     def found(page, evidence):
         effect = {"kind": "page", "pages": [{"page": f"r#{page}", "size": [9, 9]}]}
         info = {"action": {"kind": "fetch"}, "effect": effect, "valid": True, "executed": True}
@@ -73,8 +73,8 @@ def test_the_funnel_is_of_the_sessions_whose_evidence_is_known():
         turns = [TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each) for each in (info, end)]
         made = played({}, turns=turns)
         made.outcome = 1.0
-        made.record = {"doc_id": "r", "question": "q", "evidence_pages": evidence}
-        return SessionDigest.of(made)
+        made.sample = {"doc_id": "r", "question": "q", "evidence_pages": evidence}
+        return TrajectoryDigest.of(made)
 
     metrics = summarise([found(3, [3]), found(2, [3]), found(9, [])])
     funnel = {name: value for name, value in metrics.items() if "funnel" in name}
@@ -87,17 +87,19 @@ def test_the_funnel_is_of_the_sessions_whose_evidence_is_known():
 @pytest.mark.parametrize(
     ("stages", "share"), [(["all", "found", "all"], 0.75), (["sought", "right", None], 0)]
 )
-def test_rewards_of_sessions_that_looked_for_nothing_are_told(stages, share):
-    """A session of the first kind answers at once and gets a third of what a right answer gets, or more."""
-    sessions = [SessionDigest.of(played(reward=reward)) for reward in (1.75, 1.0, 1.25)]
-    for session, stage in zip(sessions, stages, strict=True):
-        session.evidence = (stage, None, None, None)
-    numbers = summarise([*sessions, SessionDigest.of(played(reward=-1.0))])
+def test_rewards_of_trajectories_that_looked_for_nothing_are_told(stages, share):
+    """A trajectory of the first kind answers at once and gets a third of what a right answer gets, or
+    more.
+    """
+    trajectories = [TrajectoryDigest.of(played(reward=reward)) for reward in (1.75, 1.0, 1.25)]
+    for trajectory, stage in zip(trajectories, stages, strict=True):
+        trajectory.evidence = (stage, None, None, None)
+    numbers = summarise([*trajectories, TrajectoryDigest.of(played(reward=-1.0))])
     assert numbers["docagent/funnel/unsought_reward"] == share
     assert (unsought_doubt(numbers) is None) is (share == 0)
 
 
-# a session of two rows, whose second turn stands in its second row, and one of one row
+# a trajectory of two rows, whose second turn stands in its second row, and one of one row
 KEYS = ["a_b_0_0", "a_b_0_1", "a_b_1_0"]
 COLUMNS = {
     "response_mask": [[1, 1, 0], [1, 1, 0], [1, 0, 0]],
@@ -115,7 +117,7 @@ def turns(**changes):
 
 def test_turns_go_on_in_the_next_row():
     found = turns(values=[[9, 0.2, 9], [9, 0.4, 0], [0.6, 0, 0]])
-    assert (found["turns/sessions/1"], found["turns/sessions/2"]) == (2, 1)
+    assert (found["turns/trajectories/1"], found["turns/trajectories/2"]) == (2, 1)
     assert found["turns/reward/1"] == pytest.approx(-0.25)
     assert found["turns/reward/2"] == pytest.approx(1.0)
     assert found["turns/advantage/1"] == pytest.approx(10 / 3)
@@ -130,8 +132,8 @@ def test_rejected_tokens_keep_their_reward():
     assert "turns/value/1" not in found
 
 
-def session(uid="u0", number=0, *, rewards=(1.0,), rows=None):
-    """A session whose turns were paid `rewards`."""
+def trajectory(uid="u0", number=0, *, rewards=(1.0,), rows=None):
+    """A trajectory whose turns were paid `rewards`."""
     turns = [
         TrajectoryTurn("t", "end_of_turn", [1], [0.0], reward=reward, row=row)
         for reward, row in zip(rewards, rows or [0] * len(rewards), strict=True)
@@ -144,7 +146,9 @@ def session(uid="u0", number=0, *, rewards=(1.0,), rows=None):
 
 def masked(uid, reason, number=0, *, paid=None):
     """One that was not played, or, where it was paid, one of a single turn without tokens."""
-    made = session(uid, number, rewards=() if paid is None else (paid,), rows=() if paid is None else (-1,))
+    made = trajectory(
+        uid, number, rewards=() if paid is None else (paid,), rows=() if paid is None else (-1,)
+    )
     made.status, made.end, made.error, made.reward = Status.MASKED.value, reason.value, "why", 0.0
     if paid is None:
         made.metrics = {}
@@ -155,15 +159,15 @@ def masked(uid, reason, number=0, *, paid=None):
 def validate(tmp_path):
     """verl's own validation metrics, by the trainer of this package, without their first part."""
 
-    def run(sessions, expected=None, rewards=None):
+    def run(trajectories, expected=None, rewards=None):
         trainer = object.__new__(DocAgentSync)
         trainer.docagent = SimpleNamespace(run_dir=tmp_path, keep_best=False)
         trainer.global_steps = 7
-        lines = [None if s is None else s.to_json() for s in sessions]
-        digests = [None if s is None else digest(s, TextConfig()).to_json() for s in sessions]
-        infos = {"reward": rewards or [s.reward for s in sessions], TRAJECTORY: lines, DIGEST: digests}
-        uids = [f"row{n}" if s is None else s.uid for n, s in enumerate(sessions)]
-        sources, ones = ["made"] * len(sessions), [1] * len(sessions)
+        lines = [None if s is None else s.to_json() for s in trajectories]
+        digests = [None if s is None else digest(s, TextConfig()).to_json() for s in trajectories]
+        infos = {"reward": rewards or [s.reward for s in trajectories], TRAJECTORY: lines, DIGEST: digests}
+        uids = [f"row{n}" if s is None else s.uid for n, s in enumerate(trajectories)]
+        sources, ones = ["made"] * len(trajectories), [1] * len(trajectories)
         found = trainer._val_metrics_update(sources, uids, infos, ones, expected_acc_counts=expected)
         return {name.partition("/")[2]: value for name, value in found.items()}
 
@@ -176,24 +180,28 @@ def written(tmp_path):
 
 
 @pytest.mark.parametrize("reason", NOT_PLAYED)
-def test_a_session_that_cannot_be_played_is_wrong(validate, reason):
-    metrics = validate([session("a"), session("b"), masked("c", reason), session("d")])
+def test_a_trajectory_that_cannot_be_played_is_wrong(validate, reason):
+    metrics = validate([trajectory("a"), trajectory("b"), masked("c", reason), trajectory("d")])
     shares = {"reward": 0.75, "reward/outcome": 0.75, "reward_played": 1, "played": 0.75, "turns": 1}
     assert metrics.items() >= {f"made/{name}/mean@1": share for name, share in shares.items()}.items()
     assert metrics["docagent/masked_trajectories"] == metrics[f"docagent/masked/{reason.value}"] == 1
 
 
-def test_sessions_that_verl_dropped_are_wrong_by_data_source(validate):
+def test_trajectories_that_verl_dropped_are_wrong_by_data_source(validate):
     expected = {("made", "a"): 2, ("made", "b"): 2, ("other", "c"): 2}
-    metrics = validate([session("a", 0), session("a", 1), session("b", 1)], expected)
+    metrics = validate([trajectory("a", 0), trajectory("a", 1), trajectory("b", 1)], expected)
     assert metrics["made/reward/mean@2"] == 0.75
     assert metrics["other/reward/mean@2"] == metrics["other/reward/outcome/mean@2"] == 0
     assert metrics["made/reward_played/mean@2"] == 1
     assert metrics["docagent/masked/missing"] == metrics["docagent/masked_trajectories"] == 3
 
 
-def test_the_score_never_rises_when_sessions_vanish(validate):
-    played = [session("a", rewards=(0.5,)), session("b", rewards=(0.25,)), session("c", rewards=(0.0,))]
+def test_the_score_never_rises_when_trajectories_vanish(validate):
+    played = [
+        trajectory("a", rewards=(0.5,)),
+        trajectory("b", rewards=(0.25,)),
+        trajectory("c", rewards=(0.0,)),
+    ]
     expected = {("made", s.uid): 1 for s in played}
     best = validate(played, expected)["made/reward/mean@1"]
     assert best == 0.25
@@ -205,23 +213,23 @@ def test_the_score_never_rises_when_sessions_vanish(validate):
 
 @pytest.mark.parametrize(("paid", "counted"), [(-1.0, -1.0), (0.5, 0.0)])
 def test_a_control_token_at_once_saves_no_penalty_and_earns_nothing(validate, paid, counted):
-    metrics = validate([masked("a", MaskReason.EMPTY, paid=paid), session("b", rewards=(0.0,))])
+    metrics = validate([masked("a", MaskReason.EMPTY, paid=paid), trajectory("b", rewards=(0.0,))])
     assert metrics["made/reward/mean@1"] == metrics["made/reward/outcome/mean@1"] == counted / 2
     assert metrics["made/turns/mean@1"] == 1
 
 
-def test_all_rows_of_a_session_count_and_others_keep_their_reward(validate):
-    """verl hands over the reward of the last row; other agent loops have no session."""
-    several = session("a", rewards=(0.25, 0.5, 0.125), rows=(0, 1, 2))
+def test_all_rows_of_a_trajectory_count_and_others_keep_their_reward(validate):
+    """verl hands over the reward of the last row; other agent loops have no trajectory."""
+    several = trajectory("a", rewards=(0.25, 0.5, 0.125), rows=(0, 1, 2))
     assert validate([several], rewards=[0.125])["made/reward/mean@1"] == 0.875
     metrics = validate([None, masked("b", MaskReason.SAMPLE)], rewards=[0.5, 0.0])
     assert metrics["made/reward/mean@1"] == 0.25
 
 
 def test_the_reasons_stand_in_the_log_and_in_the_file(validate, tmp_path, caplog):
-    sessions = [session("a"), masked("b", MaskReason.SAMPLE), masked("c", MaskReason.SAMPLE)]
+    trajectories = [trajectory("a"), masked("b", MaskReason.SAMPLE), masked("c", MaskReason.SAMPLE)]
     with caplog.at_level(logging.WARNING):
-        validate(sessions, {("made", uid): 1 for uid in "abcd"})
+        validate(trajectories, {("made", uid): 1 for uid in "abcd"})
     said = [record.getMessage() for record in caplog.records]
     assert any("2 of 4" in line and "sample: why" in line for line in said)
     assert any("1 of 4" in line and "missing" in line for line in said)
@@ -229,8 +237,8 @@ def test_the_reasons_stand_in_the_log_and_in_the_file(validate, tmp_path, caplog
     assert written(tmp_path)["val-core/made/reward/mean@1"] == 0.25
 
 
-def test_a_failed_session_ends_the_run_after_the_validation_is_written(validate, tmp_path):
-    with pytest.raises(SessionFailedError, match=r"'b'.* 0 .* b, .* 7"):
-        validate([session("a"), masked("b", MaskReason.FAILED)])
+def test_a_failed_trajectory_ends_the_run_after_the_validation_is_written(validate, tmp_path):
+    with pytest.raises(TrajectoryFailedError, match=r"'b'.* 0 .* b, .* 7"):
+        validate([trajectory("a"), masked("b", MaskReason.FAILED)])
     assert written(tmp_path)["val-aux/docagent/masked/failed"] == 1
     assert written(tmp_path)["val-core/made/reward/mean@1"] == 0.5

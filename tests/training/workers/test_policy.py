@@ -18,7 +18,7 @@ from docagent_rl.training.workers import policy
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.extensions import Extension, worker_class
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
-from docagent_rl.training.workers.session_loss import SESSION_LOSS, SessionCountWorker
+from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS, TrajectoryCountWorker
 
 ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
 CONFIG = KlConfig.model_validate({"observation": {"coef": 0.01, "type": "k2", "scope": "image"}})
@@ -44,8 +44,10 @@ def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
     assert not issubclass(found.ref_worker_cls, FrozenVisionWorker)
 
 
-def test_the_loss_over_sessions_comes_with_the_section(recipe):
-    assert extensions_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=session")) == [SESSION_LOSS]
+def test_the_loss_over_trajectories_comes_with_the_section(recipe):
+    assert extensions_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=trajectory")) == [
+        TRAJECTORY_LOSS
+    ]
 
 
 def test_each_extension_sees_a_call_in_order():
@@ -112,8 +114,8 @@ def called(method: object) -> dict | None:
 
 
 def test_workers_keep_what_verl_calls_from_afar():
-    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN, SESSION_LOSS])
-    assert issubclass(ours.actor_worker_cls, SessionCountWorker)
+    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN, TRAJECTORY_LOSS])
+    assert issubclass(ours.actor_worker_cls, TrajectoryCountWorker)
     assert issubclass(ours.actor_worker_cls, FrozenVisionWorker)
     for theirs, own in ((ActorRolloutRefWorker, ours), (TrainingWorker, CriticWorker)):
         for name in dir(theirs):

@@ -1,4 +1,4 @@
-"""The answer of a session, and the pages and regions that it rests on."""
+"""The answer of a trajectory, and the pages and regions that it rests on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.documents import PageRef
-from docagent_rl.lab.eval.scoring.played import listing, mapping, page_key, read_session
+from docagent_rl.lab.eval.scoring.played import listing, mapping, page_key, read_trajectory
 from docagent_rl.rollout.trajectory import Trajectory
 
 Region = tuple[float, float, float, float]
@@ -54,7 +54,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer of a session.
+    """The answer of a trajectory.
 
     Args:
         text: the answer; `None`: there is none.
@@ -68,14 +68,14 @@ class Answered:
 
 
 def answered(trajectory: Trajectory) -> Answered:
-    """Read a session.
+    """Read a trajectory.
 
     The answer rests on the pages that the agent cited; else on those of which it magnified parts; else on
     those that it was shown last.
     """
-    played = read_session(trajectory)
+    played = read_trajectory(trajectory)
     if not played.answer:
-        reason = f"the session ended without an answer ({trajectory.end})"
+        reason = f"the trajectory ended without an answer ({trajectory.end})"
         return Answered(None, (), trajectory.error or trajectory.end if trajectory.masked else reason)
     regions: dict[PageRef, list[Region]] = {}
     for page, region in _magnified(trajectory):

@@ -1,4 +1,4 @@
-"""A session as one HTML page that needs nothing else: no script, no other file, no network."""
+"""A trajectory as one HTML page that needs nothing else: no script, no other file, no network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from docagent_rl.lab.eval.ask.telling import action_of
 from docagent_rl.lab.sft.pictures import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
-_TEMPLATE = Path(__file__).with_name("session.html.j2")
+_TEMPLATE = Path(__file__).with_name("trajectory.html.j2")
 _STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f4f4;padding:.6rem}"
@@ -34,13 +34,13 @@ _WIDEST = 1400
 _QUALITY = 85
 
 
-def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
+def trajectory_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
     """Return the page: question, answer, evidence with its regions marked, and every turn with its images.
 
     Texts of documents and models are shown as they are, control characters spelt out, and are never markup.
 
     Args:
-        trajectory: the session.
+        trajectory: the trajectory.
         found: what it came to.
         store: with its documents.
         about: one line on who played.
@@ -56,7 +56,7 @@ def session_page(trajectory: Trajectory, found: Answered, store: DocumentStore, 
     return template.render(
         style=_STYLE,
         style_hash=base64.b64encode(digest).decode(),
-        question=trajectory.record.get("question", ""),
+        question=trajectory.sample.get("question", ""),
         answer=found.text,
         why_not=found.why_not,
         about=about,

@@ -64,7 +64,7 @@ def answer_json(trajectory: Trajectory, found: Answered) -> str:
         for turn in trajectory.turns
     ]
     data = {
-        "question": trajectory.record.get("question"),
+        "question": trajectory.sample.get("question"),
         "answer": found.text,
         "why_not": found.why_not or None,
         "evidence": [item.to_dict() for item in found.evidence],

@@ -21,8 +21,8 @@ from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.sections import SearchScope
-from docagent_rl.records.record import Record, Split
 from docagent_rl.retrieval.config import Backend
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import get_system
 
 _VERSION = 1
@@ -161,8 +161,8 @@ NOT_KNOWN = "(the answer is not known)"
 """Environments score against a reference, and agents are never shown it."""
 
 
-def own_question(workspace: Workspace, question: str) -> Record:
-    """Return the record of a question about documents of one's own.
+def own_question(workspace: Workspace, question: str) -> Sample:
+    """Return the sample of a question about documents of one's own.
 
     Raises:
         UserError: there is no question.
@@ -172,7 +172,7 @@ def own_question(workspace: Workspace, question: str) -> Record:
         raise UserError("ask a question: docagent-rl ask DOC.pdf 'What ...?'")
     doc_id = workspace.doc_ids[0]
     key = "\0".join([*workspace.doc_ids, asked])
-    return Record(
+    return Sample(
         question_id=hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16],
         dataset=DATASET,
         split=Split.TEST,

@@ -42,12 +42,12 @@ class PageConfig(Section):
 
     @property
     def max_images(self) -> int:
-        """Images of an episode at most."""
+        """Images of an trajectory at most."""
         return 0
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens of an episode at most."""
+        """Visual tokens of an trajectory at most."""
         return self.max_images * self.display.max_tokens()
 
 
@@ -65,7 +65,7 @@ class ReaderConfig(PageConfig):
 
     @property
     def max_images(self) -> int:
-        """Images of an episode at most; of a whole document as many as fit into its prompt."""
+        """Images of an trajectory at most; of a whole document as many as fit into its prompt."""
         if self.form is PageForm.TEXT or self.material is Material.NONE:
             return 0
         return self.top_k if self.material is Material.SEARCH else self.max_pages or 1
@@ -81,10 +81,10 @@ class ReactConfig(PageConfig):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an episode at most."""
+        """Assistant turns of an trajectory at most."""
         return self.max_turns
 
     @property
     def max_images(self) -> int:
-        """Images of an episode at most."""
+        """Images of an trajectory at most."""
         return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0

@@ -12,9 +12,9 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, EndReason, Message, Observation, Role, StepResult
 from docagent_rl.envs.sections import SearchScope
 from docagent_rl.lab.eval.baselines.config import Material, ReaderConfig
-from docagent_rl.lab.eval.baselines.episode import BaselineEnv, BaselineEpisode, Shown
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, Shown
 from docagent_rl.lab.eval.baselines.grammar import ReaderGrammar
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
 
@@ -38,53 +38,53 @@ class ReaderEnv(BaselineEnv):
         """Return the grammar."""
         return ReaderGrammar()
 
-    def variables(self, episode: BaselineEpisode) -> Mapping[str, Any]:
+    def variables(self, state: BaselineState) -> Mapping[str, Any]:
         """See `BaselineEnv.variables`; with the material."""
-        found, material = super().variables(episode), self._config.material
+        found, material = super().variables(state), self._config.material
         several = found["several"] and material is Material.SEARCH
         return {**found, "material": material.value, "several": several}
 
-    async def prepare(self, episode: BaselineEpisode) -> None:
+    async def prepare(self, state: BaselineState) -> None:
         """Search for the question, where the material is what a search finds."""
         if self._config.material is not Material.SEARCH:
             return
-        sample, inside = episode.sample, self._config.scope is SearchScope.DOCUMENT
+        sample, inside = state.sample, self._config.scope is SearchScope.DOCUMENT
         hits = await self._services.retriever.search(
             sample.question, doc_id=sample.doc_id if inside else None, top_k=self._config.top_k
         )
         self._found = tuple(hit.ref for hit in hits)
 
-    def opening(self, sample: Record) -> Observation:
+    def opening(self, sample: Sample) -> Observation:
         """See `DocEnv.opening`. What a search would find is made to fit, and may be nothing."""
-        return self.begin(self.open_episode(sample))
+        return self.begin(self.new_state(sample))
 
-    def show_prompt(self, episode: BaselineEpisode) -> Observation:
+    def show_prompt(self, state: BaselineState) -> Observation:
         """Show the question and its material."""
-        episode.material = self._material(episode)
-        episode.show(episode.material.pages)
-        parts = [part for page in episode.material.pages for part in page.parts]
-        user = self.part("user", **_counts(episode.material))
+        state.material = self._material(state)
+        state.show(state.material.pages)
+        parts = [part for page in state.material.pages for part in page.parts]
+        user = self.part("user", **_counts(state.material))
         system = Message(Role.SYSTEM, (self.part("system"),))
         return Observation((system, Message(Role.USER, (*parts, user))))
 
     async def step(self, turn: AssistantTurn) -> StepResult:
-        """Take the answer; a turn without one ends the episode too."""
-        episode = self.running
-        logged, end, outcome = self.read(episode, turn), EndReason.INVALID, 0.0
-        episode.log.turns.append(logged)
+        """Take the answer; a turn without one ends the trajectory too."""
+        state = self.running
+        logged, end, outcome = self.read(state, turn), EndReason.INVALID, 0.0
+        state.log.turns.append(logged)
         if isinstance(logged.action, Answer):
-            end, outcome = EndReason.ANSWERED, await self.score(episode, logged, logged.action)
+            end, outcome = EndReason.ANSWERED, await self.score(state, logged, logged.action)
         else:
             logged.effect = {"kind": "invalid"}
         return StepResult(None, end=end, terms=self.settle(end, outcome), info=self.info(logged))
 
     def adapted(self) -> str | None:
         """Return whether pages did not fit."""
-        return "pages left out" if self.episode.material.crowded_out else None
+        return "pages left out" if self.state.material.crowded_out else None
 
-    def _material(self, episode: BaselineEpisode) -> Shown:
+    def _material(self, state: BaselineState) -> Shown:
         """Return the first pages that fit together; the others are not even read."""
-        every = self._refs(episode)
+        every = self._refs(state)
         refs = every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
         room = self._room(len(every))
         shown = Shown(beyond=len(every) - len(refs))
@@ -104,10 +104,10 @@ class ReaderEnv(BaselineEnv):
         used = self._services.count_tokens(without_tokens(text)) + self._config.spare_tokens
         return self._services.prompt_tokens - used
 
-    def _refs(self, episode: BaselineEpisode) -> list[PageRef]:
+    def _refs(self, state: BaselineState) -> list[PageRef]:
         match self._config.material:
             case Material.DOCUMENT:
-                doc_id = episode.sample.doc_id
+                doc_id = state.sample.doc_id
                 last = self._services.store.document(doc_id).num_pages
                 return [PageRef(doc_id, number) for number in range(1, last + 1)]
             case Material.SEARCH:

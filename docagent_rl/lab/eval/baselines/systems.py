@@ -9,7 +9,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
 from docagent_rl.lab.eval.baselines.config import Material, PageConfig, PageForm, ReactConfig, ReaderConfig
-from docagent_rl.lab.eval.baselines.episode import BaselineEnv
+from docagent_rl.lab.eval.baselines.env import BaselineEnv
 from docagent_rl.lab.eval.baselines.react import ReactEnv
 from docagent_rl.lab.eval.baselines.reader import ReaderEnv
 from docagent_rl.retrieval import Hit

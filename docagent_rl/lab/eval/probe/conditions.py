@@ -15,7 +15,7 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.store import PageContent
-from docagent_rl.records.record import Record
+from docagent_rl.samples.sample import Sample
 
 _EDITION = 1
 
@@ -36,14 +36,14 @@ class Condition(StrEnum):
 
 
 def shown_store(
-    condition: Condition, store: DocumentStore, records: Iterable[Record], folder: Path, *, seed: int = 0
+    condition: Condition, store: DocumentStore, samples: Iterable[Sample], folder: Path, *, seed: int = 0
 ) -> Path | None:
     """Return the documents under a condition, made where they are not there yet; `None` as they are.
 
     Args:
         condition: what is done to them.
         store: of the documents.
-        records: the questions, whose evidence `NO_EVIDENCE` takes away.
+        samples: the questions, whose evidence `NO_EVIDENCE` takes away.
         folder: that keeps such stores, named by what they were made of.
         seed: of the order in which `SHUFFLED` exchanges documents.
 
@@ -53,7 +53,7 @@ def shown_store(
     """
     if condition is Condition.AS_IS:
         return None
-    gold = evidence(records) if condition is Condition.NO_EVIDENCE else frozenset()
+    gold = evidence(samples) if condition is Condition.NO_EVIDENCE else frozenset()
     others = partners(store.doc_ids(), seed) if condition is Condition.SHUFFLED else {}
     if condition is Condition.NO_EVIDENCE and not gold:
         raise UserError(f"--condition {condition.value}: no question says which pages hold its evidence")
@@ -69,9 +69,9 @@ def shown_store(
     return target
 
 
-def evidence(records: Iterable[Record]) -> frozenset[PageRef]:
+def evidence(samples: Iterable[Sample]) -> frozenset[PageRef]:
     """Return pages with evidence for any of the questions."""
-    return frozenset(PageRef(doc_id, page) for record in records for doc_id, page in record.gold_pages)
+    return frozenset(PageRef(doc_id, page) for sample in samples for doc_id, page in sample.gold_pages)
 
 
 def partners(doc_ids: Sequence[str], seed: int) -> dict[str, str]:

@@ -14,7 +14,7 @@ from docagent_rl.lab.eval.report.statistics import FEWEST, Interval
 from docagent_rl.lab.eval.report.tables import MARK, RULED, digits, p_text, shown
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 
 _MARK, _VERSION = "docagent_rl_probe", 1
 _HEAD = ("shown", "number", "less as they are", "left", "p", "questions", "documents")
@@ -51,20 +51,20 @@ class Left:
 
 
 def left_of(
-    runs: Mapping[Condition, Sequence[ScoredSession]], settings: ReportSettings | None = None
+    runs: Mapping[Condition, Sequence[ScoredTrajectory]], settings: ReportSettings | None = None
 ) -> list[Left]:
     """Return every benchmark's headline under every condition, the documents as they are first.
 
     Args:
-        runs: scored sessions of the same questions; `Condition.AS_IS` is among them.
+        runs: scored trajectories of the same questions; `Condition.AS_IS` is among them.
         settings: of the resamples.
     """
     settings, found = settings or ReportSettings(), []
     for dataset in sorted({each.dataset for each in runs[Condition.AS_IS] if each.scored}):
         headline = protocol_of(dataset).headline
         sides = {
-            condition: [each for each in sessions if each.dataset == dataset and each.scored]
-            for condition, sessions in runs.items()
+            condition: [each for each in trajectories if each.dataset == dataset and each.scored]
+            for condition, trajectories in runs.items()
         }
         before = sides[Condition.AS_IS]
         for condition, after in sides.items():

@@ -16,11 +16,11 @@ from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.labels import rows_of as label_rows
 from docagent_rl.lab.eval.scoring.measures import Measure, mean
 from docagent_rl.lab.eval.scoring.protocols import CORRECT, GENERAL, JUDGED, paper_measures, protocol_of
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS, USE
 
 RIGHT = 0.5
-"""A session counts as right from here on, where scores are graded and a yes or no is asked for."""
+"""A trajectory counts as right from here on, where scores are graded and a yes or no is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class ReportSettings:
     Args:
         draws: resamples of documents.
         seed: of them.
-        pass_at: numbers of sessions of which one has to be right.
+        pass_at: numbers of trajectories of which one has to be right.
     """
 
     draws: int = DRAWS
@@ -62,7 +62,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The spread of a number over sessions; `None` of nothing."""
+    """The spread of a number over trajectories; `None` of nothing."""
 
     mean: float | None
     median: float | None
@@ -91,24 +91,24 @@ class BenchmarkReport:
     """A run over one benchmark.
 
     Args:
-        dataset: as records name it.
+        dataset: as samples name it.
         title: as people do.
         systems: that were played.
         questions: in it.
         documents: that they are about.
-        sessions: of all questions.
+        trajectories: of all questions.
         unscored: questions whose right answer is not known; they count for navigation and use alone.
-        masked: sessions that were not played, by reason; they are wrong.
+        masked: trajectories that were not played, by reason; they are wrong.
         answers: the benchmark's numbers, the headline first, those of the system's paper, the general ones.
         use: navigation and use.
         parts: the headline, and the number of the system's paper, by line of the breakdowns.
-        pass_at: by number of sessions.
-        seconds: how the sessions that were played are spread over time.
-        total_cost: of all sessions; `None` without a price.
+        pass_at: by number of trajectories.
+        seconds: how the trajectories that were played are spread over time.
+        total_cost: of all trajectories; `None` without a price.
         agreements: of two judges, by expert: the judges' names and how far they agree.
         verdicts: how often a judge said what, by expert; `none` where there was no answer, or it failed.
         failures: judgements that failed, by expert.
-        environment: means of the environments' own numbers over the sessions played.
+        environment: means of the environments' own numbers over the trajectories played.
     """
 
     dataset: str
@@ -116,7 +116,7 @@ class BenchmarkReport:
     systems: tuple[str, ...]
     questions: int
     documents: int
-    sessions: int
+    trajectories: int
     unscored: int
     masked: dict[str, int]
     answers: tuple[Number, ...]
@@ -141,61 +141,66 @@ class BenchmarkReport:
         return next((each for each in every if each.measure.name == measure and each.row == row), None)
 
 
-def benchmark(dataset: str, sessions: Sequence[ScoredSession], settings: ReportSettings) -> BenchmarkReport:
-    """Report on the sessions of one benchmark."""
-    answers, use = answer_measures(dataset, sessions), (*NAVIGATION, *TOOLS, *USE)
-    numbers = _numbers(answers, use, _broken_down(dataset, sessions), sessions, settings)
+def benchmark(
+    dataset: str, trajectories: Sequence[ScoredTrajectory], settings: ReportSettings
+) -> BenchmarkReport:
+    """Report on the trajectories of one benchmark."""
+    answers, use = answer_measures(dataset, trajectories), (*NAVIGATION, *TOOLS, *USE)
+    numbers = _numbers(answers, use, _broken_down(dataset, trajectories), trajectories, settings)
     whole, names = [each for each in numbers if each.row == ALL], {measure.name for measure in use}
-    played = [each for each in sessions if each.status != "masked"]
-    costs = _values("cost", sessions)
+    played = [each for each in trajectories if each.status != "masked"]
+    costs = _values("cost", trajectories)
     return BenchmarkReport(
         dataset=dataset,
         title=protocol_of(dataset).name,
-        systems=tuple(sorted({each.system for each in sessions})),
-        questions=len({each.question_id for each in sessions}),
-        documents=len({each.document for each in sessions}),
-        sessions=len(sessions),
-        unscored=len({each.question_id for each in sessions if not each.scored}),
-        masked=_counted(each.reason for each in sessions if each.status == "masked"),
+        systems=tuple(sorted({each.system for each in trajectories})),
+        questions=len({each.question_id for each in trajectories}),
+        documents=len({each.document for each in trajectories}),
+        trajectories=len(trajectories),
+        unscored=len({each.question_id for each in trajectories if not each.scored}),
+        masked=_counted(each.reason for each in trajectories if each.status == "masked"),
         answers=tuple(each for each in whole if each.measure.name not in names),
         use=tuple(each for each in whole if each.measure.name in names),
         parts=tuple(each for each in numbers if each.row != ALL),
-        pass_at={k: pass_at(sessions, answers[0], k, settings) for k in settings.pass_at},
-        seconds=Spread.of(_values("seconds", sessions)),
+        pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
+        seconds=Spread.of(_values("seconds", trajectories)),
         total_cost=math.fsum(costs) if costs else None,
-        agreements=_agreements(sessions),
-        verdicts=_verdicts(sessions),
-        failures=_counted(n for each in sessions for n, opinion in each.experts.items() if opinion["failed"]),
+        agreements=_agreements(trajectories),
+        verdicts=_verdicts(trajectories),
+        failures=_counted(
+            n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
+        ),
         environment=_means([each.environment for each in played]),
     )
 
 
-def answer_measures(dataset: str, sessions: Sequence[ScoredSession]) -> list[Measure]:
+def answer_measures(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
     """Return measures: the benchmark's, of the systems' papers, of judges asked beside, general ones."""
-    return _distinct(*protocol_of(dataset).measures, *_papers(sessions), JUDGED, CORRECT, *GENERAL)
+    return _distinct(*protocol_of(dataset).measures, *_papers(trajectories), JUDGED, CORRECT, *GENERAL)
 
 
-def rows_of(session: ScoredSession) -> list[Row]:
-    """Return the lines of the breakdowns that a session stands in.
+def rows_of(trajectory: ScoredTrajectory) -> list[Row]:
+    """Return the lines of the breakdowns that a trajectory stands in.
 
     Lines of the benchmark's own table that a label stands for already, such as `source/Table`, are left out.
     """
-    own = [(BENCHMARK_ROWS, group) for group in session.groups if "/" not in group]
-    return label_rows(session.labels) + own
+    own = [(BENCHMARK_ROWS, group) for group in trajectory.groups if "/" not in group]
+    return label_rows(trajectory.labels) + own
 
 
 def pass_at(
-    sessions: Sequence[ScoredSession], measure: Measure, k: int, settings: ReportSettings
+    trajectories: Sequence[ScoredTrajectory], measure: Measure, k: int, settings: ReportSettings
 ) -> Interval:
-    """Return how likely one of `k` sessions of a question is right, without bias from the sessions there are.
+    """Return how likely one of `k` trajectories of a question is right, without bias from the trajectories
+    there are.
 
-    `1 - C(n - c, k) / C(n, k)` with `c` of `n` sessions right (arXiv 2107.03374, Eq. 1). Questions with fewer
-    than `k` sessions are left out.
+    `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1). Questions with
+    fewer than `k` trajectories are left out.
     """
-    rounds: dict[str, list[ScoredSession]] = {}
-    for session in sessions:
-        if measure.of(session.values) is not None:
-            rounds.setdefault(session.question_id, []).append(session)
+    rounds: dict[str, list[ScoredTrajectory]] = {}
+    for trajectory in trajectories:
+        if measure.of(trajectory.values) is not None:
+            rounds.setdefault(trajectory.question_id, []).append(trajectory)
     found = []
     for tried in (each for each in rounds.values() if len(each) >= k):
         right = sum((measure.of(each.values) or 0.0) >= RIGHT for each in tried)
@@ -205,13 +210,13 @@ def pass_at(
     return intervals(sums, draws=settings.draws, seed=settings.seed)[0]
 
 
-def authors(measure: Measure, sessions: Iterable[ScoredSession]) -> tuple[str, ...]:
+def authors(measure: Measure, trajectories: Iterable[ScoredTrajectory]) -> tuple[str, ...]:
     """Return who gave the opinions that a number rests on."""
     if measure.name == "rule":
         return (Author.RULE.value,)
     if measure.expert is None:
         return ()
-    opinions = (each.experts.get(measure.expert.value) for each in sessions)
+    opinions = (each.experts.get(measure.expert.value) for each in trajectories)
     return tuple(sorted({opinion["by"] for opinion in opinions if opinion} - {Author.NOBODY.value}))
 
 
@@ -219,14 +224,14 @@ def _numbers(
     answers: Sequence[Measure],
     use: Sequence[Measure],
     broken_down: Sequence[Measure],
-    sessions: Sequence[ScoredSession],
+    trajectories: Sequence[ScoredTrajectory],
     settings: ReportSettings,
 ) -> list[Number]:
-    lines = sorted({row for each in sessions if each.scored for row in rows_of(each)})
+    lines = sorted({row for each in trajectories if each.scored for row in rows_of(each)})
     cells = [Cell(measure) for measure in (*answers, *use)]
     cells += [Cell(measure, row) for row in lines for measure in broken_down]
-    found = intervals(sums_of(sessions, cells, rows_of), draws=settings.draws, seed=settings.seed)
-    by = {measure.name: authors(measure, sessions) for measure in answers}
+    found = intervals(sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed)
+    by = {measure.name: authors(measure, trajectories) for measure in answers}
     return [
         Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
         for cell, interval in zip(cells, found, strict=True)
@@ -234,14 +239,14 @@ def _numbers(
     ]
 
 
-def _broken_down(dataset: str, sessions: Sequence[ScoredSession]) -> list[Measure]:
+def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
     """Return the headline, what the systems' papers break down, and what a judge was asked beside."""
-    judged = [each for each in (JUDGED, CORRECT) if any(each.of(s.values) is not None for s in sessions)]
-    return _distinct(protocol_of(dataset).headline, *_papers(sessions), *judged)
+    judged = [each for each in (JUDGED, CORRECT) if any(each.of(s.values) is not None for s in trajectories)]
+    return _distinct(protocol_of(dataset).headline, *_papers(trajectories), *judged)
 
 
-def _papers(sessions: Sequence[ScoredSession]) -> list[Measure]:
-    systems = sorted({each.system for each in sessions})
+def _papers(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
+    systems = sorted({each.system for each in trajectories})
     return [measure for name in systems for measure in paper_measures(name)]
 
 
@@ -249,8 +254,8 @@ def _distinct(*measures: Measure) -> list[Measure]:
     return list({measure.name: measure for measure in measures}.values())
 
 
-def _values(name: str, sessions: Sequence[ScoredSession]) -> list[float]:
-    return [value for each in sessions if (value := each.values.get(name)) is not None]
+def _values(name: str, trajectories: Sequence[ScoredTrajectory]) -> list[float]:
+    return [value for each in trajectories if (value := each.values.get(name)) is not None]
 
 
 def _counted(names: Iterable[str]) -> dict[str, int]:
@@ -266,10 +271,10 @@ def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, Mean]:
     return found
 
 
-def _agreements(sessions: Sequence[ScoredSession]) -> dict[str, tuple[str, str, Agreement]]:
+def _agreements(trajectories: Sequence[ScoredTrajectory]) -> dict[str, tuple[str, str, Agreement]]:
     found = {}
     for judge in AnswerJudge:
-        pairs = [(each.experts.get(judge.value), each.second.get(judge.value)) for each in sessions]
+        pairs = [(each.experts.get(judge.value), each.second.get(judge.value)) for each in trajectories]
         judged = [(a, b) for a, b in pairs if a and b and Author.NOBODY.value not in (a["by"], b["by"])]
         if judged:
             one, other = (" and ".join(sorted({pair[side]["by"] for pair in judged})) for side in (0, 1))
@@ -278,10 +283,10 @@ def _agreements(sessions: Sequence[ScoredSession]) -> dict[str, tuple[str, str, 
     return found
 
 
-def _verdicts(sessions: Sequence[ScoredSession]) -> dict[str, dict[str, int]]:
+def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:
     found = {}
     for judge in AnswerJudge:
-        values = [each.experts[judge.value]["value"] for each in sessions if judge.value in each.experts]
+        values = [each.experts[judge.value]["value"] for each in trajectories if judge.value in each.experts]
         if values:
             found[judge.value] = _counted("none" if value is None else str(value) for value in values)
     return found

@@ -20,7 +20,7 @@ from docagent_rl.lab.eval.report.statistics import (
     sums_of,
 )
 from docagent_rl.lab.eval.scoring.measures import Measure
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 
 RIGHT = 0.5
 """A question counts as answered right from here on, where scores are graded."""
@@ -55,7 +55,7 @@ class Flip:
 
     Args:
         question_id: the question.
-        first: its value in the first run, mean over sessions.
+        first: its value in the first run, mean over trajectories.
         second: in the second.
     """
 
@@ -94,8 +94,8 @@ class Comparison:
 
 
 def compare(
-    first: Sequence[ScoredSession],
-    second: Sequence[ScoredSession],
+    first: Sequence[ScoredTrajectory],
+    second: Sequence[ScoredTrajectory],
     measures: Sequence[Measure],
     rows: Rows = lambda _: (),
     *,
@@ -105,10 +105,11 @@ def compare(
     """Compare two runs over one benchmark.
 
     Args:
-        first: sessions whose right answers are known.
+        first: trajectories whose right answers are known.
         second: of the other run.
         measures: the headline first.
-        rows: lines of the breakdowns that a session stands in; those of the first run's sessions count.
+        rows: lines of the breakdowns that a trajectory stands in; those of the first run's trajectories
+            count.
         draws: resamples of documents, and random ways to change sides.
         seed: of both.
     """
@@ -122,8 +123,8 @@ def compare(
     kinds = sorted({row for found in lines.values() for row in found})
     cells = [Cell(measure) for measure in measures] + [Cell(measures[0], row) for row in kinds]
 
-    def rows_of(session: ScoredSession) -> Sequence[Row]:
-        return lines.get(session.question_id, ())
+    def rows_of(trajectory: ScoredTrajectory) -> Sequence[Row]:
+        return lines.get(trajectory.question_id, ())
 
     found = _differences(ours, theirs, cells, rows_of, draws, seed)
     whole, parts = found[: len(measures)], found[len(measures) :]
@@ -145,8 +146,8 @@ def compare(
 
 
 def _differences(
-    ours: Sequence[ScoredSession],
-    theirs: Sequence[ScoredSession],
+    ours: Sequence[ScoredTrajectory],
+    theirs: Sequence[ScoredTrajectory],
     cells: Sequence[Cell],
     rows: Rows,
     draws: int,
@@ -156,7 +157,7 @@ def _differences(
         cell.measure.name: by_question(ours, cell.measure).keys() & by_question(theirs, cell.measure).keys()
         for cell in cells
     }
-    a, b = (sums_of(sessions, cells, rows, among) for sessions in (ours, theirs))
+    a, b = (sums_of(trajectories, cells, rows, among) for trajectories in (ours, theirs))
     gains = gain_intervals(a, b, draws=draws, seed=seed)
     tests = p_values(a, b, draws=draws, seed=seed)
     return [
@@ -165,5 +166,5 @@ def _differences(
     ]
 
 
-def _documents(sessions: Iterable[ScoredSession]) -> dict[str, str]:
-    return {each.question_id: each.document for each in sessions}
+def _documents(trajectories: Iterable[ScoredTrajectory]) -> dict[str, str]:
+    return {each.question_id: each.document for each in trajectories}

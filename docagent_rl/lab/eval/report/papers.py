@@ -29,7 +29,7 @@ class Target:
     """One printed number.
 
     Args:
-        dataset: as records name it, or `EVERY`.
+        dataset: as samples name it, or `EVERY`.
         measure: its name.
         value: as printed.
         row: line of a breakdown.

@@ -25,7 +25,7 @@ from docagent_rl.lab.eval.report.tables import overall_table, tables
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.measures import Measure
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
-from docagent_rl.lab.eval.scoring.scored import ScoredSession, plain
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory, plain
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, USE
 
 PAGE, DATA, PICTURE = "report.md", "report.json", "report.svg"
@@ -52,7 +52,7 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
         settings: how numbers are made.
         paired: compare the first two, question by question.
     """
-    runs = [replace(run, sessions=without_unread(run.sessions)) for run in runs]
+    runs = [replace(run, trajectories=without_unread(run.trajectories)) for run in runs]
     reports = [report_on(run, settings) for run in runs]
     datasets = sorted({each.dataset for report in reports for each in report.benchmarks})
     grids = [*overall_table(reports), *(grid for dataset in datasets for grid in tables(reports, dataset))]
@@ -63,7 +63,7 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
         grids += more
     how = (
         f"Brackets are 95 % intervals over {settings.draws:,} resamples of documents (seed {settings.seed}). "
-        "Sessions of a question weigh one together; sessions that were not played are wrong. "
+        "Trajectories of a question weigh one together; trajectories that were not played are wrong. "
         "docs/report.md says what every number is."
     )
     data = as_json(reports, compared, settings, ruled)
@@ -84,7 +84,7 @@ def _ruled(reports: Sequence[RunReport], dataset: str) -> set[str]:
 def _compared(
     first: ScoredRun, second: ScoredRun, dataset: str, settings: ReportSettings, ruled: Collection[str]
 ) -> tuple[Comparison, list[Grid]]:
-    sides = [[each for each in run.sessions if each.dataset == dataset] for run in (first, second)]
+    sides = [[each for each in run.trajectories if each.dataset == dataset] for run in (first, second)]
     measures, protocol = _measures(dataset, sides), protocol_of(dataset)
     ours, theirs = ([each for each in side if each.scored] for side in sides)
     found = compare(ours, theirs, measures, rows_of, draws=settings.draws, seed=settings.seed)
@@ -92,7 +92,7 @@ def _compared(
     return found, paired_tables(found, first.name, second.name, protocol.name, ruled, judges)
 
 
-def _measures(dataset: str, sides: Sequence[Sequence[ScoredSession]]) -> list[Measure]:
+def _measures(dataset: str, sides: Sequence[Sequence[ScoredTrajectory]]) -> list[Measure]:
     """Return the headline, and what else both runs have."""
     every = answer_measures(dataset, [each for side in sides for each in side])
     headline, *others = (*every, *NAVIGATION, *USE)
@@ -127,8 +127,8 @@ def as_json(
             {
                 "name": run.name,
                 "agent": run.agent,
-                "sessions": run.sessions,
-                "expected_sessions": run.expected,
+                "trajectories": run.trajectories,
+                "expected_trajectories": run.expected,
                 "facts": plain(asdict(run.facts)),
                 "benchmarks": {each.dataset: _benchmark(each) for each in run.benchmarks},
                 "papers": [_paper(against) for against in run.papers],
@@ -140,7 +140,7 @@ def as_json(
 
 
 def _benchmark(report: BenchmarkReport) -> dict[str, Any]:
-    same = ("questions", "documents", "sessions", "unscored", "masked")
+    same = ("questions", "documents", "trajectories", "unscored", "masked")
     return {
         "title": report.title,
         "systems": list(report.systems),

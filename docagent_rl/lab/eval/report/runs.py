@@ -15,11 +15,11 @@ from docagent_rl.lab.eval.report.benchmark import (
 )
 from docagent_rl.lab.eval.report.papers import EVERY, PaperRow, ProtocolFact, Target, differences, rows_for
 from docagent_rl.lab.eval.report.statistics import ALL, Cell, Interval, intervals, sums_of
-from docagent_rl.lab.eval.run_facts import RunFacts, expected_sessions
+from docagent_rl.lab.eval.run_facts import RunFacts, expected_trajectories
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.measures import Unit
 from docagent_rl.lab.eval.scoring.protocols import JUDGED
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class ScoredRun:
 
     Args:
         name: short, one of a kind.
-        sessions: scored.
+        trajectories: scored.
         manifest: its `run.json`.
     """
 
     name: str
-    sessions: Sequence[ScoredSession]
+    trajectories: Sequence[ScoredTrajectory]
     manifest: Mapping[str, Any]
 
 
@@ -84,7 +84,7 @@ class RunReport:
         facts: how.
         benchmarks: in alphabetical order.
         papers: the rows of papers that it is held against.
-        sessions: that it has.
+        trajectories: that it has.
         expected: that it has when it is whole; `None` where its description does not say.
     """
 
@@ -93,7 +93,7 @@ class RunReport:
     facts: RunFacts
     benchmarks: tuple[BenchmarkReport, ...]
     papers: tuple[AgainstPaper, ...]
-    sessions: int
+    trajectories: int
     expected: int | None
 
     def on(self, dataset: str) -> BenchmarkReport | None:
@@ -103,29 +103,30 @@ class RunReport:
 
 def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
     """Report on one run."""
-    by_dataset: dict[str, list[ScoredSession]] = {}
-    for session in run.sessions:
-        by_dataset.setdefault(session.dataset, []).append(session)
+    by_dataset: dict[str, list[ScoredTrajectory]] = {}
+    for trajectory in run.trajectories:
+        by_dataset.setdefault(trajectory.dataset, []).append(trajectory)
     benchmarks = tuple(benchmark(name, by_dataset[name], settings) for name in sorted(by_dataset))
     facts = RunFacts.of(run.manifest)
     return RunReport(
         name=run.name,
-        agent=run.sessions[0].agent if run.sessions else "unknown",
+        agent=run.trajectories[0].agent if run.trajectories else "unknown",
         facts=facts,
         benchmarks=benchmarks,
-        papers=tuple(_against_papers(benchmarks, facts, run.sessions, settings)),
-        sessions=len(run.sessions),
-        expected=expected_sessions(run.manifest),
+        papers=tuple(_against_papers(benchmarks, facts, run.trajectories, settings)),
+        trajectories=len(run.trajectories),
+        expected=expected_trajectories(run.manifest),
     )
 
 
-def without_unread(sessions: Sequence[ScoredSession]) -> list[ScoredSession]:
-    """Return sessions without values that rest on an expert of whom no reply to a benchmark could be read.
+def without_unread(trajectories: Sequence[ScoredTrajectory]) -> list[ScoredTrajectory]:
+    """Return trajectories without values that rest on an expert of whom no reply to a benchmark could be
+    read.
 
     One that is read sometimes is wrong where it failed; one that never is says nothing about the answers.
     """
     asked: dict[tuple[str, str], list[bool]] = {}
-    for each in sessions:
+    for each in trajectories:
         for name, opinion in each.experts.items():
             if opinion["by"] != Author.NOBODY.value:
                 asked.setdefault((each.dataset, name), []).append(opinion["failed"])
@@ -133,21 +134,23 @@ def without_unread(sessions: Sequence[ScoredSession]) -> list[ScoredSession]:
     resting = {
         dataset: {
             measure.value
-            for measure in answer_measures(dataset, [each for each in sessions if each.dataset == dataset])
+            for measure in answer_measures(
+                dataset, [each for each in trajectories if each.dataset == dataset]
+            )
             if measure.expert is not None and (dataset, measure.expert.value) in unread
         }
         for dataset, _ in unread
     }
     return [
         replace(each, values={**each.values, **dict.fromkeys(resting.get(each.dataset, ()))})
-        for each in sessions
+        for each in trajectories
     ]
 
 
 def _against_papers(
     benchmarks: Sequence[BenchmarkReport],
     facts: RunFacts,
-    sessions: Sequence[ScoredSession],
+    trajectories: Sequence[ScoredTrajectory],
     settings: ReportSettings,
 ) -> list[AgainstPaper]:
     """Hold a run against the rows of its recipe, or of its systems where it names no recipe."""
@@ -163,7 +166,7 @@ def _against_papers(
                 protocol = differences(facts, row, each.dataset, each.questions, judges)
                 found.append(AgainstPaper(row, each.dataset, tuple(numbers), tuple(protocol), judges))
         if row.datasets() <= {each.dataset for each in played}:
-            found += _overall(facts, row, sessions, settings)
+            found += _overall(facts, row, trajectories, settings)
     return found
 
 
@@ -188,13 +191,13 @@ def _judges(report: BenchmarkReport, measures: set[str]) -> tuple[str, ...]:
 
 
 def _overall(
-    facts: RunFacts, row: PaperRow, sessions: Sequence[ScoredSession], settings: ReportSettings
+    facts: RunFacts, row: PaperRow, trajectories: Sequence[ScoredTrajectory], settings: ReportSettings
 ) -> list[AgainstPaper]:
     """Return the number over all questions of all benchmarks of a row."""
     targets = [target for target in row.numbers if (target.dataset, target.row) == (EVERY, ALL)]
     if not targets:
         return []
-    chosen = [each for each in sessions if each.dataset in row.datasets()]
+    chosen = [each for each in trajectories if each.dataset in row.datasets()]
     (ours,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
     judges = authors(JUDGED, chosen)
     protocol = differences(facts, row, EVERY, ours.questions, judges)

@@ -1,4 +1,4 @@
-"""Sums of scored sessions by document, and intervals and tests that resample documents."""
+"""Sums of scored trajectories by document, and intervals and tests that resample documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from itertools import compress
 import numpy as np
 
 from docagent_rl.lab.eval.scoring.measures import Measure
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 
 Row = tuple[str, str]
 """A line of a breakdown: kind and value. `ALL` is every question."""
@@ -38,7 +38,7 @@ class Sums:
     Args:
         documents: `D` of them, in alphabetical order.
         cells: in order; each has `measure.width` columns.
-        table: `(D, columns)`. Sessions of a question that have the value weigh one together.
+        table: `(D, columns)`. Trajectories of a question that have the value weigh one together.
         questions: of each cell, those that have its value.
         clusters: documents that they are about.
     """
@@ -69,36 +69,36 @@ class Sums:
         return np.stack(found, axis=-1) if found else np.zeros((*totals.shape[:-1], 0))
 
 
-Rows = Callable[[ScoredSession], Sequence[Row]]
-"""Returns the lines of breakdowns that a session stands in; `ALL` is understood."""
+Rows = Callable[[ScoredTrajectory], Sequence[Row]]
+"""Returns the lines of breakdowns that a trajectory stands in; `ALL` is understood."""
 
 
 def sums_of(
-    sessions: Sequence[ScoredSession],
+    trajectories: Sequence[ScoredTrajectory],
     cells: Sequence[Cell],
     rows: Rows = lambda _: (),
     among: Mapping[str, Collection[str]] | None = None,
 ) -> Sums:
-    """Sum up sessions.
+    """Sum up trajectories.
 
     Args:
-        sessions: of one run and one benchmark.
+        trajectories: of one run and one benchmark.
         cells: what is asked.
-        rows: of a session.
+        rows: of a trajectory.
         among: questions that count, by name of the measure; by default all that have the value.
     """
-    names = sorted({each.document for each in sessions})
+    names = sorted({each.document for each in trajectories})
     places = {name: number for number, name in enumerate(names)}
-    lines = [{ALL, *rows(each)} for each in sessions]
+    lines = [{ALL, *rows(each)} for each in trajectories]
     blocks, questions, clusters = [np.zeros((len(names), 0))], [], []
     for cell in cells:
         measure = cell.measure
-        found = [measure.of(each.values) is not None for each in sessions]
-        times = Counter(each.question_id for each in compress(sessions, found))
+        found = [measure.of(each.values) is not None for each in trajectories]
+        times = Counter(each.question_id for each in compress(trajectories, found))
         chosen = [here and cell.row in line for here, line in zip(found, lines, strict=True)]
         counted = [
             each
-            for each in compress(sessions, chosen)
+            for each in compress(trajectories, chosen)
             if among is None or each.question_id in among[measure.name]
         ]
         block = np.zeros((len(names), measure.width))
@@ -110,13 +110,13 @@ def sums_of(
     return Sums(tuple(names), tuple(cells), np.hstack(blocks), tuple(questions), tuple(clusters))
 
 
-def by_question(sessions: Sequence[ScoredSession], measure: Measure) -> Mapping[str, float]:
-    """Return the mean value over the sessions of each question that has one."""
+def by_question(trajectories: Sequence[ScoredTrajectory], measure: Measure) -> Mapping[str, float]:
+    """Return the mean value over the trajectories of each question that has one."""
     found: dict[str, list[float]] = {}
-    for session in sessions:
-        value = measure.of(session.values)
+    for trajectory in trajectories:
+        value = measure.of(trajectory.values)
         if value is not None:
-            found.setdefault(session.question_id, []).append(value)
+            found.setdefault(trajectory.question_id, []).append(value)
     return {key: sum(values) / len(values) for key, values in found.items()}
 
 
@@ -155,7 +155,7 @@ def intervals(sums: Sums, *, draws: int = DRAWS, seed: int = 0, level: float = L
     """Return the number of every cell with its percentile interval, over the same resamples of documents.
 
     Args:
-        sums: of the sessions.
+        sums: of the trajectories.
         draws: resamples, each of as many documents as there are, with replacement. One without any question
             of a cell says nothing about it and is left out.
         seed: of the resamples.
@@ -205,7 +205,8 @@ def finite(value: float) -> float | None:
 
 
 def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float | None]:
-    """Return two-sided p-values of the difference of every cell, if it were chance who has which sessions.
+    """Return two-sided p-values of the difference of every cell, if it were chance who has which
+    trajectories.
 
     All questions about a document change sides together. Up to `EXACT` documents all ways are tried; beyond,
     `draws` random ones, and the way that was found counts as one more.

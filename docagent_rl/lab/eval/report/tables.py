@@ -132,8 +132,8 @@ class _Tables:
         for k in sorted({k for each in self.reports for k in each.pass_at}):
             found = zip((each.pass_at.get(k) for each in self.reports), ruled, strict=True)
             rows.append((f"pass@{k}", *(shown(number, Unit.PERCENT, ruled=mark) for number, mark in found)))
-        note = "one of k sessions is right; questions with fewer sessions are left out"
-        return self._grid("several sessions of a question", ("number", *self.names), rows, (note,))
+        note = "one of k trajectories is right; questions with fewer trajectories are left out"
+        return self._grid("several trajectories of a question", ("number", *self.names), rows, (note,))
 
     def agreement(self) -> Grid:
         rows = []
@@ -142,7 +142,7 @@ class _Tables:
                 kappa = NOTHING if found.kappa is None else f"{found.kappa:.3f}"
                 counts = str(found.count), str(found.left_out)
                 rows.append((run.name, judge, one, other, digits(found.raw, Unit.PERCENT), kappa, *counts))
-        head = ("run", "asked for", "judge", "second judge", "equal %", "kappa", "sessions", "left out")
+        head = ("run", "asked for", "judge", "second judge", "equal %", "kappa", "trajectories", "left out")
         return self._grid("agreement of two judges", head, rows)
 
     def environment(self) -> Grid:
@@ -153,7 +153,7 @@ class _Tables:
                 NOTHING if mean is None or mean.value is None else f"{mean.value:,.4g}" for mean in means
             )
             rows.append((name, *cells))
-        note = "means over the sessions played; names as environments and trainer have them"
+        note = "means over the trajectories played; names as environments and trainer have them"
         return self._grid("the system's own numbers", ("number", *self.names), rows, (note,))
 
     def _grid(
@@ -200,11 +200,11 @@ class _Tables:
 
 def _note(run: RunReport, report: BenchmarkReport) -> str:
     """Return what was played, and what of it counts as wrong or not at all."""
-    several = "" if report.sessions == report.questions else f", {report.sessions:,} sessions"
+    several = "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
     text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, "
     text += f"{report.questions:,} questions about {report.documents:,} documents{several}"
-    if run.expected is not None and run.sessions < run.expected:
-        text += f"; THE RUN IS NOT WHOLE: {run.sessions:,} of {run.expected:,} sessions"
+    if run.expected is not None and run.trajectories < run.expected:
+        text += f"; THE RUN IS NOT WHOLE: {run.trajectories:,} of {run.expected:,} trajectories"
     if report.masked:
         text += f"; not played, and so wrong: {_tally(report.masked)}"
     if report.unscored:

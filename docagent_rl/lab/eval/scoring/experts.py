@@ -47,14 +47,14 @@ class Author(StrEnum):
     RULE = "embedded rule judge"
     """No model; not for papers (docs/rule_judge.md)."""
     SYSTEM = "the system's own extractor"
-    """A role of the system, recorded in the session."""
+    """A role of the system, recorded in the trajectory."""
     NOBODY = "nobody"
     """There was no answer to judge: wrong without asking."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """A reply of an expert about a session's answer.
+    """A reply of an expert about a trajectory's answer.
 
     Args:
         reply: in the official form; `None` when there was no answer to judge, or the expert failed.
@@ -68,7 +68,7 @@ class Opinion:
 
 
 UNASKED = Opinion(None, Author.NOBODY.value)
-"""The opinion on a session without an answer."""
+"""The opinion on a trajectory without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class Case:
     """An answer that is to be judged.
 
     Args:
-        question: of the session.
+        question: of the trajectory.
         references: right answers, as judges take them (`envs.checks.references`).
-        answer: of the session; `None` when it gave none.
+        answer: of the trajectory; `None` when it gave none.
         extracted: the system's own short answer, where it has one.
         extractor: who made that (`run_facts.extractor_of`).
         flavour: by whose rules a reply of True or False is read.
@@ -186,8 +186,8 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
 
     Args:
         expert: whose form it takes.
-        question: of the session.
-        answer: of the session.
+        question: of the trajectory.
+        answer: of the trajectory.
         extracted: the system's own short answer; without one a rule shortens the answer.
     """
     # heavy imports that judges do without

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.literals import safe_literal
+from docagent_rl.samples.sample import Sample
 
 UNKNOWN = "unknown"
 _LENGTHS = ((10, "1 to 10"), (20, "11 to 20"), (40, "21 to 40"), (80, "41 to 80"))
@@ -31,33 +31,33 @@ class Label(StrEnum):
     ANSWERABLE = "answerable"
 
 
-def labels_of(record: Record) -> dict[str, list[str]]:
+def labels_of(sample: Sample) -> dict[str, list[str]]:
     """Return the labels of a question by their kind.
 
     Returns:
         Every kind of `Label`, and the benchmark's own fields by their names. A question without a label of a
         kind has `unknown`.
     """
-    pages = len(record.gold_pages)
+    pages = len(sample.gold_pages)
     evidence = "none" if not pages else "single" if pages == 1 else "several"
-    if not pages and record.answerable is not False:
+    if not pages and sample.answerable is not False:
         evidence = UNKNOWN
-    answerable = {True: "yes", False: "no", None: UNKNOWN}[record.answerable]
+    answerable = {True: "yes", False: "no", None: UNKNOWN}[sample.answerable]
     found = {
-        Label.MODALITY.value: sorted(set(record.evidence_sources)) or [UNKNOWN],
+        Label.MODALITY.value: sorted(set(sample.evidence_sources)) or [UNKNOWN],
         Label.EVIDENCE.value: [evidence],
-        Label.LENGTH.value: [_length(record)],
+        Label.LENGTH.value: [_length(sample)],
         Label.ANSWERABLE.value: [answerable],
     }
     for name in _OWN:
-        if values := sorted({_one_spelling(text) for text in _texts(record.extra.get(name))}):
+        if values := sorted({_one_spelling(text) for text in _texts(sample.extra.get(name))}):
             found[name] = values
     return found
 
 
-def _length(record: Record) -> str:
+def _length(sample: Sample) -> str:
     """Return the stratum of the pages of a question's window, where it has one, else of its document."""
-    window, pages = record.extra.get("window"), record.extra.get("num_pages")
+    window, pages = sample.extra.get("window"), sample.extra.get("num_pages")
     if isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]:
         pages = window[1] - window[0] + 1
     elif type(pages) is not int or pages <= 0:
@@ -65,9 +65,9 @@ def _length(record: Record) -> str:
     return next((name for most, name in _LENGTHS if pages <= most), _BEYOND)
 
 
-def native_pages(record: Record) -> tuple[int, ...]:
+def native_pages(sample: Sample) -> tuple[int, ...]:
     """Return evidence pages as the benchmark lists them: in its order, with those outside of the document."""
-    native: Any = record.extra.get("native_evidence_pages")
+    native: Any = sample.extra.get("native_evidence_pages")
     if isinstance(native, str):
         try:
             native = safe_literal(native)
@@ -75,7 +75,7 @@ def native_pages(record: Record) -> tuple[int, ...]:
             native = None
     if isinstance(native, list | tuple) and all(type(page) is int for page in native):
         return tuple(native)
-    return record.evidence_pages
+    return sample.evidence_pages
 
 
 def rows_of(labels: Mapping[str, Iterable[str]]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
-"""Numbers over a benchmark, each a function of sums over sessions, so that one rule serves all.
+"""Numbers over a benchmark, each a function of sums over trajectories, so that one rule serves all.
 
-An F1 over a benchmark is no mean of sessions: it is made of the sums that its official definition is made of.
-Intervals then resample sums, and a number of a part, or of several sessions a question, follows.
+An F1 over a benchmark is no mean of trajectories: it is made of the sums that its official definition is made
+of. Intervals then resample sums, and a number of a part, or of several trajectories a question, follows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from docagent_rl.lab.eval.metrics.longdocurl import QUESTIONS
 from docagent_rl.lab.eval.scoring.experts import Expert
 
 Values = Mapping[str, float | None]
-"""Numbers of a session by name; `None` has no meaning for it."""
+"""Numbers of a trajectory by name; `None` has no meaning for it."""
 
 
 class Form(StrEnum):
     """How a number is made of sums."""
 
     MEAN = "mean"
-    """Over the sessions that have the value."""
+    """Over the trajectories that have the value."""
     RATIO = "ratio"
     """Sum of a value over the sum of another."""
     F1 = "f1"
@@ -51,7 +51,7 @@ class Measure:
     Args:
         name: as it goes into files.
         title: as it goes into tables.
-        value: of a session, by name.
+        value: of a trajectory, by name.
         form: how values become a number.
         other: the second value of a ratio.
         expert: whose opinion the value rests on.
@@ -72,7 +72,7 @@ class Measure:
         return 3 if self.form is Form.F1 else 2
 
     def sums(self, values: Values) -> tuple[float, ...]:
-        """Return what a session with the value adds to the sums: `width` numbers."""
+        """Return what a trajectory with the value adds to the sums: `width` numbers."""
         value = values.get(self.value)
         if value is None:
             return (0.0,) * self.width
@@ -102,7 +102,7 @@ class Measure:
         return found * (questions / QUESTIONS) if self.form is Form.RECTIFIED else found
 
     def of(self, values: Values) -> float | None:
-        """Return the value of one session alone; `None` where it has none."""
+        """Return the value of one trajectory alone; `None` where it has none."""
         return values.get(self.value)
 
 

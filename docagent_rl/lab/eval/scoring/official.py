@@ -1,4 +1,4 @@
-"""Values of a session by the definitions of its benchmark (`docagent_rl.lab.eval.metrics`)."""
+"""Values of a trajectory by the definitions of its benchmark (`docagent_rl.lab.eval.metrics`)."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from docagent_rl.lab.eval.metrics.word_f1 import (
 from docagent_rl.lab.eval.scoring.experts import Expert, Opinion
 from docagent_rl.lab.eval.scoring.labels import native_pages
 from docagent_rl.lab.eval.scoring.played import Played
-from docagent_rl.records.record import Record
 from docagent_rl.rewards.rule.claims import declines
 from docagent_rl.rewards.rule.question import read_question
 from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.samples.sample import Sample
 
 _ITEM_ENDS = re.compile(r"[;\n]")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A session that is scored.
+    """A trajectory that is scored.
 
     Args:
-        record: the question, its gold answer known.
+        sample: the question, its gold answer known.
         played: its answer and pages.
         opinions: of the experts that the benchmark needs.
     """
 
-    record: Record
+    sample: Sample
     played: Played
     opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Official:
-    """Score of a session by its benchmark's definition.
+    """Score of a trajectory by its benchmark's definition.
 
     Args:
         values: by name.
@@ -84,40 +84,40 @@ def answer_alone(subject: Subject) -> Official:
 
 def mmlongbench(subject: Subject) -> Official:
     """MMLongBench-Doc: score, and what its F1 counts."""
-    record, reply = subject.record, subject.reply(Extractor.MMLONGBENCH_DOC)
-    gold = str(record.extra.get("gold", NOT_ANSWERABLE))
+    sample, reply = subject.sample, subject.reply(Extractor.MMLONGBENCH_DOC)
+    gold = str(sample.extra.get("gold", NOT_ANSWERABLE))
     given = None if reply is None else mmlongbench_parse(reply)
     pred = NOT_EXTRACTED if given is None else given
-    values = _counted(gold, pred, mmlongbench_score(gold, pred, record.answer_format))
-    pages, doc_type = len(native_pages(record)), _native(record, "doc_type")
-    lines = mmlongbench_lines(pages, record.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE)
+    values = _counted(gold, pred, mmlongbench_score(gold, pred, sample.answer_format))
+    pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
+    lines = mmlongbench_lines(pages, sample.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE)
     return Official(values, pred, tuple(lines))
 
 
 def longdocurl(subject: Subject) -> Official:
     """LongDocURL: score, the same before the prediction was written to JSON, and what its F1 counts."""
-    record, reply = subject.record, subject.reply(Extractor.LONGDOCURL)
-    gold = record.extra.get("gold", NOT_ANSWERABLE)
+    sample, reply = subject.sample, subject.reply(Extractor.LONGDOCURL)
+    gold = sample.extra.get("gold", NOT_ANSWERABLE)
     pred = FAILED if reply is None else longdocurl_parse(reply)
     inline = FAILED if reply is None else longdocurl_inline(reply)
-    values = _counted(gold, pred, longdocurl_score(gold, pred, record.answer_format))
-    values["inline_score"] = longdocurl_score(gold, inline, record.answer_format)
-    tag, kind = _native(record, "task_tag"), _native(record, "question_type")
-    lines = longdocurl_lines(tag, len(native_pages(record)), record.evidence_sources, kind)
+    values = _counted(gold, pred, longdocurl_score(gold, pred, sample.answer_format))
+    values["inline_score"] = longdocurl_score(gold, inline, sample.answer_format)
+    tag, kind = _native(sample, "task_tag"), _native(sample, "question_type")
+    lines = longdocurl_lines(tag, len(native_pages(sample)), sample.evidence_sources, kind)
     return Official(values, pred, tuple(lines))
 
 
 def mp_docvqa(subject: Subject) -> Official:
     """MP-DocVQA: ANLS, accuracy, and whether the answer's page was found."""
-    record, answer = subject.record, subject.played.answer
+    sample, answer = subject.sample, subject.played.answer
     page = subject.played.answer_page
     right = None
-    if len(record.evidence_pages) == 1:
-        given = page[1] if page is not None and page[0] == record.doc_id else None
-        right = float(record.evidence_pages[0] == given)
+    if len(sample.evidence_pages) == 1:
+        given = page[1] if page is not None and page[0] == sample.doc_id else None
+        right = float(sample.evidence_pages[0] == given)
     values = {
-        "anls": anls(record.answers, answer),
-        "accuracy": float(mpdocvqa_accuracy(record.answers, answer)),
+        "anls": anls(sample.answers, answer),
+        "accuracy": float(mpdocvqa_accuracy(sample.answers, answer)),
         "appa": right,
     }
     return Official(values, answer)
@@ -128,27 +128,27 @@ def dude(subject: Subject) -> Official:
 
     A right answer is no refusal, whatever it says.
     """
-    record, answer = subject.record, subject.played.answer
+    sample, answer = subject.sample, subject.played.answer
     if answer is None:
         # an unanswerable question asks for an empty answer, which nobody gave
-        return Official({"anls": 0.0}, None, (record.answer_format,))
-    listed = "list" in record.answer_format
+        return Official({"anls": 0.0}, None, (sample.answer_format,))
+    listed = "list" in sample.answer_format
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
-    pred = dude_prediction(items, refused=refuses(record.question, answer, record.answers))
+    pred = dude_prediction(items, refused=refuses(sample.question, answer, sample.answers))
     return Official(
-        {"anls": dude_anls(record.answers, pred, record.answer_format)}, pred, (record.answer_format,)
+        {"anls": dude_anls(sample.answers, pred, sample.answer_format)}, pred, (sample.answer_format,)
     )
 
 
 def slidevqa(subject: Subject) -> Official:
     """SlideVQA: answers, and evidence where the system names its own."""
-    record, played = subject.record, subject.played
-    gold = record.extra.get("gold")
-    qa = slidevqa_em_f1(str(record.answers[0] if gold is None else gold), played.answer, record.question)
+    sample, played = subject.sample, subject.played
+    gold = sample.extra.get("gold")
+    qa = slidevqa_em_f1(str(sample.answers[0] if gold is None else gold), played.answer, sample.question)
     values: dict[str, float | None] = {"qa_em": qa["em"], "qa_f1": qa["f1"]}
     if played.cited is not None:
-        pages = [page for doc_id, page in played.cited if doc_id == record.doc_id]
-        evidence = slidevqa_evidence(native_pages(record), pages)
+        pages = [page for doc_id, page in played.cited if doc_id == sample.doc_id]
+        evidence = slidevqa_evidence(native_pages(sample), pages)
         joint = slidevqa_joint(qa, evidence)
         values |= {"evidence_em": evidence["em"], "evidence_f1": evidence["f1"]}
         values |= {"joint_em": joint["em"], "joint_f1": joint["f1"]}
@@ -156,10 +156,12 @@ def slidevqa(subject: Subject) -> Official:
 
 
 def vidoseek(subject: Subject) -> Official:
-    """ViDoSeek: the judge's grade, 0 without one, and the ranking of the pages that the session collected."""
+    """ViDoSeek: the judge's grade, 0 without one, and the ranking of the pages that the trajectory
+    collected.
+    """
     reply = subject.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
-    gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.record.gold_pages)]
+    gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
     ranks = ranking_scores(gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected])
     values = {"grade": float(grade), "passing": float(grade >= PASSING), **ranks}
     return Official(values, subject.played.answer)
@@ -171,7 +173,7 @@ def uda(subset: str) -> Callable[[Subject], Official]:
     def scored(subject: Subject) -> Official:
         answer = subject.played.answer
         pred = None if answer is None else uda_answer(answer)
-        return Official({"uda_f1": uda_f1(subject.record.answers, pred, subset)}, pred)
+        return Official({"uda_f1": uda_f1(subject.sample.answers, pred, subset)}, pred)
 
     return scored
 
@@ -181,7 +183,7 @@ def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> boo
 
     Args:
         question: as it was asked.
-        answer: of the session.
+        answer: of the trajectory.
         golds: right answers; one of them, such as "None" or "N/A" from a form, declines nothing.
     """
     if answer is None or not answer.strip() or len(answer) > MAX_CHARS:
@@ -204,17 +206,17 @@ def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
     }
 
 
-def _native(record: Record, name: str) -> str | None:
+def _native(sample: Sample, name: str) -> str | None:
     """Return a text that the importer kept as the benchmark has it."""
-    found = record.extra.get(name)
+    found = sample.extra.get(name)
     return found if isinstance(found, str) else None
 
 
-def _gold_uda(record: Record) -> float:
-    return uda_f1(record.answers, record.answers[0], record.dataset.removeprefix("uda_"))
+def _gold_uda(sample: Sample) -> float:
+    return uda_f1(sample.answers, sample.answers[0], sample.dataset.removeprefix("uda_"))
 
 
-GOLD_SCORES: Mapping[str, Callable[[Record], float]] = {
+GOLD_SCORES: Mapping[str, Callable[[Sample], float]] = {
     "mmlongbench": lambda r: mmlongbench_score(str(r.extra["gold"]), str(r.extra["gold"]), r.answer_format),
     "longdocurl": lambda r: longdocurl_score(r.extra["gold"], r.extra["gold"], r.answer_format),
     "mpdocvqa": lambda r: anls(r.answers, r.answers[0]),
@@ -225,7 +227,7 @@ GOLD_SCORES: Mapping[str, Callable[[Record], float]] = {
 """Score of a gold answer, by dataset; those that only a model judges are not among them."""
 
 
-def check_golds(records: Iterable[Record]) -> dict[str, Any]:
+def check_golds(samples: Iterable[Sample]) -> dict[str, Any]:
     """Score the gold answers of imported questions: where a metric does not find one right, no model can.
 
     Known of the released files are five questions of MMLongBench-Doc (four `Int` golds that are no integers,
@@ -236,12 +238,12 @@ def check_golds(records: Iterable[Record]) -> dict[str, Any]:
         judge; `right`, how many of them score 1; `exceptions`, the others with their score.
     """
     checked, below = 0, []
-    for record in records:
-        score = GOLD_SCORES.get(record.dataset)
-        if score is None or (record.answerable is not False and not record.answers):
+    for sample in samples:
+        score = GOLD_SCORES.get(sample.dataset)
+        if score is None or (sample.answerable is not False and not sample.answers):
             continue
         checked += 1
-        if (value := score(record)) < 1:
-            about = {"dataset": record.dataset, "split": record.split.value}
-            below.append({**about, "question_id": record.question_id, "score": round(value, 4)})
+        if (value := score(sample)) < 1:
+            about = {"dataset": sample.dataset, "split": sample.split.value}
+            below.append({**about, "question_id": sample.question_id, "score": round(value, 4)})
     return {"checked": checked, "right": checked - len(below), "exceptions": below}

@@ -1,4 +1,4 @@
-"""The answer of a recorded session, the pages it collected, and those that its answer rests on."""
+"""The answer of a recorded trajectory, the pages it collected, and those that its answer rests on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.records.record import parse_page_id
 from docagent_rl.rollout.evidence import answers_of
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.samples.sample import parse_page_id
 from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
@@ -32,7 +32,7 @@ _FOUND = frozenset({"rag_text", "rag_image"})
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """Answer and pages of a session.
+    """Answer and pages of a trajectory.
 
     Args:
         answer: its last answer; `None` when it gave none, or was not played.
@@ -61,9 +61,9 @@ class Played:
         return self.collected[-1] if self.collected else None
 
 
-def read_session(trajectory: Trajectory) -> Played:
-    """Read a session. A masked one has no answer and no pages."""
-    doc_id = str(trajectory.record.get("doc_id", ""))
+def read_trajectory(trajectory: Trajectory) -> Played:
+    """Read a trajectory. A masked one has no answer and no pages."""
+    doc_id = str(trajectory.sample.get("doc_id", ""))
     if trajectory.masked:
         return Played(None, None, "", (), {}, () if _cites(trajectory) else None)
     collected: dict[PageKey, None] = dict.fromkeys(_prompt_pages(trajectory))

@@ -23,7 +23,7 @@ class Protocol:
 
     Args:
         name: of the benchmark, as tables have it.
-        score: values of a session from its subject.
+        score: values of a trajectory from its subject.
         measures: numbers over it, the headline first.
         experts: whose opinion they need.
     """
@@ -117,7 +117,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "unidoc": Protocol("UniDoc-RL", official.answer_alone, *_JUDGED_ALONE),
     "alden": Protocol("ALDEN", official.answer_alone, (CORRECT,), (AnswerJudge.ALDEN,)),
 }
-"""By the dataset of a record, as the importers name it."""
+"""By the dataset of a sample, as the importers name it."""
 
 
 def protocol_of(dataset: str) -> Protocol:

@@ -1,4 +1,4 @@
-"""A scored session, and the file of them: one JSON line each."""
+"""A scored trajectory, and the file of them: one JSON line each."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredSession:
-    """One session of one question, scored.
+class ScoredTrajectory:
+    """One trajectory of one question, scored.
 
     Args:
         question_id: the question.
-        session: number among those of the question.
+        number: among those of the question.
         document: that the question is about; intervals resample documents.
-        dataset: of the record.
+        dataset: of the sample.
         system: that was played.
         agent: who played it, by its name in the run.
-        status: how the session ended (`rollout.trajectory.Status`).
+        status: how the trajectory ended (`rollout.trajectory.Status`).
         reason: what ended it, or why it is masked.
         scored: its right answer is known; else only navigation and use say something.
         answer: the system's answer; `None` where there was none.
@@ -40,7 +40,7 @@ class ScoredSession:
     """
 
     question_id: str
-    session: int
+    number: int
     document: str
     dataset: str
     system: str
@@ -66,14 +66,14 @@ class ScoredSession:
         return encodable(json.dumps(data, ensure_ascii=False, allow_nan=False))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ScoredSession:
+    def from_dict(cls, data: Mapping[str, Any]) -> ScoredTrajectory:
         """Read the parsed line of `to_json`.
 
         Raises:
-            UserError: it is no scored session of this release.
+            UserError: it is no scored trajectory of this release.
         """
         if data.get("version") != VERSION or set(data) != {each.name for each in fields(cls)}:
-            raise UserError("not a scored session of this release: remove the file and score again")
+            raise UserError("not a scored trajectory of this release: remove the file and score again")
         return cls(**data)
 
 
@@ -89,8 +89,8 @@ def plain(value: Any) -> Any:
         return None
 
 
-def read_scores(path: Path) -> Iterator[ScoredSession]:
-    """Read scored sessions line by line.
+def read_scores(path: Path) -> Iterator[ScoredTrajectory]:
+    """Read scored trajectories line by line.
 
     Raises:
         UserError: names the file and the line.
@@ -101,7 +101,7 @@ def read_scores(path: Path) -> Iterator[ScoredSession]:
                 data = json.loads(line)
                 if not isinstance(data, dict):
                     raise UserError("no JSON object")
-                yield ScoredSession.from_dict(data)
+                yield ScoredTrajectory.from_dict(data)
             except (ValueError, TypeError, RecursionError, UserError) as error:
                 raise UserError(f"{path}, line {number}: {error}") from error
 

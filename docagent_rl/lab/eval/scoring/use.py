@@ -1,4 +1,4 @@
-"""Navigation and use of a session as numbers, and the measures over them."""
+"""Navigation and use of a trajectory as numbers, and the measures over them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.eval.metrics.retrieval import page_numbers
 from docagent_rl.lab.eval.scoring.measures import Form, Measure, Unit, mean
 from docagent_rl.lab.eval.scoring.played import Played, Tool
-from docagent_rl.records.record import Record
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.samples.sample import Sample
 
 _TOOL_NAMES = {Tool.RETRIEVAL: "retrieval", Tool.FETCH: "fetch"}
 
@@ -22,7 +22,8 @@ NAVIGATION = (
     mean("page_f1", "page F1"),
     mean("unique_pages", "unique pages", unit=Unit.NUMBER),
 )
-"""ALDEN, appendix E: of all pages that a session collected. F1 is the mean of the questions' F1 (Eq. 11)."""
+"""ALDEN, appendix E: of all pages that a trajectory collected. F1 is the mean of the questions' F1 (Eq. 11).
+"""
 
 TOOLS = tuple(
     mean(f"{name}_{part}", f"{name} {title}", unit=unit)
@@ -35,11 +36,11 @@ TOOLS = tuple(
         ("pages", "pages", Unit.NUMBER),
     )
 )
-"""Doc-V*, table 5: each tool over the sessions that call it."""
+"""Doc-V*, table 5: each tool over the trajectories that call it."""
 
 USE = (
     mean("finished", "finished"),
-    mean("invalid_rate", "invalid turns a session"),
+    mean("invalid_rate", "invalid turns a trajectory"),
     Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns"),
     mean("turns", "turns", unit=Unit.NUMBER),
     mean("sent_tokens", "tokens sent", unit=Unit.NUMBER),
@@ -47,14 +48,14 @@ USE = (
     mean("image_tokens", "image tokens", unit=Unit.NUMBER),
     mean("images", "images", unit=Unit.NUMBER),
     mean("seconds", "seconds", unit=Unit.SECONDS),
-    mean("cost", "cost of a session", unit=Unit.MONEY),
+    mean("cost", "cost of a trajectory", unit=Unit.MONEY),
 )
-"""VRAG-RL, table 3, and what a session takes. One that was not played is unfinished, and in no other."""
+"""VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenUse:
-    """Tokens of a session.
+    """Tokens of a trajectory.
 
     Args:
         sent: of all requests together: every turn sends its whole context again.
@@ -68,15 +69,15 @@ class TokenUse:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> TokenUse:
-        """Count the tokens of a session that was played."""
+        """Count the tokens of a trajectory that was played."""
         turns, prompt = trajectory.turns, trajectory.prompt_tokens
         fresh = prompt + sum(turn.observation_tokens for turn in turns)
         return cls(sum(_contexts(prompt, turns)), sum(turn.sampled for turn in turns), fresh)
 
 
-def navigation_values(record: Record, played: Played) -> dict[str, float | None]:
-    """Return the values of `NAVIGATION` and `TOOLS` of a session that was played."""
-    gold = record.gold_pages
+def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
+    """Return the values of `NAVIGATION` and `TOOLS` of a trajectory that was played."""
+    gold = sample.gold_pages
     numbers = page_numbers(gold, played.collected)
     found: dict[str, float | None] = {f"page_{name}": value for name, value in numbers.items()}
     found["unique_pages"] = float(len(set(played.collected)))
@@ -90,7 +91,7 @@ def navigation_values(record: Record, played: Played) -> dict[str, float | None]
 
 
 def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float | None]:
-    """Return the values of `USE`; a session that was not played is unfinished and has no other.
+    """Return the values of `USE`; a trajectory that was not played is unfinished and has no other.
 
     Invalid turns are those without an action that could be executed, as the environment counts them; image
     tokens are of what it showed after the prompt; images are page images and crops alike.

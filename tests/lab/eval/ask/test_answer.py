@@ -5,15 +5,15 @@ from rich.console import Console
 
 from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Why, answered, turn_pages
 from docagent_rl.lab.eval.ask.telling import tell_answer
-from docagent_rl.records.record import Record, Split
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
+from docagent_rl.samples.sample import Sample, Split
 
-SAMPLE = Record("q", "ask", Split.TEST, "d", "Where?", ("x",))
+SAMPLE = Sample("q", "ask", Split.TEST, "d", "Where?", ("x",))
 HALF = (0.1, 0.2, 0.3, 0.4)
 
 
-def session(*infos, system="vrag_rl", dropped=()):
+def trajectory(*infos, system="vrag_rl", dropped=()):
     trajectory = new_trajectory(SAMPLE, 0, system)
     trajectory.status = Status.FINISHED.value
     for number, info in enumerate(infos):
@@ -57,29 +57,29 @@ STACK = [list(HALF), [0, 0, "x", 1], [0.5, 0.5, 1, 1]]
     ],
 )
 @pytest.mark.parametrize("system", ["doc_v_star", "unidoc_rl"])
-def test_an_answer_rests_on_what_its_session_was_shown(system, turns, evidence):
-    found = answered(session(*turns, system=system))
+def test_an_answer_rests_on_what_its_trajectory_was_shown(system, turns, evidence):
+    found = answered(trajectory(*turns, system=system))
     assert found.text == "there"
     assert [(each.page.page, each.why, each.regions) for each in found.evidence] == evidence
 
 
 def test_what_did_not_fit_was_not_seen():
-    found = answered(session(pages(4), pages(7), SAY, dropped={1}))
+    found = answered(trajectory(pages(4), pages(7), SAY, dropped={1}))
     assert [each.page.page for each in found.evidence] == [4]
 
 
 def test_an_answer_that_rests_on_no_page_says_so():
     console = Console(record=True, width=200)
     for turns in ((SAY,), (pages(4), SAY)):
-        tell_answer(answered(session(*turns)), console)
+        tell_answer(answered(trajectory(*turns)), console)
     assert console.export_text().count(RESTS_ON_NOTHING) == 1
 
 
-def test_a_session_without_an_answer_says_why():
-    ended = session(pages(4))
+def test_a_trajectory_without_an_answer_says_why():
+    ended = trajectory(pages(4))
     ended.status, ended.end = Status.UNFINISHED.value, "turn_limit"
     assert "turn_limit" in answered(ended).why_not
-    masked = session()
+    masked = trajectory()
     masked.status, masked.end, masked.error = Status.MASKED.value, MaskReason.SAMPLE.value, "too long"
     assert (answered(masked).text, answered(masked).why_not) == (None, "too long")
 
@@ -87,6 +87,6 @@ def test_a_session_without_an_answer_says_why():
 @pytest.mark.parametrize(
     "effect", [None, 3, {"pages": 3}, {"pages": [None, {"page": 3}, {"page": "x"}]}, {"page": "d#0"}]
 )
-def test_strange_records_are_read(effect):
+def test_strange_samples_are_read(effect):
     assert turn_pages({"effect": effect}) == []
-    assert answered(session({"effect": effect}, crop(1, 0, "x", 1, None), SAY)).text == "there"
+    assert answered(trajectory({"effect": effect}, crop(1, 0, "x", 1, None), SAY)).text == "there"

@@ -86,11 +86,11 @@ def asked(recipe, place):
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_question_without_an_answer_is_played_and_what_stands_for_it_is_not_shown(recipe, world):
     place = workspace_of(world, 1)
-    parsed, record = asked(recipe, place), own_question(place, " What is the revenue? ")
-    assert record.question == "What is the revenue?"
+    parsed, sample = asked(recipe, place), own_question(place, " What is the revenue? ")
+    assert sample.question == "What is the revenue?"
     playable = recipe_playability(parsed, DocumentStore(place.store))
-    assert playable.problem(record, validate=True) is None
-    assert NOT_KNOWN not in str(playable.opening(record, validate=True))
+    assert playable.problem(sample, validate=True) is None
+    assert NOT_KNOWN not in str(playable.opening(sample, validate=True))
     assert parsed.judge.kind.value == "exact"
     assert (parsed.store, parsed.retriever.index) == (place.store, place.folder / "index")
 

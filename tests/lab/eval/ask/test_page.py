@@ -1,4 +1,4 @@
-"""A session as a page: whole, and safe whatever documents and models say."""
+"""A trajectory as a page: whole, and safe whatever documents and models say."""
 
 import base64
 import hashlib
@@ -12,10 +12,10 @@ from PIL import Image
 
 from docagent_rl.documents import PageRef
 from docagent_rl.lab.eval.ask.answer import Answered, Evidence, Why
-from docagent_rl.lab.eval.ask.page import session_page
-from docagent_rl.records.record import Record, Split
+from docagent_rl.lab.eval.ask.page import trajectory_page
 from docagent_rl.rollout.player import new_trajectory
 from docagent_rl.rollout.trajectory import TrajectoryTurn
+from docagent_rl.samples.sample import Sample, Split
 
 HOSTILE = (
     "</pre></title><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[2J \u202e ]]> {{ 7*7 }} &lt;"
@@ -39,12 +39,12 @@ class Reader(HTMLParser):
 
 
 def made(report_store, text):
-    """The page of a session in which this is said everywhere."""
+    """The page of a trajectory in which this is said everywhere."""
     ref = PageRef("R", 2)
     stored = report_store.page(ref)
     shown = {"page": "R#2", "page_hash": stored.image_hash, "raster": [0, 0, *stored.size], "size": [112, 84],
              "resample": "bicubic"}  # fmt: skip
-    trajectory = new_trajectory(Record("q", "ask", Split.TEST, "R", text, ("x",)), 0, "vrag_rl")
+    trajectory = new_trajectory(Sample("q", "ask", Split.TEST, "R", text, ("x",)), 0, "vrag_rl")
     observation = [{"role": "user", "parts": [{"text": text}, {"image": shown}]}]
     info = {"action": {"kind": "search", "query": text}, "valid": True}
     trajectory.turns = [
@@ -52,7 +52,7 @@ def made(report_store, text):
         TrajectoryTurn("<answer>x</answer>", "end_of_turn", [], []),
     ]
     evidence = (Evidence(ref, Why.MAGNIFIED, ((0.25, 0.25, 0.5, 0.5),)),)
-    return session_page(trajectory, Answered(text, evidence), report_store, text)
+    return trajectory_page(trajectory, Answered(text, evidence), report_store, text)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.lab.eval.report.scores import scored
 @pytest.fixture
 def made(world, tmp_path):
     def make(condition, **more):
-        return DocumentStore(shown_store(condition, world.store, world.records, tmp_path, **more))
+        return DocumentStore(shown_store(condition, world.store, world.samples, tmp_path, **more))
 
     return make
 
@@ -36,7 +36,7 @@ def test_white_pages_with_and_without_texts(world, made, condition, texts):
 
 
 def test_pages_with_evidence_alone_are_taken_away(world, made):
-    store, gold = made(Condition.NO_EVIDENCE), evidence(world.records)
+    store, gold = made(Condition.NO_EVIDENCE), evidence(world.samples)
     for ref in list(world.store.pages())[::3] + sorted(gold, key=str)[:5]:
         old, new = world.store.page(ref), store.page(ref)
         kept = (new.image_hash, new.text()) == (old.image_hash, old.text())
@@ -63,18 +63,18 @@ def test_every_document_is_taken_once_and_none_its_own(seed):
 
 
 def test_a_store_is_made_once_for_the_same_documents_and_evidence(world, tmp_path):
-    assert shown_store(Condition.AS_IS, world.store, world.records, tmp_path) is None
+    assert shown_store(Condition.AS_IS, world.store, world.samples, tmp_path) is None
     assert list(tmp_path.iterdir()) == []
-    arguments = (Condition.NO_EVIDENCE, world.store, world.records, tmp_path)
+    arguments = (Condition.NO_EVIDENCE, world.store, world.samples, tmp_path)
     first = shown_store(*arguments)
     changed = first.stat().st_mtime_ns
     assert shown_store(*arguments) == first
     assert first.stat().st_mtime_ns == changed
-    assert shown_store(Condition.NO_EVIDENCE, world.store, world.records[:1], tmp_path) != first
+    assert shown_store(Condition.NO_EVIDENCE, world.store, world.samples[:1], tmp_path) != first
 
 
 def test_what_cannot_be_done_is_refused(world, tmp_path):
-    without = [dataclasses.replace(r, evidence_pages=(), extra={}) for r in world.records[:2]]
+    without = [dataclasses.replace(r, evidence_pages=(), extra={}) for r in world.samples[:2]]
     with pytest.raises(UserError, match="no_evidence"):
         shown_store(Condition.NO_EVIDENCE, world.store, without, tmp_path)
     with pytest.raises(UserError, match="shuffled"):

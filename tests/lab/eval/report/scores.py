@@ -1,4 +1,4 @@
-"""Scored sessions with values of one's choice, and slow versions of the statistics."""
+"""Scored trajectories with values of one's choice, and slow versions of the statistics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.measures import Form, Measure, mean
-from docagent_rl.lab.eval.scoring.scored import ScoredSession
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.metrics.slow import accuracy_f1
 
@@ -25,7 +25,7 @@ SCORE = mean("score", "score")
 F1 = Measure("f1", "F1", "score", Form.F1)
 
 
-def scored(number, score, *, document=None, session=0, pred="x", gold="x", **changes) -> ScoredSession:
+def scored(question, score, *, document=None, number=0, pred="x", gold="x", **changes) -> ScoredTrajectory:
     values = None
     if score is not None:
         values = {
@@ -34,9 +34,9 @@ def scored(number, score, *, document=None, session=0, pred="x", gold="x", **cha
             "answered": float(pred != NOT_ANSWERABLE),
         }
     settings = {
-        "question_id": f"q{number}",
-        "session": session,
-        "document": document or f"d{number}",
+        "question_id": f"q{question}",
+        "number": number,
+        "document": document or f"d{question}",
         "dataset": "mmlongbench",
         "system": "own",
         "agent": "m",
@@ -50,7 +50,7 @@ def scored(number, score, *, document=None, session=0, pred="x", gold="x", **cha
         "values": values or {},
         "environment": {},
     }
-    return ScoredSession(**(settings | changes))
+    return ScoredTrajectory(**(settings | changes))
 
 
 def told(value, by, failed=False):
@@ -68,11 +68,13 @@ def over_three(by="judge-1", system="vrag_rl"):
             yield one
 
 
-def slow_number(sessions, measure) -> float | None:
-    """The number by the official function over whole lists, sessions of a question one after the other."""
+def slow_number(trajectories, measure) -> float | None:
+    """The number by the official function over whole lists, trajectories of a question one after the
+    other.
+    """
     rounds = defaultdict(list)
-    for each in sessions:
-        rounds[each.session].append(each)
+    for each in trajectories:
+        rounds[each.number].append(each)
     found = []
     for group in rounds.values():
         rows = [
@@ -89,10 +91,10 @@ def slow_number(sessions, measure) -> float | None:
     return float(np.mean(found)) if found else None
 
 
-def slow_bootstrap(sessions, measure, draws, seed, level=0.95):
+def slow_bootstrap(trajectories, measure, draws, seed, level=0.95):
     """Resamples of documents, written out."""
     homes = defaultdict(list)
-    for each in sessions:
+    for each in trajectories:
         homes[each.document].append(each)
     names = sorted(homes)
     rng, found, left = np.random.default_rng(seed), [], draws

@@ -17,21 +17,21 @@ from docagent_rl.lab.eval.report.tables import tables
 from docagent_rl.lab.eval.run_facts import RunFacts
 from docagent_rl.lab.eval.scoring.played import Tool
 from docagent_rl.lab.eval.scoring.run import score_run
-from docagent_rl.lab.eval.scoring.session import ScoringSettings
+from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
 from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from tests.lab.eval.metrics import slow
-from tests.lab.eval.scoring.sessions import masked, question, run_of, session, turn
+from tests.lab.eval.scoring.trajectories import masked, play_of, question, run_of, turn
 
 PRICE = Price(2.0, 6.0, 0.5)
 LAKE, DECLINED = "Lake Ontario", "This is not answerable."
 
 
-def random_session(rng: random.Random, number: int, dataset: str):
+def random_trajectory(rng: random.Random, number: int, dataset: str):
     """A recording, and what was shown by which tool and answered, told apart from it."""
     none = rng.random() < 0.2
-    record = question(
+    sample = question(
         number,
         dataset=dataset,
         answers=() if none else (LAKE,),
@@ -41,12 +41,12 @@ def random_session(rng: random.Random, number: int, dataset: str):
         extra={"gold": NOT_ANSWERABLE if none else LAKE},
     )
     if rng.random() < 0.15:
-        return masked(record, system="alden"), {}, None
+        return masked(sample, system="alden"), {}, None
     turns, brought = [], {}
     for _ in range(rng.randrange(4)):
         kind = rng.choice(["search", "fetch", "invalid"])
         pages = rng.sample(range(1, 10), rng.randrange(4)) if kind != "invalid" else []
-        turns.append(turn(kind, pages=pages, doc_id=record.doc_id, executed=kind != "invalid"))
+        turns.append(turn(kind, pages=pages, doc_id=sample.doc_id, executed=kind != "invalid"))
         turns[-1].seconds = {"generate": rng.random(), "step": rng.random()}
         turns[-1].observation_tokens = rng.randrange(50)
         if kind != "invalid":
@@ -54,13 +54,13 @@ def random_session(rng: random.Random, number: int, dataset: str):
     said = rng.choice([None, LAKE, "Lake Ontaria", "Lake Erie", DECLINED])
     if said is not None:
         turns.append(turn("answer", said))
-    return session(record, *turns, system="alden"), brought, said
+    return play_of(sample, *turns, system="alden"), brought, said
 
 
 async def reported(path, dataset, seed):
     """The rows of a random run, its numbers by name, and the report."""
     rng = random.Random(seed)
-    rows = [random_session(rng, n, dataset) for n in range(80)]
+    rows = [random_trajectory(rng, n, dataset) for n in range(80)]
     scored = await score_run(run_of(path, [row[0] for row in rows]), ScoringSettings(price=PRICE))
     found = benchmark(dataset, scored, ReportSettings(draws=20))
     return rows, {n.measure.name: n.interval.value for n in (*found.answers, *found.use)}, found
@@ -71,12 +71,12 @@ def near(values):
 
 
 def gold(row):
-    return row[0].record["evidence_pages"]
+    return row[0].sample["evidence_pages"]
 
 
 def right(row):
     """Who declines an unanswerable question, or names the lake."""
-    return row[2] == (LAKE if row[0].record["answerable"] else DECLINED)
+    return row[2] == (LAKE if row[0].sample["answerable"] else DECLINED)
 
 
 def slow_cost(trajectory) -> float:
@@ -90,7 +90,7 @@ def slow_cost(trajectory) -> float:
     return (fresh * 2.0 + (sent - fresh) * 0.5 + 2 * len(trajectory.turns) * 6.0) / 1e6
 
 
-async def test_navigation_and_use_are_means_over_the_sessions_played(tmp_path):
+async def test_navigation_and_use_are_means_over_the_trajectories_played(tmp_path):
     rows, numbers, found = await reported(tmp_path, "own", 4)
     played = [row for row in rows if not row[0].masked]
     pages = [(set(gold(row)), {page for each in row[1].values() for page in each}) for row in played]
@@ -127,7 +127,7 @@ async def test_mmlongbench_is_scored_as_its_script_does(tmp_path):
     rows, numbers, _ = await reported(tmp_path, "mmlongbench", 5)
     scored = []
     for trajectory, _, said in rows:
-        answer, kind = trajectory.record["extra"]["gold"], trajectory.record["answer_format"]
+        answer, kind = trajectory.sample["extra"]["gold"], trajectory.sample["answer_format"]
         pred = NOT_ANSWERABLE if said == DECLINED else said or "Failed to extract"
         scored.append((answer, pred, mmlongbench_score(answer, pred, kind)))
     acc, f1 = slow.accuracy_f1(scored)

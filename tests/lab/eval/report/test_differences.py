@@ -134,7 +134,7 @@ def test_what_nobody_wrote_down_is_not_known():
         ({"docagent": {"system": "no_such_module:SYSTEM", "env": {"scope": "corpus"}}}, {"scope": "corpus"}),
         # values that a variant sets; it has no other scope
         ({"config": {"docagent": ALDEN}}, {"scope": "document"}),
-        # what sessions were shown is said by the player
+        # what trajectories were shown is said by the player
         (MANIFEST | {"player": PLAYER}, {"display": SHOWN, "scope": "document", "model": "m"}),
         ({"docagent": "x", "player": 3}, asdict(RunFacts())),
         (ODD, asdict(RunFacts())),

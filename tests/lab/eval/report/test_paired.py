@@ -131,7 +131,7 @@ def test_numbers_are_shown_by_their_unit_in_every_column():
     assert shown["score"][:2] == ("50.0", "50.0")
     assert shown["turns"][:2] == ("3.00", "3.00")
     assert shown["seconds"] == ("12.3", "13.3", "+1.0 [+1.0, +1.0]")
-    assert shown["cost of a session"] == ("0.00042", "0.00052", "+0.00010 [+0.00010, +0.00010]")
+    assert shown["cost of a trajectory"] == ("0.00042", "0.00052", "+0.00010 [+0.00010, +0.00010]")
 
 
 CELLS = [Cell(SCORE), Cell(F1)]
@@ -143,43 +143,45 @@ ROWS = st.lists(st.tuples(st.sampled_from("abcd"), st.floats(0, 1), ANSWERS, ANS
 @settings(max_examples=40)
 def test_numbers_and_intervals_are_those_of_the_slow_version(rows):
     # to decline an answerable question gains nothing, else an F1 may exceed 1
-    sessions = [
+    trajectories = [
         scored(n, 0.0 if pred == NOT_ANSWERABLE != gold else score, document=doc, pred=pred, gold=gold)
         for n, (doc, score, pred, gold) in enumerate(rows)
     ]
     documents = len({row[0] for row in rows})
-    for cell, found in zip(CELLS, intervals(sums_of(sessions, CELLS), draws=40, seed=5), strict=True):
+    for cell, found in zip(CELLS, intervals(sums_of(trajectories, CELLS), draws=40, seed=5), strict=True):
         assert (found.questions, found.documents) == (len(rows), documents)
-        wanted = slow_number(sessions, cell.measure)
+        wanted = slow_number(trajectories, cell.measure)
         assert found.value == (None if wanted is None else pytest.approx(wanted, abs=1e-12))
         assert (found.low is not None) == (documents > 1)
         if found.low is not None:
-            ends = slow_bootstrap(sessions, cell.measure, 40, 5)
+            ends = slow_bootstrap(trajectories, cell.measure, 40, 5)
             assert [found.low, found.high] == pytest.approx(ends, abs=1e-12)
             assert -1e-12 <= found.low <= found.high <= 1 + 1e-12
 
 
-def test_several_sessions_of_a_question_weigh_one_together():
-    sessions = [scored(0, 1), scored(1, 0, session=0), scored(1, 0, session=1), scored(1, 1, session=2)]
-    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)
+def test_several_trajectories_of_a_question_weigh_one_together():
+    trajectories = [scored(0, 1), scored(1, 0, number=0), scored(1, 0, number=1), scored(1, 1, number=2)]
+    (found,) = intervals(sums_of(trajectories, [Cell(SCORE)]), draws=100)
     assert found.value == pytest.approx((1 + 1 / 3) / 2)
     assert (found.questions, found.documents) == (2, 2)
-    # a session without the value takes no part
-    sessions += [scored(2, 1, session=0), scored(2, None, session=1), scored(3, 0)]
-    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=100)
+    # a trajectory without the value takes no part
+    trajectories += [scored(2, 1, number=0), scored(2, None, number=1), scored(3, 0)]
+    (found,) = intervals(sums_of(trajectories, [Cell(SCORE)]), draws=100)
     assert found.value == pytest.approx((1 + 1 / 3 + 1 + 0) / 4)
     # with as many of each it is the mean of the runs
     rng = np.random.default_rng(0)
-    sessions = [scored(n, rng.random(), document=f"d{n % 5}", session=s) for s in range(3) for n in range(20)]
-    (found,) = intervals(sums_of(sessions, [Cell(SCORE)]), draws=10)
-    assert found.value == pytest.approx(slow_number(sessions, SCORE))
+    trajectories = [
+        scored(n, rng.random(), document=f"d{n % 5}", number=s) for s in range(3) for n in range(20)
+    ]
+    (found,) = intervals(sums_of(trajectories, [Cell(SCORE)]), draws=10)
+    assert found.value == pytest.approx(slow_number(trajectories, SCORE))
 
 
 def test_rows_of_breakdowns_hold_their_questions_and_those_without_value_are_in_none():
-    sessions = [scored(0, 1), scored(1, 0), scored(2, None), scored(3, 1)]
+    trajectories = [scored(0, 1), scored(1, 0), scored(2, None), scored(3, 1)]
     odd = ("kind", "odd")
     cells = [Cell(SCORE), Cell(SCORE, odd), Cell(SCORE, ("kind", "none"))]
-    sums = sums_of(sessions, cells, lambda each: [odd] if each.question_id in ("q1", "q2", "q3") else [])
+    sums = sums_of(trajectories, cells, lambda each: [odd] if each.question_id in ("q1", "q2", "q3") else [])
     whole, part, nothing = intervals(sums, draws=50)
     assert (whole.value, whole.questions) == (pytest.approx(2 / 3), 3)
     assert (part.value, part.questions, part.documents) == (0.5, 2, 2)

@@ -26,7 +26,7 @@ def _nothing_is_drawn(monkeypatch):
     monkeypatch.setattr(report, "figure", lambda runs, datasets: "")
 
 
-def sessions(by="judge-1", gain=0, number=40, **changes):
+def trajectories(by="judge-1", gain=0, number=40, **changes):
     for n in range(number):
         right = float((n * 7) % 10 < 4 + gain)
         each = scored(
@@ -41,7 +41,7 @@ def sessions(by="judge-1", gain=0, number=40, **changes):
 
 
 def run(name="a", manifest=None, **changes):
-    return ScoredRun(name, list(sessions(**changes)), manifest or {})
+    return ScoredRun(name, list(trajectories(**changes)), manifest or {})
 
 
 def data_of(found):
@@ -72,15 +72,15 @@ def test_the_rule_judge_is_named_beside_every_number_it_stands_for():
     assert {n["measure"]: n["rule_judge"] for n in numbers} == {"acc": True, "f1": True, "correct": True}
     assert all(each["rule_judge"] for each in data_of(found)["paired"]["mmlongbench"]["numbers"][:2])
     assert "†" not in make_report([run()], FEW).files[PAGE]
-    # one such session among many is told
-    each = list(sessions())
+    # one such trajectory among many is told
+    each = list(trajectories())
     each[3].experts[EXTRACT]["by"] = Author.RULE.value
     number = benchmark("mmlongbench", each, FEW).number("acc")
     assert (number.by, number.ruled) == ((Author.RULE.value, "judge-1"), True)
 
 
 def test_what_was_not_played_or_judged_is_counted():
-    each = list(sessions())
+    each = list(trajectories())
     each[0] = scored(0, 0, document="d0", status="masked", reason="infrastructure", system="alden")
     each[1].experts[LABEL] = told(None, "judge-1", failed=True)
     each[2] = scored(2, None, document="d2", scored=False, system="alden")
@@ -98,7 +98,7 @@ def test_what_was_not_played_or_judged_is_counted():
 
 
 def test_breakdowns_hold_the_lines_and_no_line_twice():
-    found = benchmark("mmlongbench", list(sessions()), FEW)
+    found = benchmark("mmlongbench", list(trajectories()), FEW)
     assert {number.row for number in found.parts} == {
         ("answerable", "yes"), ("modality", "Chart"), ("modality", "Table"),
         ("of the benchmark", "single_page"),
@@ -118,12 +118,12 @@ def test_no_two_numbers_of_a_benchmark_have_one_title():
 )
 def test_pass_at_k(k, value):
     right = {0: [1, 1, 0, 0], 1: [0, 0, 0, 0.4], 2: [1, 1, 0.5, 0.4], 3: [1]}
-    each = [scored(q, v, session=s) for q, values in right.items() for s, v in enumerate(values)]
+    each = [scored(q, v, number=s) for q, values in right.items() for s, v in enumerate(values)]
     assert pass_at(each, SCORE, k, FEW).value == (pytest.approx(value) if value is not None else None)
 
 
 def test_two_runs_are_compared_and_reported_on_alike_every_time():
-    other = ScoredRun("b", [*sessions(gain=2), scored(0, 1, dataset="own", values={"rule": 1.0})], {})
+    other = ScoredRun("b", [*trajectories(gain=2), scored(0, 1, dataset="own", values={"rule": 1.0})], {})
     one, again = (make_report([run(), other], FEW, paired=True) for _ in range(2))
     assert one == again
     data = data_of(one)
@@ -137,8 +137,8 @@ def test_two_runs_are_compared_and_reported_on_alike_every_time():
 def test_a_run_over_all_benchmarks_of_a_paper_has_its_overall_number():
     each = list(over_three())
 
-    def overall(sessions):
-        papers = report_on(ScoredRun("a", sessions, VRAG), FEW).papers
+    def overall(trajectories):
+        papers = report_on(ScoredRun("a", trajectories, VRAG), FEW).papers
         return [against for against in papers if against.dataset == "all"]
 
     (whole,) = overall(each)
@@ -168,7 +168,7 @@ def rows_of(runs, title, **settings):
 
 
 def test_a_judge_of_whom_nothing_can_be_read_gives_no_number_and_one_that_is_read_once_does():
-    each = list(sessions())
+    each = list(trajectories())
     for one in each:
         one.experts[LABEL] = told(None, "judge-1", failed=True)
         one.values["correct"] = 0.0
@@ -181,7 +181,7 @@ def test_a_judge_of_whom_nothing_can_be_read_gives_no_number_and_one_that_is_rea
 
 
 def test_lines_of_a_judge_hold_baselines_and_the_count_of_each_run():
-    runs = [run(), ScoredRun("b", [replace(each, system="rag_text") for each in sessions(number=8)], {})]
+    runs = [run(), ScoredRun("b", [replace(each, system="rag_text") for each in trajectories(number=8)], {})]
     rows, _ = rows_of(runs, "judged Correct by line")
     assert rows["modality", "Chart"][2] == "20 / 4"
     assert all(cell.startswith(("40.0", "50.0", "25.0")) for cell in rows["modality", "Chart"][3:5])
@@ -194,16 +194,16 @@ def test_two_judges_of_two_runs_are_told():
 
 
 def test_a_run_that_is_not_whole_says_so():
-    manifest = {"questions": {"count": 50, "sha256": "x"}, "sessions": 2}
-    whole = {"questions": {"count": 40}, "sessions": 1}
-    runs = [run(manifest=manifest), run("b", manifest={"sessions": 2}), run("c", manifest=whole)]
+    manifest = {"questions": {"count": 50, "sha256": "x"}, "trajectories": 2}
+    whole = {"questions": {"count": 40}, "trajectories": 1}
+    runs = [run(manifest=manifest), run("b", manifest={"trajectories": 2}), run("c", manifest=whole)]
     found = make_report(runs, FEW)
     assert found.files[PAGE].count("40 of 100") == 1
     assert "40 of 40" not in found.files[PAGE]
-    assert [each["expected_sessions"] for each in data_of(found)["runs"]] == [100, None, 40]
+    assert [each["expected_trajectories"] for each in data_of(found)["runs"]] == [100, None, 40]
 
 
-def test_the_systems_own_numbers_are_means_over_the_sessions_played():
+def test_the_systems_own_numbers_are_means_over_the_trajectories_played():
     each = [scored(n, 1, environment={"crops": float(n)}) for n in range(3)]
     each.append(scored(3, 0, environment={"crops": 9.0}, status="masked", reason="sample"))
     found = benchmark("mmlongbench", each, FEW)
@@ -220,7 +220,7 @@ def test_a_benchmark_whose_answers_are_hidden_has_navigation_alone():
     assert found.files[PAGE].count("4 questions") == 4
 
 
-def test_runs_without_sessions_or_with_numbers_that_no_json_can_hold_make_a_report():
+def test_runs_without_trajectories_or_with_numbers_that_no_json_can_hold_make_a_report():
     manifest = {"player": {"temperature": float("nan")}, "env": {"display": {"min_pixels": float("inf")}}}
     empty, odd = data_of(make_report([ScoredRun("a", [], {}), run("b", manifest)], FEW))["runs"]
     assert empty["benchmarks"] == {}

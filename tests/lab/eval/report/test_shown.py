@@ -59,7 +59,7 @@ MARKED = [text for text in HOSTILE if re.search(r"[<&>$\x00-\x1f\ud800-\udfff\"\
 
 
 def slides(by="judge-1", number=8):
-    """Sessions of VRAG-RL over SlideVQA, whose paper prints two lines, and over nothing else."""
+    """Trajectories of VRAG-RL over SlideVQA, whose paper prints two lines, and over nothing else."""
     for n in range(number):
         each = scored(
             f"s{n}", 0, dataset="slidevqa", system="vrag_rl", values={"judged": float(n % 2), "qa_f1": 0.5},
@@ -69,8 +69,8 @@ def slides(by="judge-1", number=8):
         yield each
 
 
-def picture(sessions, recipe="vrag_rl_qwen2_5_vl_7b") -> str:
-    return make_report([ScoredRun("a", list(sessions), {"recipe": recipe})], FEW).files[PICTURE]
+def picture(trajectories, recipe="vrag_rl_qwen2_5_vl_7b") -> str:
+    return make_report([ScoredRun("a", list(trajectories), {"recipe": recipe})], FEW).files[PICTURE]
 
 
 def texts(svg: str) -> list[str]:
@@ -87,12 +87,12 @@ def test_lines_of_the_rule_judge_are_marked():
 
 
 def test_no_text_becomes_markup_in_a_picture_or_stops_it():
-    sessions = [
+    trajectories = [
         scored(n, n % 2, document=f"{text}{n % 3}", labels={"kind": [text]}, agent=text)
         for n, text in enumerate(MARKED * 2)
     ]
     runs = [
-        ScoredRun(text, sessions, {"player": {"model": text}, "retriever": text, "recipe": text})
+        ScoredRun(text, trajectories, {"player": {"model": text}, "retriever": text, "recipe": text})
         for text in MARKED
     ]
     root = ET.fromstring(make_report(runs, FEW).files[PICTURE])

@@ -12,9 +12,9 @@ from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.scoring.labels import Label, labels_of, rows_of
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, paper_measures
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS
-from docagent_rl.records.importers import Benchmark, get_importer
-from docagent_rl.records.record import Split
-from tests.lab.eval.scoring.sessions import question
+from docagent_rl.samples.importers import Benchmark, get_importer
+from docagent_rl.samples.sample import Split
+from tests.lab.eval.scoring.trajectories import question
 
 RECIPES = [name for name in recipe_names() if "Paper table:" in recipe_summary(name)]
 KINDS = {*(kind.value for kind in Label), "of the benchmark", "query_type"}
@@ -52,8 +52,8 @@ def test_targets_name_measures_that_there_are_and_none_twice():
 
 @pytest.mark.parametrize("spelling", ["{}_hop", "{}-Hop", "{}Hop"])
 def test_lines_of_vidoseek_are_found_however_its_files_spell_them(spelling):
-    records = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
-    lines = {line for record in records for line in rows_of(labels_of(record))}
+    samples = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
+    lines = {line for sample in samples for line in rows_of(labels_of(sample))}
     printed = {target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"}
     assert printed
     assert {("query_type", "Multi-Hop"), ("query_type", spelling.format("other")), *printed} <= lines

@@ -1,4 +1,4 @@
-"""Scores of sessions by benchmark, golds as predictions, and numbers over whole benchmarks."""
+"""Scores of trajectories by benchmark, golds as predictions, and numbers over whole benchmarks."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Opinion
 from docagent_rl.lab.eval.scoring.measures import Form, Measure
 from docagent_rl.lab.eval.scoring.official import Subject, check_golds
-from docagent_rl.lab.eval.scoring.played import read_session
+from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
-from docagent_rl.records.importers import Benchmark, get_importer
-from docagent_rl.records.record import Record, Split
 from docagent_rl.rewards.text import NOT_ANSWERABLE as NA
+from docagent_rl.samples.importers import Benchmark, get_importer
+from docagent_rl.samples.sample import Sample, Split
 from tests.lab.eval.metrics import slow
-from tests.lab.eval.scoring.sessions import answered, question, session, turn
+from tests.lab.eval.scoring.trajectories import answered, play_of, question, turn
 
 
-def subject(record, answer, opinions=None, **changes) -> Subject:
-    trajectory = session(record) if answer is None else answered(record, answer, **changes)
-    return Subject(record, read_session(trajectory), opinions or {})
+def subject(sample, answer, opinions=None, **changes) -> Subject:
+    trajectory = play_of(sample) if answer is None else answered(sample, answer, **changes)
+    return Subject(sample, read_trajectory(trajectory), opinions or {})
 
 
 def extracted(text):
@@ -42,41 +42,41 @@ def test_every_imported_benchmark_has_a_protocol():
 
 
 def test_mmlongbench_goes_by_the_native_answer_and_pages():
-    record = question(
+    sample = question(
         dataset="mmlongbench",
         answer_format="List",
         answers=("teal", "ochre"),
         extra={"gold": "['teal', 'ochre']", "native_evidence_pages": "[3, 1418]", "doc_type": "Guidebook"},
     )
-    found = official.mmlongbench(subject(record, "Teal and ochre.", extracted("['Ochre', 'Teal']")))
+    found = official.mmlongbench(subject(sample, "Teal and ochre.", extracted("['Ochre', 'Teal']")))
     assert found.values == {"score": 1.0, "gold_answerable": 1.0, "answered": 1.0}
     assert found.groups == ("cross_page", "source/Table", "type/Guidebook")
 
 
 def test_an_unanswerable_question_without_an_answer_is_wrong():
-    record = question(dataset="mmlongbench", answers=(), answerable=False, extra={"gold": "Not answerable"})
-    found = official.mmlongbench(subject(record, None))
+    sample = question(dataset="mmlongbench", answers=(), answerable=False, extra={"gold": "Not answerable"})
+    found = official.mmlongbench(subject(sample, None))
     assert found.values == {"score": 0.0, "gold_answerable": 0.0, "answered": 1.0}
-    right = official.mmlongbench(subject(record, "It is not there.", extracted("Not answerable")))
+    right = official.mmlongbench(subject(sample, "It is not there.", extracted("Not answerable")))
     assert right.values == {"score": 1.0, "gold_answerable": 0.0, "answered": 0.0}
 
 
 def test_longdocurl_keeps_types_and_both_scores():
-    record = question(
+    sample = question(
         dataset="longdocurl",
         answer_format="List",
         extra={"gold": ["1", "2"], "task_tag": "Locating", "question_type": "summary2tab"},
     )
     reply = "<concise_answer>1, 2</concise_answer><answer_format>List</answer_format>"
-    found = official.longdocurl(subject(record, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")}))
+    found = official.longdocurl(subject(sample, "1 and 2", {Extractor.LONGDOCURL: Opinion(reply, "m")}))
     assert (found.values["score"], found.values["inline_score"]) == (1.0, 0.0)
     assert found.groups == ("Locating, Cross_Table", "single_page", "source/Table", "task/Locating")
 
 
 def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
-    record = question(dataset="mpdocvqa", answers=("Ridge Road",), evidence_pages=(3,))
+    sample = question(dataset="mpdocvqa", answers=("Ridge Road",), evidence_pages=(3,))
     for answer, pages, value in (("ridge road", (2, 3), 1.0), ("none", (3, 2), 0.0)):
-        found = official.mp_docvqa(subject(record, answer, pages=pages)).values
+        found = official.mp_docvqa(subject(sample, answer, pages=pages)).values
         assert found == {"anls": value, "accuracy": value, "appa": value}
 
 
@@ -96,57 +96,57 @@ def test_mp_docvqa_takes_the_page_that_the_answer_stands_on():
     ],
 )
 def test_dude(answers, kind, answer, score):
-    record = question(dataset="dude", answers=answers, answerable=bool(answers), answer_format=kind)
-    assert official.dude(subject(record, answer)).values["anls"] == pytest.approx(score)
+    sample = question(dataset="dude", answers=answers, answerable=bool(answers), answer_format=kind)
+    assert official.dude(subject(sample, answer)).values["anls"] == pytest.approx(score)
 
 
 def test_slidevqa_scores_evidence_where_a_system_names_it():
-    record = question(dataset="slidevqa", evidence_pages=(4, 9), extra={"native_evidence_pages": [9, 4]})
-    assert set(official.slidevqa(subject(record, "Lake Ontario")).values) == {"qa_em", "qa_f1"}
-    own = session(record, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star")
-    found = official.slidevqa(Subject(record, read_session(own))).values
+    sample = question(dataset="slidevqa", evidence_pages=(4, 9), extra={"native_evidence_pages": [9, 4]})
+    assert set(official.slidevqa(subject(sample, "Lake Ontario")).values) == {"qa_em", "qa_f1"}
+    own = play_of(sample, turn("answer", "Lake Ontario", relevant_pages=[9, 4]), system="doc_v_star")
+    found = official.slidevqa(Subject(sample, read_trajectory(own))).values
     assert (found["evidence_em"], found["joint_em"]) == (1.0, 1.0)
-    silent = session(record, turn("answer", "Lake Ontario"), system="doc_v_star")
-    assert official.slidevqa(Subject(record, read_session(silent))).values["evidence_f1"] == 0.0
+    silent = play_of(sample, turn("answer", "Lake Ontario"), system="doc_v_star")
+    assert official.slidevqa(Subject(sample, read_trajectory(silent))).values["evidence_f1"] == 0.0
 
 
 def test_uda_reads_the_marked_answer_by_its_part():
-    record = question(dataset="uda_paper_text", answers=("No", "They do not report it"))
-    right = official.uda("paper_text")(subject(record, "Hm. The answer is: Not reported"))
+    sample = question(dataset="uda_paper_text", answers=("No", "They do not report it"))
+    right = official.uda("paper_text")(subject(sample, "Hm. The answer is: Not reported"))
     assert right.values == {"uda_f1": 1.0}
-    assert official.uda("feta")(subject(record, "Not reported")).values == {"uda_f1": 0.0}
+    assert official.uda("feta")(subject(sample, "Not reported")).values == {"uda_f1": 0.0}
 
 
 NONE: dict[str, Any] = {"answers": (), "answerable": False}
 
 
-def record(dataset: str, gold: object, form: str = "string", **changes: object) -> Record:
+def sample(dataset: str, gold: object, form: str = "string", **changes: object) -> Sample:
     answers = tuple(map(str, gold)) if isinstance(gold, list) else (str(gold),)
     fields: dict[str, Any] = {"answers": answers, "answer_format": form, **changes}
     extra = {"gold": gold, "num_pages": 3, "native_id": None, "row": 0}
-    return Record(f"{gold}", dataset, Split.TEST, "d", "How many of which?", extra=extra, **fields)
+    return Sample(f"{gold}", dataset, Split.TEST, "d", "How many of which?", extra=extra, **fields)
 
 
 RIGHT = [
-    record("mmlongbench", "['teal ', 'ochre']", "List", answers=("teal ", "ochre")),
-    record("mmlongbench", "Not answerable", "None", **NONE),
-    record("mmlongbench", "0.66", "List"),
-    record("longdocurl", 3.5, "Float"),
-    record("longdocurl", ["a", "b"], "List"),
-    record("mpdocvqa", ["0.28", ".28"]),
-    record("dude", ["A", "B", "A"], "list/extractive"),
-    record("dude", [""], "not-answerable", **NONE),
-    record("slidevqa", "12%"),
-    record("uda_paper_tab", ["No", "Yes, mostly"]),
-    record("uda_feta", "Rome"),
+    sample("mmlongbench", "['teal ', 'ochre']", "List", answers=("teal ", "ochre")),
+    sample("mmlongbench", "Not answerable", "None", **NONE),
+    sample("mmlongbench", "0.66", "List"),
+    sample("longdocurl", 3.5, "Float"),
+    sample("longdocurl", ["a", "b"], "List"),
+    sample("mpdocvqa", ["0.28", ".28"]),
+    sample("dude", ["A", "B", "A"], "list/extractive"),
+    sample("dude", [""], "not-answerable", **NONE),
+    sample("slidevqa", "12%"),
+    sample("uda_paper_tab", ["No", "Yes, mostly"]),
+    sample("uda_feta", "Rome"),
 ]
 
 
 def test_gold_answers_are_right_but_for_those_that_nothing_matches():
-    odd = [record("mmlongbench", gold, "Int") for gold in ("21%", "14:04 CET", "yes", "GPT-4")]
-    odd.append(record("mmlongbench", "[]", "List"))
+    odd = [sample("mmlongbench", gold, "Int") for gold in ("21%", "14:04 CET", "yes", "GPT-4")]
+    odd.append(sample("mmlongbench", "[]", "List"))
     # hidden ones, and those that only a judge can tell
-    unchecked = [record("dude", [], answerable=None), record("vidoseek", "20"), record("mine", "20")]
+    unchecked = [sample("dude", [], answerable=None), sample("vidoseek", "20"), sample("mine", "20")]
     found = check_golds([*odd, *RIGHT, *unchecked])
     assert (found["checked"], found["right"]) == (len(odd) + len(RIGHT), len(RIGHT))
     assert [each["question_id"] for each in found["exceptions"]] == [each.question_id for each in odd]

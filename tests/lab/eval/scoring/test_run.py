@@ -19,22 +19,22 @@ from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.run import ordered, score_run
 from docagent_rl.lab.eval.scoring.scored import read_scores
-from docagent_rl.lab.eval.scoring.session import ScoringSettings
+from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
 from docagent_rl.lab.eval.scoring.use import TokenUse
 from tests.chat_server import ChatServer, completion, serving
-from tests.lab.eval.scoring.sessions import answered, masked, question, run_of, session, turn
+from tests.lab.eval.scoring.trajectories import answered, masked, play_of, question, run_of, turn
 
 
 def mixed(number=12, dataset="mmlongbench"):
-    """Sessions, right ones and wrong ones, some without an answer or not played."""
+    """Trajectories, right ones and wrong ones, some without an answer or not played."""
     for n in range(number):
-        record = question(n, dataset=dataset, answer_format="Str", extra={"gold": "Lake Ontario"})
+        sample = question(n, dataset=dataset, answer_format="Str", extra={"gold": "Lake Ontario"})
         if n % 6 == 4:
-            yield session(record, turn("search", pages=(3,)))
+            yield play_of(sample, turn("search", pages=(3,)))
         elif n % 6 == 5:
-            yield masked(record, "infrastructure")
+            yield masked(sample, "infrastructure")
         else:
-            yield answered(record, "Lake Ontario" if n % 2 else f"Lake Erie {n}", system="alden")
+            yield answered(sample, "Lake Ontario" if n % 2 else f"Lake Erie {n}", system="alden")
 
 
 def verdict(request) -> str:
@@ -52,20 +52,20 @@ def panel(url, cache=None, model="judge-1"):
     return RemoteModel(endpoint, "judge", cache=cache and JsonCache(cache, "judge cache", forever=True))
 
 
-async def ruled(path, *sessions):
-    return await score_run(run_of(path, sessions), ScoringSettings())
+async def ruled(path, *trajectories):
+    return await score_run(run_of(path, trajectories), ScoringSettings())
 
 
-async def judged(path, reply, *sessions):
+async def judged(path, reply, *trajectories):
     """Scores by a judge that always replies this, and the number of requests."""
     async with serving(ChatServer(compute=lambda _: reply)) as server:
-        found = await score_run(run_of(path, sessions), ScoringSettings(panel(server.url)))
+        found = await score_run(run_of(path, trajectories), ScoringSettings(panel(server.url)))
     return found, len(server.requests)
 
 
-async def test_without_an_endpoint_the_rules_say_so_and_a_masked_session_is_wrong(tmp_path):
+async def test_without_an_endpoint_the_rules_say_so_and_a_masked_trajectory_is_wrong(tmp_path):
     found = await ruled(tmp_path, *mixed())
-    assert [(each.question_id, each.session) for each in found] == [(f"q{n}", 0) for n in range(12)]
+    assert [(each.question_id, each.number) for each in found] == [(f"q{n}", 0) for n in range(12)]
     by = {expert["by"] for each in found for expert in each.experts.values()}
     assert by == {Author.RULE.value, Author.NOBODY.value}
     assert [each.values["score"] for each in found[:6]] == [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]
@@ -85,10 +85,10 @@ async def test_without_an_endpoint_the_rules_say_so_and_a_masked_session_is_wron
     ],
 )
 async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by, of_a_rule):
-    record = question(dataset="mmlongbench", answer_format="Int", answers=("41",), extra={"gold": "41"})
+    sample = question(dataset="mmlongbench", answer_format="Int", answers=("41",), extra={"gold": "41"})
     end = turn("finish", outcome={"answer": "It is 41, I think.", "extracted": "41"})
     about = {"docagent": {"roles": {"extractor": role}}}
-    folder = run_of(tmp_path, [session(record, end, system="mm_doc_r1")], **about)
+    folder = run_of(tmp_path, [play_of(sample, end, system="mm_doc_r1")], **about)
     (found,) = await score_run(folder, ScoringSettings())
     assert found.experts["mmlongbench_doc_extractor"]["by"] == by
     assert found.values["score"] == 1.0
@@ -97,8 +97,8 @@ async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by
 
 
 async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
-    silent = session(question(), turn("answer", "Lake Ontario"), metrics={"pages_seen": 4.0})
-    blind = session(question(1), turn("answer", "Lake Ontario"), metrics={"pages_seen": 0.0})
+    silent = play_of(question(), turn("answer", "Lake Ontario"), metrics={"pages_seen": 4.0})
+    blind = play_of(question(1), turn("answer", "Lake Ontario"), metrics={"pages_seen": 0.0})
     hidden = answered(question(2, answers=(), answerable=None), "x")
     silent, blind, hidden = await ruled(tmp_path, silent, blind, hidden)
     # pages that are not told are not taken for none
@@ -144,10 +144,10 @@ async def test_a_grade_counts_whose_reason_was_cut_off(tmp_path, text, grade):
 async def test_a_verdict_is_read_by_the_rule_of_the_system_that_played(tmp_path, reply, unidoc, vrag):
     one = answered(question(0), "Lake Ontario", system="unidoc_rl")
     found, requests = await judged(tmp_path, reply, one, answered(question(1), "x", system="vrag_rl"))
-    for session_, value in zip(found, (unidoc, vrag), strict=True):
+    for trajectory_, value in zip(found, (unidoc, vrag), strict=True):
         told = {"value": value, "by": "judge-1", "failed": value is None}
-        assert session_.experts["true_false_judge"] == told
-        assert session_.values["judged"] == float(value is True)
+        assert trajectory_.experts["true_false_judge"] == told
+        assert trajectory_.values["judged"] == float(value is True)
     # VRAG-RL's judge is asked again, UniDoc-RL's never
     assert requests == 3
 
@@ -169,29 +169,29 @@ async def test_scores_are_read_again_only_while_they_hold(tmp_path):
     price = Price(1.0, 2.0)
     priced = await score_run(folder, ScoringSettings(price=price), heard.append)
     assert len(heard) == 12 + 13 + 13
-    use = TokenUse.of(next(iter(folder.sessions())))
+    use = TokenUse.of(next(iter(folder.trajectories())))
     assert priced[0].values["cost"] == pytest.approx(price.cost(use.sent, use.sampled))
 
 
-async def test_the_last_session_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):
+async def test_the_last_trajectory_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):
     first, second = masked(question(0), "infrastructure"), answered(question(0), "Lake Ontario")
     folder = run_of(tmp_path, [first, answered(question(1), "x"), second])
     found = await score_run(folder, ScoringSettings())
     assert [(each.question_id, each.values["exact"]) for each in found] == [("q0", 1.0), ("q1", 0.0)]
-    folder.sessions_file.write_bytes(folder.sessions_file.read_bytes()[:-20])
-    with pytest.raises(UserError, match=r"sessions\.jsonl"):
+    folder.trajectories_file.write_bytes(folder.trajectories_file.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"trajectories\.jsonl"):
         await score_run(folder, ScoringSettings())
-    folder.sessions_file.unlink()
-    with pytest.raises(UserError, match=r"sessions\.jsonl"):
+    folder.trajectories_file.unlink()
+    with pytest.raises(UserError, match=r"trajectories\.jsonl"):
         await score_run(folder, ScoringSettings())
 
 
-async def test_only_sessions_with_a_search_go_to_the_judge_of_vrag_rl(tmp_path):
+async def test_only_trajectories_with_a_search_go_to_the_judge_of_vrag_rl(tmp_path):
     found = await ruled(
         tmp_path,
         answered(question(0, dataset="vrag"), "Lake Ontario", system="vrag_rl"),
-        session(question(1, dataset="vrag"), turn("answer", "Lake Ontario"), system="vrag_rl"),
-        session(question(2, dataset="vrag"), turn("answer", "Lake Ontario"), system="unidoc_rl"),
+        play_of(question(1, dataset="vrag"), turn("answer", "Lake Ontario"), system="vrag_rl"),
+        play_of(question(2, dataset="vrag"), turn("answer", "Lake Ontario"), system="unidoc_rl"),
     )
     assert [each.values["judged"] for each in found] == [1.0, 0.0, 1.0]
     assert found[1].experts["true_false_judge"]["by"] == Author.NOBODY.value

@@ -14,13 +14,13 @@ import { Compare } from "./views/compare";
 import { FunnelView } from "./views/funnel";
 import { Glance } from "./views/glance";
 import { GroupView } from "./views/group";
-import { SessionView } from "./views/session";
-import { Sessions } from "./views/sessions";
+import { TrajectoryView } from "./views/trajectory";
+import { Trajectories } from "./views/trajectories";
 
 const POLL_MS = 3000;
 const VIEWS: [View, string, string][] = [
   ["glance", "Glance", "1"],
-  ["sessions", "Sessions", "2"],
+  ["trajectories", "Trajectories", "2"],
   ["funnel", "Funnel", "3"],
   ["compare", "Compare", "4"],
 ];
@@ -40,7 +40,7 @@ export function App() {
     "/": () => {
       const search = document.getElementById("search");
       if (search !== null) return search.focus();
-      go(target("sessions"));
+      go(target("trajectories"));
       requestAnimationFrame(() => requestAnimationFrame(() => document.getElementById("search")?.focus()));
     },
     ...Object.fromEntries(views.map(([view, , key]) => [key, () => go(target(view))])),
@@ -80,8 +80,8 @@ export function App() {
 
 const TITLES: Record<View, string> = {
   glance: "Glance",
-  sessions: "Sessions",
-  session: "Session",
+  trajectories: "Trajectories",
+  trajectory: "Trajectory",
   group: "Group",
   funnel: "Funnel",
   compare: "Compare",
@@ -89,10 +89,10 @@ const TITLES: Record<View, string> = {
 
 function Page({ route, run, runs }: { route: Route; run: Run; runs: Run[] }) {
   switch (route.view) {
-    case "sessions":
-      return <Sessions key={run.id} route={route} run={run} />;
-    case "session":
-      return <SessionView route={route} run={run} />;
+    case "trajectories":
+      return <Trajectories key={run.id} route={route} run={run} />;
+    case "trajectory":
+      return <TrajectoryView route={route} run={run} />;
     case "group":
       return <GroupView route={route} run={run} />;
     case "funnel":
@@ -106,7 +106,7 @@ function Page({ route, run, runs }: { route: Route; run: Run; runs: Run[] }) {
 
 function RunChoice({ runs, run, route }: { runs: Run[]; run: Run; route: Route }) {
   if (runs.length === 1) return <span class="run-name">{run.name}</span>;
-  const view: View = route.view === "session" || route.view === "group" ? "sessions" : route.view;
+  const view: View = route.view === "trajectory" || route.view === "group" ? "trajectories" : route.view;
   return (
     <label class="run-choice">
       <span class="hidden">Run</span>
@@ -124,8 +124,8 @@ function Indexing({ run }: { run: Run }) {
   if (indexing === null) return (
     <span class="muted num">
       {run.failure && <b class="neg" title={run.failure}>the index cannot be kept · </b>}
-      {!!run.damaged && <span title="lines of its files that are no sessions; docagent-rl check says which">{plural(run.damaged, "damaged line")} · </span>}
-      {count(run.sessions)} sessions
+      {!!run.damaged && <span title="lines of its files that are no trajectories; docagent-rl check says which">{plural(run.damaged, "damaged line")} · </span>}
+      {count(run.trajectories)} trajectories
     </span>
   );
   return (
@@ -163,13 +163,13 @@ function shown(view: View, run: Run | undefined, runs: Runs | null): boolean {
   if (view === "glance") return offered(`${base}/metrics`);
   if (view === "funnel") return offered(`${base}/funnel`);
   if (view === "compare") return offersAny("/api/compare") && ((runs?.runs.length ?? 0) > 1 || [run?.steps.val, run?.steps.train].some((steps) => (steps?.length ?? 0) > 1));
-  return offered(`${base}/sessions`);
+  return offered(`${base}/trajectories`);
 }
 
 function keeps(view: View): boolean {
-  return view === "sessions" || view === "funnel";
+  return view === "trajectories" || view === "funnel";
 }
 
 function on(view: View, now: View): boolean {
-  return view === now || (view === "sessions" && (now === "session" || now === "group"));
+  return view === now || (view === "trajectories" && (now === "trajectory" || now === "group"));
 }

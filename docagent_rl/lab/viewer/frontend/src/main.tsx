@@ -4,7 +4,7 @@ import { App } from "./app";
 import "./styles/base.css";
 import "./styles/shell.css";
 import "./styles/parts.css";
-import "./styles/session.css";
+import "./styles/trajectory.css";
 import "./styles/turn.css";
 import "./styles/picture.css";
 import "./styles/rail.css";

@@ -8,7 +8,7 @@ const query = (text: string): URLSearchParams => new URLSearchParams(text);
 function row(values: Partial<Row>): Row {
   return {
     id: 1, step: 1, split: "train", system: "alden", dataset: "d", question_id: "q", question: "How many?", doc_id: "doc",
-    uid: "u", session: 0, status: "finished", end: "answered", reward: 0, terms: {}, turns: 1, invalid: 0, tokens: 10, images: 0,
+    uid: "u", number: 0, status: "finished", end: "answered", reward: 0, terms: {}, turns: 1, invalid: 0, tokens: 10, images: 0,
     answer: null, gold: [], evidence_kind: "Table", stage: null, seconds: 1, ...values,
   };
 }

@@ -63,7 +63,7 @@ describe("funnel", () => {
     branches: [],
     groups: [
       {
-        key: "", sessions: 10, counts: { all: 10, reach: null, found: 4, shown: 1 }, lost: {}, lost_counts: { found: 5, shown: 3 },
+        key: "", trajectories: 10, counts: { all: 10, reach: null, found: 4, shown: 1 }, lost: {}, lost_counts: { found: 5, shown: 3 },
         filters: {}, played: 10, right: 1, guessed: 1, branches: {},
       },
     ],
@@ -71,7 +71,7 @@ describe("funnel", () => {
 
   test("a stage that nobody knows is no loss, and what is right is none", () => {
     const group = funnel.groups[0]!;
-    expect(losses(funnel, group).map((step) => [step.sessions, step.lost])).toEqual([[10, 0], [null, 0], [4, 5], [1, 3]]);
+    expect(losses(funnel, group).map((step) => [step.trajectories, step.lost])).toEqual([[10, 0], [null, 0], [4, 5], [1, 3]]);
     expect(worst(funnel, group)?.stage.id).toBe("found");
     expect(cause("found")).toContain("retrieval");
   });
@@ -108,7 +108,7 @@ describe("long lists", () => {
 });
 
 describe("verdict", () => {
-  const data = { pairs: 8, documents: 8, difference: 0.5, p: 0.01, fewest_documents: 6, same_sessions: false, same_reward: true } as Comparison;
+  const data = { pairs: 8, documents: 8, difference: 0.5, p: 0.01, fewest_documents: 6, same_trajectories: false, same_reward: true } as Comparison;
   const says = (values: Partial<Comparison>): string => verdict({ ...data, ...values }, "A", "B");
 
   test("a side is higher where that is no chance, and nobody is better between two rewards", () => {
@@ -116,7 +116,7 @@ describe("verdict", () => {
     expect(says({ difference: -0.5 })).toMatch(/A is higher/);
     expect(says({ p: 0.2 })).toMatch(/chance alone/);
     expect(says({ p: null, documents: 1 })).toMatch(/1 document nothing .* 6 documents/);
-    for (const values of [{ same_reward: false }, { same_sessions: true }]) {
+    for (const values of [{ same_reward: false }, { same_trajectories: true }]) {
       expect(says(values)).toMatch(/neither run is better/);
       expect(comparable({ ...data, ...values })).toBe(false);
     }

@@ -4,8 +4,8 @@ import { answerRows, countFacets } from "../logic/offline";
 /** The answers that an exported file carries, by path without query; null on the server. */
 const TABLE: Record<string, unknown> | null = readTable();
 const CACHE_SIZE = 300;
-/** Whole sessions and groups are large; a few are enough to step back and forth. */
-const LARGE = /\/(sessions\/\d+|groups\/[^/?]+)(\?|$)/;
+/** Whole trajectories and groups are large; a few are enough to step back and forth. */
+const LARGE = /\/(trajectories\/\d+|groups\/[^/?]+)(\?|$)/;
 const LARGE_SIZE = 12;
 const cache = new Map<string, unknown>();
 
@@ -80,12 +80,12 @@ function fromTable(table: Record<string, unknown>, path: string): unknown {
   const key = bare(path);
   const query = new URLSearchParams(path.slice(key.length + 1));
   if (/^\/api\/runs\/\d+\/facets$/.test(key)) {
-    const rows = table[key.replace(/facets$/, "sessions")] as Rows | undefined;
+    const rows = table[key.replace(/facets$/, "trajectories")] as Rows | undefined;
     return countFacets(rows?.rows ?? [], query);
   }
   const found = table[key];
   if (found === undefined) throw new Error("This file does not hold it: it was exported without.");
-  if (/^\/api\/runs\/\d+\/sessions$/.test(key)) return answerRows((found as Rows).rows, query);
+  if (/^\/api\/runs\/\d+\/trajectories$/.test(key)) return answerRows((found as Rows).rows, query);
   return found;
 }
 

@@ -7,12 +7,12 @@ export function runPath(run: number, what: string, query?: URLSearchParams): str
   return `/api/runs/${run}/${what}${search === "" ? "" : `?${search}`}`;
 }
 
-export function sessionPath(run: number, id: string | number): string {
-  return `/api/runs/${run}/sessions/${id}`;
+export function trajectoryPath(run: number, id: string | number): string {
+  return `/api/runs/${run}/trajectories/${id}`;
 }
 
 export function imagePath(run: number, id: number, image: number): string {
-  return `${sessionPath(run, id)}/images/${image}`;
+  return `${trajectoryPath(run, id)}/images/${image}`;
 }
 
 export function pagePath(run: number, doc: string, page: number, width: number): string {

@@ -12,13 +12,13 @@ export interface Run {
   kind: "training" | "evaluation";
   systems: string[];
   steps: Partial<Record<Split, number[]>>;
-  sessions: number;
+  trajectories: number;
   terms: string[];
   revision: number;
   indexing: { done: number; total: number } | null;
   store: boolean;
   tokenizer: boolean;
-  /** Lines that are no sessions. */
+  /** Lines that are no trajectories. */
   damaged?: number;
   /** Why the index cannot be kept. */
   failure?: string | null;
@@ -39,7 +39,7 @@ export interface Row {
   question: string;
   doc_id: string;
   uid: string;
-  session: number;
+  number: number;
   status: string;
   end: string;
   /** Null where none was finite. */
@@ -144,7 +144,7 @@ export interface Turn {
   reward: number | null;
   terms: Record<string, number>;
   action: Record<string, unknown> | null;
-  /** What a role of its own made of the session's notes (MM-Doc-R1). */
+  /** What a role of its own made of the trajectory's notes (MM-Doc-R1). */
   outcome?: { answer?: string | null; extracted?: string | null } | null;
   valid: boolean;
   reason: string | null;
@@ -178,7 +178,7 @@ export interface Credit {
   similarities: Record<string, number> | null;
 }
 
-export interface Session {
+export interface Trajectory {
   id: number;
   run: number;
   step: number;
@@ -189,13 +189,13 @@ export interface Session {
   error: string | null;
   attempts: number;
   uid: string;
-  session: number;
+  number: number;
   reward: number | null;
   stage?: string | null;
   right?: boolean | null;
   guessed?: boolean | null;
   metrics: Record<string, number>;
-  record: Record<string, unknown>;
+  sample: Record<string, unknown>;
   document: DocumentInfo | DocumentInfo[] | null;
   prompt: Message[];
   prompt_strip?: { text: number; visual: number };
@@ -212,7 +212,7 @@ export interface Session {
 export interface Group {
   question: string;
   gold: string[];
-  sessions: Session[];
+  trajectories: Trajectory[];
   advantage?: (number | null)[] | null;
 }
 
@@ -224,20 +224,20 @@ export interface Stage {
 
 export interface FunnelGroup {
   key: string;
-  sessions: number;
+  trajectories: number;
   counts: Record<string, number | null>;
-  /** Wrong sessions by the stage that they missed: some of them, and how many there are. */
+  /** Wrong trajectories by the stage that they missed: some of them, and how many there are. */
   lost: Record<string, number[]>;
   lost_counts: Record<string, number>;
   /** Query strings of what was lost at each stage, on top of the current filters. */
   filters: Record<string, string>;
-  /** Sessions that were not masked, and the right ones among them, whatever is known of their evidence. */
+  /** Trajectories that were not masked, and the right ones among them, whatever is known of their evidence. */
   played: number;
   right: number;
   /** Right answers to whom not every gold page was shown. */
   guessed: number;
   /** How the gold pages were read. */
-  branches: Record<string, { sessions: number; right: number }>;
+  branches: Record<string, { trajectories: number; right: number }>;
 }
 
 export interface Funnel {
@@ -271,16 +271,16 @@ export interface Pair {
   question: string;
   a: number;
   b: number;
-  session_a: number;
-  session_b: number;
+  trajectory_a: number;
+  trajectory_b: number;
 }
 
 export interface Comparison {
-  /** Null where the same sessions are compared, of all steps. */
+  /** Null where the same trajectories are compared, of all steps. */
   step_a: number | null;
   step_b: number | null;
-  /** Both hold the same sessions, rewarded in two ways. */
-  same_sessions: boolean;
+  /** Both hold the same trajectories, rewarded in two ways. */
+  same_trajectories: boolean;
   /** Null where it is not known, or nothing depends on it. */
   same_reward: boolean | null;
   formula_a: string | null;

@@ -1,4 +1,4 @@
-/** A turn's parsed action in few words, and where the sessions of a group part. */
+/** A turn's parsed action in few words, and where the trajectories of a group part. */
 
 import type { Turn } from "../api/types";
 
@@ -19,14 +19,14 @@ export function actionKind(turn: Pick<Turn, "action" | "valid">): string {
   return typeof kind === "string" ? kind : "text";
 }
 
-/** Index of the first turn in which the sessions differ; null where they never do.
+/** Index of the first turn in which the trajectories differ; null where they never do.
  *
  * One that has ended differs from one that goes on.
  */
-export function partingTurn(sessions: readonly (readonly Turn[])[]): number | null {
-  const longest = Math.max(0, ...sessions.map((turns) => turns.length));
+export function partingTurn(trajectories: readonly (readonly Turn[])[]): number | null {
+  const longest = Math.max(0, ...trajectories.map((turns) => turns.length));
   for (let at = 0; at < longest; at++) {
-    const seen = new Set(sessions.map((turns) => textAt(turns, at)));
+    const seen = new Set(trajectories.map((turns) => textAt(turns, at)));
     if (seen.size > 1) return at;
   }
   return null;

@@ -1,24 +1,24 @@
 /** What was asked, what is right, and what the agent answered. */
 
-import type { Session } from "../api/types";
+import type { Trajectory } from "../api/types";
 
-export function questionOf(session: Pick<Session, "record">): string {
-  const { question, question_id: id } = session.record;
+export function questionOf(trajectory: Pick<Trajectory, "sample">): string {
+  const { question, question_id: id } = trajectory.sample;
   return typeof question === "string" && question !== "" ? question : String(id ?? "");
 }
 
-export function goldOf(session: Pick<Session, "record">): string[] {
-  const { answers } = session.record;
+export function goldOf(trajectory: Pick<Trajectory, "sample">): string[] {
+  const { answers } = trajectory.sample;
   return Array.isArray(answers) ? answers.map(String) : [];
 }
 
 /** The last answer: of an answering action, or of the role that answers; null where there is none. */
-export function answerOf(session: Pick<Session, "turns"> & { answer?: string | null }): string | null {
-  if (typeof session.answer === "string") return session.answer;
-  for (let at = session.turns.length - 1; at >= 0; at--) {
-    const outcome = session.turns[at]?.outcome;
+export function answerOf(trajectory: Pick<Trajectory, "turns"> & { answer?: string | null }): string | null {
+  if (typeof trajectory.answer === "string") return trajectory.answer;
+  for (let at = trajectory.turns.length - 1; at >= 0; at--) {
+    const outcome = trajectory.turns[at]?.outcome;
     if (outcome?.answer) return outcome.extracted ?? outcome.answer;
-    const action = session.turns[at]?.action;
+    const action = trajectory.turns[at]?.action;
     if (action?.["kind"] === "answer" && typeof action["text"] === "string") return action["text"];
   }
   return null;

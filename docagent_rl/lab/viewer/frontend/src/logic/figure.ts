@@ -12,14 +12,14 @@ const BAR = 380;
 export function funnelFigure(funnel: Funnel, group: FunnelGroup, title: string): string {
   const steps = losses(funnel, group);
   const height = 44 + ROW * steps.length;
-  const scale = group.sessions > 0 ? BAR / group.sessions : 0;
-  const rows = steps.map(({ stage, sessions, lost }, at) => {
+  const scale = group.trajectories > 0 ? BAR / group.trajectories : 0;
+  const rows = steps.map(({ stage, trajectories, lost }, at) => {
     const y = 36 + at * ROW;
     const label = text(LABEL - 10, y + 15, stage.label, "end");
-    if (sessions === null) return label + text(LABEL, y + 15, "not known", "start", "#777");
-    const bar = rect(LABEL, y + 3, sessions * scale, "#3356c8");
-    const gone = rect(LABEL + sessions * scale, y + 3, lost * scale, "#e3b4af");
-    return label + bar + gone + text(LABEL + BAR + 12, y + 15, `${count(sessions)}  ${percent(sessions, group.sessions)}`, "start");
+    if (trajectories === null) return label + text(LABEL, y + 15, "not known", "start", "#777");
+    const bar = rect(LABEL, y + 3, trajectories * scale, "#3356c8");
+    const gone = rect(LABEL + trajectories * scale, y + 3, lost * scale, "#e3b4af");
+    return label + bar + gone + text(LABEL + BAR + 12, y + 15, `${count(trajectories)}  ${percent(trajectories, group.trajectories)}`, "start");
   });
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${height}" viewBox="0 0 ${WIDTH} ${height}" font-family="Helvetica, Arial, sans-serif" font-size="13">`,

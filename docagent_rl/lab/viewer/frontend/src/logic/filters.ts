@@ -1,4 +1,4 @@
-/** Filters of sessions as the address and the server write them. */
+/** Filters of trajectories as the address and the server write them. */
 
 /** Fields with values to choose from; several of one field are or-ed. */
 export const CHOICES = ["split", "step", "system", "dataset", "status", "end", "mask", "stage", "branch", "kind"] as const;

@@ -5,12 +5,12 @@ import type { Funnel, FunnelGroup, Stage } from "../api/types";
 export interface Step {
   stage: Stage;
   /** Null where nothing that is recorded tells. */
-  sessions: number | null;
+  trajectories: number | null;
   lost: number;
 }
 
 export function losses(funnel: Funnel, group: FunnelGroup): Step[] {
-  return funnel.stages.map((stage) => ({ stage, sessions: group.counts[stage.id] ?? null, lost: group.lost_counts[stage.id] ?? 0 }));
+  return funnel.stages.map((stage) => ({ stage, trajectories: group.counts[stage.id] ?? null, lost: group.lost_counts[stage.id] ?? 0 }));
 }
 
 /** Where most is lost: the stage that says what fails; null where nothing is. */
@@ -31,7 +31,7 @@ const NAMES: Record<string, string> = {
   right: "right",
 };
 
-/** How far a session came, in a word: the last stage that it passed. */
+/** How far a trajectory came, in a word: the last stage that it passed. */
 export function stageName(stage: string): string {
   return NAMES[stage] ?? stage;
 }

@@ -1,6 +1,6 @@
 /** The agent's way through its documents: which page when, by what, and which held the answer. */
 
-import type { Box, DocumentInfo, Message, PageId, Session } from "../api/types";
+import type { Box, DocumentInfo, Message, PageId, Trajectory } from "../api/types";
 import { isWhole, pageDocument, pageNumber } from "./boxes";
 
 export interface PageMarks {
@@ -25,14 +25,14 @@ export interface DocumentPath {
   marks: Map<number, PageMarks>;
 }
 
-export function documentsOf(session: Pick<Session, "document">): DocumentInfo[] {
-  const { document } = session;
+export function documentsOf(trajectory: Pick<Trajectory, "document">): DocumentInfo[] {
+  const { document } = trajectory;
   if (document === null || document === undefined) return [];
   return Array.isArray(document) ? document : [document];
 }
 
-export function pathOf(session: Pick<Session, "document" | "prompt" | "turns">): DocumentPath[] {
-  const documents = documentsOf(session);
+export function pathOf(trajectory: Pick<Trajectory, "document" | "prompt" | "turns">): DocumentPath[] {
+  const documents = documentsOf(trajectory);
   const paths = documents.map((info) => marksOf(info, documents.length === 1));
   const visit = (messages: readonly Message[], turn: number): void => {
     for (const { page, box, sheet } of pagesIn(messages)) {
@@ -49,8 +49,8 @@ export function pathOf(session: Pick<Session, "document" | "prompt" | "turns">):
       if (box !== null && !isWhole(box)) marks.crops.push(box);
     }
   };
-  visit(session.prompt, 0);
-  for (const turn of session.turns) if (!turn.dropped) visit(turn.observation, turn.number);
+  visit(trajectory.prompt, 0);
+  for (const turn of trajectory.turns) if (!turn.dropped) visit(turn.observation, turn.number);
   for (const info of documents) {
     const path = paths.find((each) => each.doc === info.doc_id);
     for (const page of info.shown) {

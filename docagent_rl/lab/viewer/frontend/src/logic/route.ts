@@ -1,25 +1,25 @@
-/** The hash of the address holds the whole state: `#/session/0/12?step=2&at=3`. */
+/** The hash of the address holds the whole state: `#/trajectory/0/12?step=2&at=3`. */
 
-export type View = "glance" | "sessions" | "session" | "group" | "funnel" | "compare";
+export type View = "glance" | "trajectories" | "trajectory" | "group" | "funnel" | "compare";
 
 export interface Route {
   view: View;
   run: number;
-  /** Number of a session, or uid of a group. */
+  /** Number of a trajectory, or uid of a group. */
   id: string | null;
   query: URLSearchParams;
 }
 
-const VIEWS: readonly View[] = ["glance", "sessions", "session", "group", "funnel", "compare"];
+const VIEWS: readonly View[] = ["glance", "trajectories", "trajectory", "group", "funnel", "compare"];
 
 export function parseRoute(hash: string): Route {
   const [path = "", search = ""] = split(hash.replace(/^#\/?/, ""));
   const query = new URLSearchParams(search);
   const parts = path.split("/").map(decoded);
   const view = VIEWS.find((each) => each === parts[0]) ?? "glance";
-  if (view === "session" || view === "group") {
+  if (view === "trajectory" || view === "group") {
     const id = parts[2];
-    if (id === undefined || id === "") return { view: "sessions", run: natural(parts[1]), id: null, query };
+    if (id === undefined || id === "") return { view: "trajectories", run: natural(parts[1]), id: null, query };
     return { view, run: natural(parts[1]), id, query };
   }
   const run = natural(query.get("r") ?? undefined);

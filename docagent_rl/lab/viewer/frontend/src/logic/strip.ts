@@ -1,6 +1,6 @@
-/** The session's tokens to scale: what was prompted, sampled, shown as text, shown as images. */
+/** The trajectory's tokens to scale: what was prompted, sampled, shown as text, shown as images. */
 
-import type { Session } from "../api/types";
+import type { Trajectory } from "../api/types";
 
 export type PieceKind = "prompt" | "sampled" | "text" | "visual";
 
@@ -11,17 +11,17 @@ export interface Piece {
   tokens: number;
 }
 
-export function stripOf(session: Pick<Session, "prompt_tokens" | "prompt_strip" | "turns">): { pieces: Piece[]; total: number } {
+export function stripOf(trajectory: Pick<Trajectory, "prompt_tokens" | "prompt_strip" | "turns">): { pieces: Piece[]; total: number } {
   const pieces: Piece[] = [];
   let total = 0;
   const add = (kind: PieceKind, turn: number | null, tokens: number): void => {
     if (tokens > 0) pieces.push({ kind, turn, begin: total, tokens });
     total += Math.max(0, tokens);
   };
-  const visual = session.prompt_strip?.visual ?? 0;
-  add("prompt", null, session.prompt_tokens - visual);
+  const visual = trajectory.prompt_strip?.visual ?? 0;
+  add("prompt", null, trajectory.prompt_tokens - visual);
   add("visual", null, visual);
-  for (const turn of session.turns) {
+  for (const turn of trajectory.turns) {
     add("sampled", turn.number, turn.strip.sampled);
     add("visual", turn.number, turn.strip.observation_visual);
     add("text", turn.number, turn.strip.observation_text);

@@ -2,7 +2,7 @@ import type { Credit } from "../api/types";
 import { number, signed, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 
-/** What the estimator saw of this session. */
+/** What the estimator saw of this trajectory. */
 export function CreditFacts({ credit }: { credit: Credit }) {
   const turns = credit.turns ?? [];
   const scale = Math.max(0, ...turns.map((turn) => Math.abs(turn.advantage ?? 0)));
@@ -42,7 +42,7 @@ export function CreditFacts({ credit }: { credit: Credit }) {
           <tbody>
             {similar.map(([name, value]) => (
               <tr key={name}>
-                <th scope="row">session {name}</th>
+                <th scope="row">trajectory {name}</th>
                 <td><Bar value={value} scale={1} /></td>
                 <td class="num">{number(value)}</td>
               </tr>

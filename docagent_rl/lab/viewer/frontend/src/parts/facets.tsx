@@ -12,7 +12,7 @@ const NAMED = ["question_id", "doc_id", "uid"] as const;
 /** Ranges worth a place; others hold by links. */
 const RANGES = new Set(["reward", "turns", "invalid", "tokens", "images", "advantage"]);
 
-/** Filters beside the list, each value with the sessions that have it. */
+/** Filters beside the list, each value with the trajectories that have it. */
 export function FacetPanel({ facets, query, change }: { facets: Facets | undefined; query: URLSearchParams; change: Change }) {
   const ranges = Object.entries(facets?.ranges ?? {}).filter(
     ([key, range]) => query.has(key) || (range[0] < range[1] && (RANGES.has(key) || (key.startsWith("term:") && key !== "term:total"))),
@@ -47,11 +47,11 @@ function Choice({ field, values, query, change }: { field: string; values: Facet
   return (
     <fieldset>
       <legend>{label(field)}</legend>
-      {shown.map(({ value, count: sessions }) => (
+      {shown.map(({ value, count: trajectories }) => (
         <label key={value} class="choice">
           <input type="checkbox" checked={chosen.has(value)} onChange={() => change(toggled(query, field, value))} />
           <span class="choice-name" title={value}>{named(field, value)}</span>
-          <span class="num muted">{count(sessions)}</span>
+          <span class="num muted">{count(trajectories)}</span>
         </label>
       ))}
       {values.length > shown.length || all ? (
@@ -110,7 +110,7 @@ function named(field: string, value: string): string {
   return value === "" ? "none" : words(value);
 }
 
-/** Values that are chosen stay in sight when no session has them any more. */
+/** Values that are chosen stay in sight when no trajectory has them any more. */
 function withChosen(values: Facet[], chosen: readonly string[]): Facet[] {
   const missing = chosen.filter((value) => !values.some((each) => each.value === value));
   return [...values, ...missing.map((value) => ({ value, count: 0 }))];

@@ -4,27 +4,27 @@ import { count, percent, plural } from "../logic/format";
 import { losses } from "../logic/funnel";
 import { link } from "../logic/route";
 
-/** The stages of one group of sessions as bars; between them what was lost, as a link to it. */
+/** The stages of one group of trajectories as bars; between them what was lost, as a link to it. */
 export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; group: FunnelGroup; run: number; filters: URLSearchParams }) {
   const steps = losses(funnel, group);
   return (
     <ol class="funnel">
-      {steps.map(({ stage, sessions, lost }) => (
+      {steps.map(({ stage, trajectories, lost }) => (
         <li key={stage.id}>
           <span class="funnel-label" title={stage.about}>{stage.label}</span>
-          {sessions === null ? (
+          {trajectories === null ? (
             <span class="funnel-unknown muted">not known</span>
           ) : (
-            <span class="funnel-bar" role="img" aria-label={`${stage.label}: ${plural(sessions, "session")}, ${percent(sessions, group.sessions)}`}>
-              <span class="fill" style={{ width: `${group.sessions ? (100 * sessions) / group.sessions : 0}%` }} />
-              <span class="gone" style={{ width: `${group.sessions ? (100 * lost) / group.sessions : 0}%` }} />
+            <span class="funnel-bar" role="img" aria-label={`${stage.label}: ${plural(trajectories, "trajectory")}, ${percent(trajectories, group.trajectories)}`}>
+              <span class="fill" style={{ width: `${group.trajectories ? (100 * trajectories) / group.trajectories : 0}%` }} />
+              <span class="gone" style={{ width: `${group.trajectories ? (100 * lost) / group.trajectories : 0}%` }} />
             </span>
           )}
-          <span class="num funnel-count">{sessions === null ? "" : count(sessions)}</span>
-          <span class="num muted funnel-share">{sessions === null ? "" : percent(sessions, group.sessions)}</span>
+          <span class="num funnel-count">{trajectories === null ? "" : count(trajectories)}</span>
+          <span class="num muted funnel-share">{trajectories === null ? "" : percent(trajectories, group.trajectories)}</span>
           <span class="funnel-lost">
             {lost > 0 && (
-              <a href={link("sessions", run, lostQuery(filters, group.filters[stage.id] ?? ""))}>
+              <a href={link("trajectories", run, lostQuery(filters, group.filters[stage.id] ?? ""))}>
                 <span aria-hidden="true">−</span>
                 <span class="num">{count(lost)}</span> lost
               </a>
@@ -33,7 +33,7 @@ export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; gr
           <span class="funnel-about muted">{stage.about}</span>
           {stage.id === "looked" && <Branches funnel={funnel} group={group} run={run} filters={filters} />}
           {stage.id === "right" && group.guessed > 0 && (
-            <span class="funnel-ways"><a href={link("sessions", run, withValue(filters, "guessed", "1"))}>{count(group.guessed)} of them</a> without having been shown the evidence</span>
+            <span class="funnel-ways"><a href={link("trajectories", run, withValue(filters, "guessed", "1"))}>{count(group.guessed)} of them</a> without having been shown the evidence</span>
           )}
         </li>
       ))}
@@ -43,19 +43,19 @@ export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; gr
 
 /** How the evidence was read, and how often that led to a right answer. */
 function Branches({ funnel, group, run, filters }: { funnel: Funnel; group: FunnelGroup; run: number; filters: URLSearchParams }) {
-  const ways = funnel.branches.filter(({ id }) => (group.branches[id]?.sessions ?? 0) > 0);
+  const ways = funnel.branches.filter(({ id }) => (group.branches[id]?.trajectories ?? 0) > 0);
   return (
     <span class="funnel-ways muted">
       {ways.map(({ id, label, about }) => (
         <span key={id} title={about}>
-          <a href={link("sessions", run, withValue(filters, "branch", id))}>{label} {count(group.branches[id]!.sessions)}</a>, right {count(group.branches[id]!.right)}
+          <a href={link("trajectories", run, withValue(filters, "branch", id))}>{label} {count(group.branches[id]!.trajectories)}</a>, right {count(group.branches[id]!.right)}
         </span>
       ))}
     </span>
   );
 }
 
-/** The sessions lost at a stage, as the server names them. */
+/** The trajectories lost at a stage, as the server names them. */
 function lostQuery(filters: URLSearchParams, told: string): URLSearchParams {
   const query = new URLSearchParams(filters);
   const more = new URLSearchParams(told);

@@ -1,14 +1,14 @@
 import type { ComponentChildren } from "preact";
 import { offered } from "../api/client";
 import { groupPath } from "../api/paths";
-import type { Run, Session } from "../api/types";
+import type { Run, Trajectory } from "../api/types";
 import { answerOf, goldOf, questionOf } from "../logic/answer";
 import { fixed, signed, words } from "../logic/format";
 import { link } from "../logic/route";
 
-/** Question, answers and facts of a session, and the ways from it. */
-export function SessionHead({ session, run, group, previous, next, list, place }: {
-  session: Session;
+/** Question, answers and facts of a trajectory, and the ways from it. */
+export function TrajectoryHead({ trajectory, run, group, previous, next, list, place }: {
+  trajectory: Trajectory;
   run: Run;
   group: string;
   previous: string | null;
@@ -16,22 +16,22 @@ export function SessionHead({ session, run, group, previous, next, list, place }
   list: string;
   place: string | null;
 }) {
-  const gold = goldOf(session);
-  const answer = answerOf(session);
-  const id = String(session.record["question_id"] ?? "");
-  const advantage = session.credit?.advantage ?? session.advantage ?? null;
+  const gold = goldOf(trajectory);
+  const answer = answerOf(trajectory);
+  const id = String(trajectory.sample["question_id"] ?? "");
+  const advantage = trajectory.credit?.advantage ?? trajectory.advantage ?? null;
   return (
-    <header class="session-head">
+    <header class="trajectory-head">
       <div class="crumbs">
-        <a href={list} title="Back to the list (u)">Sessions</a>
+        <a href={list} title="Back to the list (u)">Trajectories</a>
         <span class="muted" aria-hidden="true">/</span>
         <span class="muted mono">{id}</span>
         <span class="grow" />
         {place !== null && <span class="muted num">{place}</span>}
-        <Step href={previous} title="Previous session ([)">←</Step>
-        <Step href={next} title="Next session (])">→</Step>
+        <Step href={previous} title="Previous trajectory ([)">←</Step>
+        <Step href={next} title="Next trajectory (])">→</Step>
       </div>
-      <h1>{questionOf(session)}</h1>
+      <h1>{questionOf(trajectory)}</h1>
       <dl class="answers">
         <div>
           <dt>gold</dt>
@@ -40,11 +40,11 @@ export function SessionHead({ session, run, group, previous, next, list, place }
         <div>
           <dt>answered</dt>
           <dd class={answer === null ? "answer muted" : "answer"}>{answer ?? "nothing"}</dd>
-          <Verdict session={session} />
+          <Verdict trajectory={trajectory} />
         </div>
         <div>
           <dt>reward</dt>
-          <dd class="num"><b>{fixed(session.reward, 3)}</b></dd>
+          <dd class="num"><b>{fixed(trajectory.reward, 3)}</b></dd>
         </div>
         {advantage !== null && (
           <div>
@@ -54,30 +54,30 @@ export function SessionHead({ session, run, group, previous, next, list, place }
         )}
         <div>
           <dt>ended by</dt>
-          <dd><span class={`end ${session.status}`}>{words(session.end)}</span></dd>
+          <dd><span class={`end ${trajectory.status}`}>{words(trajectory.end)}</span></dd>
         </div>
         <div>
-          <dt>{session.split === "val" ? "validation" : "training"}</dt>
-          <dd class="num">step {session.step}, session {session.session}</dd>
+          <dt>{trajectory.split === "val" ? "validation" : "training"}</dt>
+          <dd class="num">step {trajectory.step}, trajectory {trajectory.number}</dd>
         </div>
         <div>
           <dt>system</dt>
-          <dd>{session.system}</dd>
+          <dd>{trajectory.system}</dd>
         </div>
       </dl>
       <p class="ways">
-          {offered(groupPath(run.id, session.uid, new URLSearchParams())) && <a href={group} title="Its group side by side (g)">Group</a>}
-          {id !== "" && <a href={link("sessions", run.id, new URLSearchParams({ question_id: id }))}>All of this question</a>}
+          {offered(groupPath(run.id, trajectory.uid, new URLSearchParams())) && <a href={group} title="Its group side by side (g)">Group</a>}
+          {id !== "" && <a href={link("trajectories", run.id, new URLSearchParams({ question_id: id }))}>All of this question</a>}
       </p>
     </header>
   );
 }
 
 /** Right or wrong, as the reward's judge saw it. */
-function Verdict({ session }: { session: Session }) {
-  if (session.right === null || session.right === undefined) return null;
-  if (!session.right) return <dd class="neg">✗ wrong</dd>;
-  return <dd class="pos">✓ right{session.guessed ? ", without its evidence" : ""}</dd>;
+function Verdict({ trajectory }: { trajectory: Trajectory }) {
+  if (trajectory.right === null || trajectory.right === undefined) return null;
+  if (!trajectory.right) return <dd class="neg">✗ wrong</dd>;
+  return <dd class="pos">✓ right{trajectory.guessed ? ", without its evidence" : ""}</dd>;
 }
 
 function Step({ href, title, children }: { href: string | null; title: string; children: ComponentChildren }) {

@@ -7,10 +7,10 @@ const MOST_LINES = 14;
 const MOST_CHARACTERS = 1600;
 
 /** Messages that the model was shown: text, and images as it saw them. */
-export function Messages({ messages, run, session, folded, before }: {
+export function Messages({ messages, run, trajectory, folded, before }: {
   messages: readonly Message[];
   run: number;
-  session: number;
+  trajectory: number;
   folded?: boolean;
   /** What was shown last, to fold what is shown again. */
   before?: string | null;
@@ -21,7 +21,7 @@ export function Messages({ messages, run, session, folded, before }: {
         <div key={at} class="message">
           {message.parts.map((part, number) =>
             "image" in part ? (
-              <Picture key={number} part={part} run={run} session={session} />
+              <Picture key={number} part={part} run={run} trajectory={trajectory} />
             ) : part.text.trim() === "" ? null : (
               repeats(part.text, before ?? null).map((piece, place) =>
                 piece.again ? (

@@ -1,19 +1,19 @@
-import type { Session, Turn } from "../api/types";
+import type { Trajectory, Turn } from "../api/types";
 import { actionKind, actionText } from "../logic/actions";
 import { signed, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 
 /** The turns in a column: what was done, whether it counted, what it earned. */
-export function Outline({ session, current, toTurn }: {
-  session: Session;
+export function Outline({ trajectory, current, toTurn }: {
+  trajectory: Trajectory;
   current: number | null;
   toTurn: (turn: number) => void;
 }) {
-  const scale = Math.max(...session.turns.map((turn) => Math.abs(turn.reward ?? 0)), 0);
+  const scale = Math.max(...trajectory.turns.map((turn) => Math.abs(turn.reward ?? 0)), 0);
   return (
     <nav class="outline" aria-label="Turns">
       <ol>
-        {session.turns.map((turn) => (
+        {trajectory.turns.map((turn) => (
           <li key={turn.number}>
             <button type="button" aria-current={turn.number === current ? "true" : undefined} onClick={() => toTurn(turn.number)}>
               <span class="num outline-number">{turn.number}</span>

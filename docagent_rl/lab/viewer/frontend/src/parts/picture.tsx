@@ -10,9 +10,9 @@ const LEAST = 220;
 const MOST = 460;
 
 /** An image as the model saw it, with the evidence on it; beside a crop the page that it was cut from. */
-export function Picture({ part, run, session }: { part: ImagePart; run: number; session: number }) {
+export function Picture({ part, run, trajectory }: { part: ImagePart; run: number; trajectory: number }) {
   const [large, setLarge] = useState(false);
-  const url = imageUrl(imagePath(run, session, part.image));
+  const url = imageUrl(imagePath(run, trajectory, part.image));
   const [width, height] = part.size ?? [LEAST, LEAST];
   const drawn = Math.max(Math.min(LEAST, width * 2), Math.min(MOST, width));
   const marks = marksOn(part);

@@ -1,4 +1,4 @@
-import type { Session } from "../api/types";
+import type { Trajectory } from "../api/types";
 import { count } from "../logic/format";
 import { stripOf, type PieceKind } from "../logic/strip";
 
@@ -9,9 +9,9 @@ const NAMES: Record<PieceKind, string> = {
   visual: "images",
 };
 
-/** All tokens of the session to scale; a click goes to the turn. */
-export function Strip({ session, toTurn, current }: { session: Session; toTurn: (turn: number) => void; current: number | null }) {
-  const { pieces, total } = stripOf(session);
+/** All tokens of the trajectory to scale; a click goes to the turn. */
+export function Strip({ trajectory, toTurn, current }: { trajectory: Trajectory; toTurn: (turn: number) => void; current: number | null }) {
+  const { pieces, total } = stripOf(trajectory);
   if (total === 0) return null;
   const sums = new Map<PieceKind, number>();
   for (const piece of pieces) sums.set(piece.kind, (sums.get(piece.kind) ?? 0) + piece.tokens);

@@ -1,16 +1,16 @@
-import type { Session } from "../api/types";
+import type { Trajectory } from "../api/types";
 import { fixed, number, words } from "../logic/format";
 import { Bar } from "../ui/basics";
 import { termRows } from "../logic/terms";
 
-/** Reward terms of the session with their weights, and turn by turn where the system rewards turns. */
-export function Terms({ session, toTurn }: { session: Session; toTurn: (turn: number) => void }) {
-  const rows = termRows(session);
-  const turns = session.turns.length;
+/** Reward terms of the trajectory with their weights, and turn by turn where the system rewards turns. */
+export function Terms({ trajectory, toTurn }: { trajectory: Trajectory; toTurn: (turn: number) => void }) {
+  const rows = termRows(trajectory);
+  const turns = trajectory.turns.length;
   const scale = Math.max(0, ...rows.map((row) => Math.abs(row.value)));
   const most = Math.max(0, ...rows.flatMap((row) => row.turns.map(Math.abs)));
   const byTurn = most > 0 && turns > 1;
-  const weights = session.formula?.weights;
+  const weights = trajectory.formula?.weights;
   return (
     <>
     <table class="terms">
@@ -39,7 +39,7 @@ export function Terms({ session, toTurn }: { session: Session; toTurn: (turn: nu
         ))}
       </tbody>
     </table>
-    {session.formula && <p class="muted">total = {session.formula.text}</p>}
+    {trajectory.formula && <p class="muted">total = {trajectory.formula.text}</p>}
     </>
   );
 }

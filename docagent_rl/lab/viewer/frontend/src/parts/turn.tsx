@@ -13,10 +13,10 @@ export interface TokenMode {
 }
 
 /** One turn: what was sampled, what became of it, what the model was shown next. */
-export function TurnCard({ turn, run, session, tokens, current, before }: {
+export function TurnCard({ turn, run, trajectory, tokens, current, before }: {
   turn: Turn;
   run: number;
-  session: number;
+  trajectory: number;
   tokens: TokenMode | null;
   current: boolean;
   /** What the model had been shown last. */
@@ -27,7 +27,7 @@ export function TurnCard({ turn, run, session, tokens, current, before }: {
       <header class="turn-head">
         <h3>Turn {turn.number}</h3>
         <span class={`kind k-${actionKind(turn)}`}>{words(actionKind(turn))}</span>
-        {turn.row > 0 && <span class="tag" title="its row among the training rows of the session">row {turn.row + 1}</span>}
+        {turn.row > 0 && <span class="tag" title="its row among the training rows of the trajectory">row {turn.row + 1}</span>}
         {turn.stop !== "end_of_turn" && turn.stop !== "" && <span class="tag">{words(turn.stop)}</span>}
         <span class="grow" />
         <Seconds seconds={turn.seconds} />
@@ -53,7 +53,7 @@ export function TurnCard({ turn, run, session, tokens, current, before }: {
             {turn.dropped ? <b class="neg">Observation did not fit and was dropped whole</b> : <span>Observation</span>}
             <span class="num muted">{plural(turn.observation_tokens, "token")}</span>
           </p>
-          <Messages messages={turn.observation} run={run} session={session} before={before} />
+          <Messages messages={turn.observation} run={run} trajectory={trajectory} before={before} />
         </div>
       )}
     </article>

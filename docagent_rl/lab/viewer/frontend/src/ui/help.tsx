@@ -2,9 +2,9 @@ import { useEffect, useRef } from "preact/hooks";
 import { Key } from "./basics";
 
 const KEYS: [string, [string, string][]][] = [
-  ["Anywhere", [["?", "this help"], ["/", "search sessions"], ["1", "glance"], ["2", "sessions"], ["3", "funnel"], ["4", "compare"], ["d", "light, dark"]]],
-  ["List of sessions", [["j", "next row"], ["k", "previous row"], ["Enter", "open it"], ["f", "filters on and off"]]],
-  ["One session", [["j", "next turn"], ["k", "previous turn"], ["]", "next session of the list"], ["[", "previous session"], ["t", "tokens on and off"], ["c", "next colouring of tokens"], ["g", "its group"], ["u", "back to the list"]]],
+  ["Anywhere", [["?", "this help"], ["/", "search trajectories"], ["1", "glance"], ["2", "trajectories"], ["3", "funnel"], ["4", "compare"], ["d", "light, dark"]]],
+  ["List of trajectories", [["j", "next row"], ["k", "previous row"], ["Enter", "open it"], ["f", "filters on and off"]]],
+  ["One trajectory", [["j", "next turn"], ["k", "previous turn"], ["]", "next trajectory of the list"], ["[", "previous trajectory"], ["t", "tokens on and off"], ["c", "next colouring of tokens"], ["g", "its group"], ["u", "back to the list"]]],
 ];
 
 export function Help({ open, close }: { open: boolean; close: () => void }) {

@@ -17,7 +17,7 @@ export function useRows(run: Run, list: string, offsets: readonly number[]) {
       const query = new URLSearchParams(list);
       query.set("offset", String(offset));
       query.set("limit", String(BLOCK));
-      get<Rows>(runPath(run.id, "sessions", query), run.revision, control.signal).then(
+      get<Rows>(runPath(run.id, "trajectories", query), run.revision, control.signal).then(
         ({ total, rows }) => {
           if (control.signal.aborted) return;
           blocks.current.set(offset, rows);

@@ -126,8 +126,8 @@ function Pairs({ rows, a, b }: { rows: readonly Pair[]; a: Run; b: Run }) {
           {sorted.slice(0, MOST).map((row) => (
             <tr key={row.question_id}>
               <td class="clip" title={row.question}>{row.question || row.question_id}</td>
-              <td class="num"><a href={link("session", a.id, null, row.session_a)}>{fixed(row.a, 3)}</a></td>
-              <td class="num"><a href={link("session", b.id, null, row.session_b)}>{fixed(row.b, 3)}</a></td>
+              <td class="num"><a href={link("trajectory", a.id, null, row.trajectory_a)}>{fixed(row.a, 3)}</a></td>
+              <td class="num"><a href={link("trajectory", b.id, null, row.trajectory_b)}>{fixed(row.b, 3)}</a></td>
               <td><Bar value={row.b - row.a} scale={scale} signed /></td>
               <td class={`num ${row.b < row.a ? "neg" : row.b > row.a ? "pos" : "muted"}`}>{signed(row.b - row.a, 3)}</td>
             </tr>

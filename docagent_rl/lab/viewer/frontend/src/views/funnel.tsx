@@ -18,7 +18,7 @@ const BY: [string, string][] = [["none", "all together"], ["step", "step"], ["sy
 
 /** Where the evidence of questions gets lost on its way to a right answer. */
 export function FunnelView({ route, run }: { route: Route; run: Run }) {
-  // a file carries one funnel, of its own sessions
+  // a file carries one funnel, of its own trajectories
   const by = exported ? "none" : BY.find(([each]) => each === route.query.get("by"))?.[0] ?? "none";
   const filters = filtersOf(route.query);
   const whole = useApi<Funnel>(runPath(run.id, "funnel", withValue(filters, "by", "none")), run.revision);
@@ -27,7 +27,7 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
   const change = (query: URLSearchParams): void => replace({ ...route, query });
   const all = whole.data?.groups[0];
   return (
-    <div class={exported ? "sessions" : "with-panel sessions"}>
+    <div class={exported ? "trajectories" : "with-panel trajectories"}>
       {!exported && <FacetPanel facets={facets.data} query={route.query} change={change} />}
       <div class="page">
         <div class="page-head">
@@ -43,7 +43,7 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
           {!exported && <span class="muted">{together(run, filters)}</span>}
         </div>
         {whole.data === undefined || all === undefined ? (
-          <Waiting error={whole.error} loading={whole.loading} empty="No session here has known evidence." />
+          <Waiting error={whole.error} loading={whole.loading} empty="No trajectory here has known evidence." />
         ) : (
           <>
             <Verdict funnel={whole.data} group={all} />
@@ -87,8 +87,8 @@ export function Verdict({ funnel, group }: { funnel: Funnel; group: FunnelGroup 
     <p class="verdict">
       {right === null ? "Nothing says which answers are right. " : (
         <>
-          Right in {count(right)} of {count(group.sessions)} sessions ({percent(right, group.sessions)}){group.guessed > 0 && <>, in <b>{count(group.guessed)} without the evidence</b></>}.{" "}
-          {group.played > group.sessions && `With those whose evidence is not known, in ${count(group.right)} of ${count(group.played)} (${percent(group.right, group.played)}). `}
+          Right in {count(right)} of {count(group.trajectories)} trajectories ({percent(right, group.trajectories)}){group.guessed > 0 && <>, in <b>{count(group.guessed)} without the evidence</b></>}.{" "}
+          {group.played > group.trajectories && `With those whose evidence is not known, in ${count(group.right)} of ${count(group.played)} (${percent(group.right, group.played)}). `}
         </>
       )}
       {most !== null && <>Most is lost to <b>{name}</b>: {what} in {count(most.lost)}.</>}
@@ -109,14 +109,14 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
         <tbody>
           {funnel.groups.map((group) => (
             <tr key={group.key}>
-              <th scope="row"><a href={link("sessions", run, withValue(filters, by, group.key))}>{words(group.key) || "none"}</a></th>
+              <th scope="row"><a href={link("trajectories", run, withValue(filters, by, group.key))}>{words(group.key) || "none"}</a></th>
               {funnel.stages.map((stage, at) => {
                 const value = group.counts[stage.id];
                 if (value === null || value === undefined) return <td key={stage.id} class="num muted">–</td>;
-                const share = group.sessions > 0 ? value / group.sessions : 0;
+                const share = group.trajectories > 0 ? value / group.trajectories : 0;
                 return (
-                  <td key={stage.id} class={`num heat h${Math.round(share * 5)}`} title={`${count(value)} of ${count(group.sessions)}`}>
-                    {at === 0 ? count(value) : percent(value, group.sessions)}
+                  <td key={stage.id} class={`num heat h${Math.round(share * 5)}`} title={`${count(value)} of ${count(group.trajectories)}`}>
+                    {at === 0 ? count(value) : percent(value, group.trajectories)}
                   </td>
                 );
               })}
@@ -137,12 +137,12 @@ function OverSteps({ funnel, run, filters }: { funnel: Funnel; run: number; filt
     steps,
     values: groups.map((group) => {
       const value = group.counts[stage.id];
-      return value === null || value === undefined || group.sessions === 0 ? null : value / group.sessions;
+      return value === null || value === undefined || group.trajectories === 0 ? null : value / group.trajectories;
     }),
   }));
   return (
     <div class="charts wide">
-      <Chart title="Share of sessions by stage" lines={lines} onStep={(step) => go(link("sessions", run, withValue(filters, "step", String(step))))} />
+      <Chart title="Share of trajectories by stage" lines={lines} onStep={(step) => go(link("trajectories", run, withValue(filters, "step", String(step))))} />
     </div>
   );
 }

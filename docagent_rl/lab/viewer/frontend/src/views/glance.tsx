@@ -34,7 +34,7 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
         </Section>
         <Section title={`Evidence funnel${latest.has("step") ? ` of ${latest.get("split") === "val" ? "validation" : "training"}, step ${latest.get("step")}` : ""}`} aside={<a href={link("funnel", run.id, latest)}>By step, system, evidence</a>}>
           {funnel.data === undefined || group === undefined ? (
-            <Waiting {...funnel} empty="No session here has known evidence." />
+            <Waiting {...funnel} empty="No trajectory here has known evidence." />
           ) : (
             <>
               <Verdict funnel={funnel.data} group={group} />
@@ -50,7 +50,7 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
   );
 }
 
-/** The sessions that a run is judged by at a glance: its last validation, without one its last step. */
+/** The trajectories that a run is judged by at a glance: its last validation, without one its last step. */
 function latestOf(run: Run): URLSearchParams {
   const split = run.steps.val?.length ? "val" : "train";
   const step = run.kind === "training" ? run.steps[split]?.at(-1) : undefined;
@@ -70,7 +70,7 @@ function Warnings({ warnings, run }: { warnings: Warning[]; run: number }) {
           </p>
           <p>{warning.text}</p>
           {warning.filter !== null && warning.filter !== "" && (
-            <a href={link("sessions", run, new URLSearchParams(warning.filter))}>Sessions behind it</a>
+            <a href={link("trajectories", run, new URLSearchParams(warning.filter))}>Trajectories behind it</a>
           )}
         </li>
       ))}
@@ -91,7 +91,7 @@ function Curves({ metrics, beside, run, runs, route }: { metrics: Metrics; besid
   const change = (key: string, value: string | null): void => replace({ ...route, query: withValue(route.query, key, value) });
   if (metrics.names.length === 0) return <p class="muted">No numbers of steps are stored here.</p>;
   const groups = find === "" ? plotsOf(metrics.names) : found(metrics.names, find);
-  const open = (step: number): void => go(link("sessions", run.id, new URLSearchParams({ step: String(step) })));
+  const open = (step: number): void => go(link("trajectories", run.id, new URLSearchParams({ step: String(step) })));
   return (
     <>
       <div class="page-tools">
@@ -175,7 +175,7 @@ function facts(run: Run): string {
   const val = run.steps.val ?? [];
   return [
     run.systems.join(", "),
-    plural(run.sessions, "session"),
+    plural(run.trajectories, "trajectory"),
     train.length > 0 && `${stepsText(train)} trained`,
     val.length > 0 && `validated ${val.length === 1 ? "once" : `${count(val.length)} times`}`,
   ].filter(Boolean).join(" · ");

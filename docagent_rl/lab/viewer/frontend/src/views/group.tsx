@@ -1,5 +1,5 @@
 import { groupPath } from "../api/paths";
-import type { Group, Run, Session } from "../api/types";
+import type { Group, Run, Trajectory } from "../api/types";
 import { useApi } from "../api/use";
 import { actionKind, actionText, partingTurn } from "../logic/actions";
 import { answerOf } from "../logic/answer";
@@ -10,45 +10,45 @@ import { Bar, Waiting } from "../ui/basics";
 import { useKeys } from "../ui/keys";
 import { go } from "../ui/location";
 
-/** The sessions of one question beside each other: where they part, and which were pushed up. */
+/** The trajectories of one question beside each other: where they part, and which were pushed up. */
 export function GroupView({ route, run }: { route: Route; run: Run }) {
   const { data, error, loading } = useApi<Group>(groupPath(run.id, route.id ?? "", route.query), run.revision);
-  const back = link("sessions", run.id, new URLSearchParams({ uid: route.id ?? "" }));
+  const back = link("trajectories", run.id, new URLSearchParams({ uid: route.id ?? "" }));
   useKeys({ u: () => go(back) });
   if (data === undefined) return <Waiting error={error} loading={loading} />;
-  const sessions = data.sessions;
-  const first = sessions[0];
-  const parting = partingTurn(sessions.map((session) => session.turns));
-  const turns = Math.max(0, ...sessions.map((session) => session.turns.length));
-  const rewards = sessions.map((session) => session.reward ?? 0);
+  const trajectories = data.trajectories;
+  const first = trajectories[0];
+  const parting = partingTurn(trajectories.map((trajectory) => trajectory.turns));
+  const turns = Math.max(0, ...trajectories.map((trajectory) => trajectory.turns.length));
+  const rewards = trajectories.map((trajectory) => trajectory.reward ?? 0);
   const scale = Math.max(...rewards.map(Math.abs), 0);
-  const advantages = sessions.map((session, at) => data.advantage?.[at] ?? session.advantage ?? null);
+  const advantages = trajectories.map((trajectory, at) => data.advantage?.[at] ?? trajectory.advantage ?? null);
   const most = Math.max(0, ...advantages.map((value) => Math.abs(value ?? 0)));
   const best = Math.max(...rewards);
   return (
     <div class="page group">
       <header class="page-head">
         <div class="crumbs">
-          <a href={back}>Sessions</a>
+          <a href={back}>Trajectories</a>
           <span class="muted" aria-hidden="true">/</span>
-          <span class="muted">group of {sessions.length}</span>
+          <span class="muted">group of {trajectories.length}</span>
           <span class="muted num">{first && `${first.split === "val" ? "validation" : "training"}, step ${first.step}`}</span>
         </div>
         <h1>{data.question}</h1>
-        <p class="muted">gold: <b class="plain-text">{data.gold.join(" | ") || "unanswerable"}</b>. {partingText(parting, sessions.length)} {spread(rewards)}</p>
+        <p class="muted">gold: <b class="plain-text">{data.gold.join(" | ") || "unanswerable"}</b>. {partingText(parting, trajectories.length)} {spread(rewards)}</p>
       </header>
-      <div class="scroll-x group-scroll" tabIndex={0} role="region" aria-label="Sessions side by side">
+      <div class="scroll-x group-scroll" tabIndex={0} role="region" aria-label="Trajectories side by side">
         <table class="side">
           <thead>
             <tr>
               <td class="corner" />
-              {sessions.map((session, at) => (
-                <th key={session.id} scope="col" class={rewards[at] === best && best !== Math.min(...rewards) ? "best" : ""}>
-                  <a href={link("session", run.id, null, session.id)}>Session {session.session}</a>
+              {trajectories.map((trajectory, at) => (
+                <th key={trajectory.id} scope="col" class={rewards[at] === best && best !== Math.min(...rewards) ? "best" : ""}>
+                  <a href={link("trajectory", run.id, null, trajectory.id)}>Trajectory {trajectory.number}</a>
                   <dl class="mini">
                     <div>
                       <dt>reward</dt>
-                      <dd><Bar value={rewards[at] ?? 0} scale={scale} /> <b class="num">{fixed(session.reward)}</b></dd>
+                      <dd><Bar value={rewards[at] ?? 0} scale={scale} /> <b class="num">{fixed(trajectory.reward)}</b></dd>
                     </div>
                     {advantages[at] !== null && advantages[at] !== undefined && (
                       <div>
@@ -63,7 +63,7 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
                     )}
                     <div>
                       <dt>answer</dt>
-                      <dd class="clip" title={answerOf(session) ?? ""}>{answerOf(session) ?? <span class="muted">{words(session.end)}</span>}</dd>
+                      <dd class="clip" title={answerOf(trajectory) ?? ""}>{answerOf(trajectory) ?? <span class="muted">{words(trajectory.end)}</span>}</dd>
                     </div>
                   </dl>
                 </th>
@@ -77,8 +77,8 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
                   {at + 1}
                   {at === parting && <span class="parting-mark">they part</span>}
                 </th>
-                {sessions.map((session) => (
-                  <TurnCell key={session.id} session={session} at={at} run={run.id} />
+                {trajectories.map((trajectory) => (
+                  <TurnCell key={trajectory.id} trajectory={trajectory} at={at} run={run.id} />
                 ))}
               </tr>
             ))}
@@ -89,10 +89,10 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
   );
 }
 
-function TurnCell({ session, at, run }: { session: Session; at: number; run: number }) {
-  const turn = session.turns[at];
+function TurnCell({ trajectory, at, run }: { trajectory: Trajectory; at: number; run: number }) {
+  const turn = trajectory.turns[at];
   if (turn === undefined) {
-    return <td class="over">{at === session.turns.length ? <span class="muted">{words(session.end)}</span> : null}</td>;
+    return <td class="over">{at === trajectory.turns.length ? <span class="muted">{words(trajectory.end)}</span> : null}</td>;
   }
   const thoughts = segments(turn.text, turn.spans)
     .filter((piece) => piece.kinds.includes("thought"))
@@ -101,7 +101,7 @@ function TurnCell({ session, at, run }: { session: Session; at: number; run: num
     .trim();
   return (
     <td class={turn.valid ? "" : "bad"}>
-      <a class="cell-action" href={link("session", run, new URLSearchParams({ turn: String(turn.number) }), session.id)}>
+      <a class="cell-action" href={link("trajectory", run, new URLSearchParams({ turn: String(turn.number) }), trajectory.id)}>
         <span class={`kind k-${actionKind(turn)}`}>{words(actionKind(turn))}</span> {rest(actionText(turn), words(actionKind(turn)))}
       </a>
       {Math.abs(turn.reward ?? 0) >= 0.005 && <span class={`num ${(turn.reward ?? 0) < 0 ? "neg" : "pos"}`}>{signed(turn.reward ?? 0)}</span>}
@@ -115,8 +115,8 @@ function rest(text: string, kind: string): string {
   return text.startsWith(kind) ? text.slice(kind.length).replace(/^: /, "").trim() : text;
 }
 
-function partingText(parting: number | null, sessions: number): string {
-  if (sessions < 2) return "One session alone.";
+function partingText(parting: number | null, trajectories: number): string {
+  if (trajectories < 2) return "One trajectory alone.";
   return parting === null ? "All did the same." : `They part in turn ${parting + 1}.`;
 }
 

@@ -1,0 +1,157 @@
+"""Tables of the trajectories and of the turns of a batch, and what turns earn by their number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+from torch import Tensor
+
+from docagent_rl.advantages.compress import SampledTokens, compress, linked
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+
+
+class RowWeight(StrEnum):
+    """What the rows of a trajectory of several rows weigh in the loss."""
+
+    NONE = "none"
+    """1 each: a trajectory of many rows weighs more."""
+    INVERSE = "1/rows"
+    """1 / number of its rows with sampled tokens: every trajectory weighs the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class TurnTable:
+    """The N turns of a batch, each trajectory's in order, over all its rows.
+
+    Attributes:
+        first: (N,) first token of the turn, as a number in `SampledTokens`.
+        last: (N,) last token of the turn.
+        trajectory: (N,) number of the trajectory.
+        ordinal: (N,) 0-based number of the turn in its trajectory, without gaps.
+        rewards: (N,) float64, summed over the turn's tokens.
+    """
+
+    first: Tensor
+    last: Tensor
+    trajectory: Tensor
+    ordinal: Tensor
+    rewards: Tensor
+
+    @property
+    def followed(self) -> Tensor:
+        """(N,) bool: the trajectory goes on, maybe in its next row."""
+        return linked(self.trajectory)
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryTable:
+    """The m trajectories of a batch, in ascending order of their ids; each counts once in any statistic.
+
+    Attributes:
+        ids: (m,) trajectory ids.
+        group: (m,) number of the group, from 0.
+        totals: (m,) float64, total reward over all rows.
+        rows: (m,) number of rows with sampled tokens. 0: the trajectory is masked and left out of statistics.
+        turns: (m,) number of turns.
+    """
+
+    ids: Tensor
+    group: Tensor
+    totals: Tensor
+    rows: Tensor
+    turns: Tensor
+
+    @property
+    def alive(self) -> Tensor:
+        """(m,) bool: the trajectory has sampled tokens."""
+        return self.rows > 0
+
+    @property
+    def num_groups(self) -> int:
+        """One more than the largest group number."""
+        return int(self.group.max()) + 1
+
+    def spread(self, scores: Tensor, tokens: SampledTokens, weight: RowWeight = RowWeight.NONE) -> Tensor:
+        """Give a number a trajectory (m,) to all of its tokens, (n,)."""
+        if weight == RowWeight.INVERSE:
+            scores = scores / self.rows.clamp(min=1)
+        return scores[tokens.trajectory]
+
+
+def turn_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TurnTable:
+    """List the turns of the sampled tokens; a turn that scored 0 keeps its place."""
+    same = tokens.same_turn
+    last = (~same).nonzero().squeeze(1)
+    first = torch.cat([torch.zeros_like(last[:1]), last[:-1] + 1])
+    trajectory = tokens.trajectory[last]
+    number = torch.arange(len(last), device=last.device)
+    begins = torch.ones_like(trajectory, dtype=torch.bool)
+    begins[1:] = trajectory[1:] != trajectory[:-1]
+    start = torch.cummax(number * begins, 0).values if len(last) else number
+    rewards = torch.zeros(len(last), dtype=torch.float64, device=last.device)
+    rewards = rewards.index_add(0, tokens.turn, tokens.gather(inputs.token_rewards))
+    return TurnTable(first=first, last=last, trajectory=trajectory, ordinal=number - start, rewards=rewards)
+
+
+def trajectory_table(inputs: AdvantageInputs, tokens: SampledTokens) -> TrajectoryTable:
+    """Sum up the trajectories of a batch, whatever the number and the order of their rows."""
+    ids, index = torch.unique(inputs.trajectory, return_inverse=True)
+    _, group = torch.unique(inputs.group, return_inverse=True)
+    active = (inputs.mask & inputs.valid[:, None]).any(1)
+    totals = torch.zeros(len(ids), dtype=torch.float64, device=ids.device)
+    trajectory_of_turn = tokens.trajectory[~tokens.same_turn]
+    return TrajectoryTable(
+        ids=ids,
+        group=torch.zeros_like(index[: len(ids)]).scatter(0, index, group),
+        totals=totals.index_add(0, tokens.trajectory, tokens.gather(inputs.token_rewards)),
+        rows=torch.bincount(index[active], minlength=len(ids)),
+        turns=torch.bincount(trajectory_of_turn, minlength=len(ids)),
+    )
+
+
+def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float]:
+    """What turns earn, what the critic thought of them, and what they are credited with: averages over the
+    trajectories of a batch for the first turn, the second, and so on.
+
+    Args:
+        inputs: batch of (b, t).
+        result: what an estimator made of it.
+
+    Returns:
+        For each turn number `k`, from 1: `turns/trajectories/k`, how many trajectories have it;
+        `turns/reward/k`, the mean of its reward; `turns/advantage/k` and `turns/advantage_std/k`, over its
+        tokens; and with a critic `turns/value/k` and `turns/target/k`, at the turn's last token, whose value
+        turn-level GAE reads.
+    """
+    tokens = compress(inputs)
+    turns = turn_table(inputs, tokens)
+    if not len(turns.last):
+        return {}
+    columns = {
+        "trajectories": torch.bincount(turns.ordinal),
+        "reward": _means(turns.rewards, turns.ordinal),
+        **_credited(tokens, turns, result.advantages),
+    }
+    if inputs.values is not None:
+        columns["value"] = _means(tokens.gather(inputs.values)[turns.last], turns.ordinal)
+        columns["target"] = _means(tokens.gather(result.returns)[turns.last], turns.ordinal)
+    return {
+        f"turns/{name}/{k}": float(value)
+        for name, column in columns.items()
+        for k, value in enumerate(column.tolist(), start=1)
+    }
+
+
+def _credited(tokens: SampledTokens, turns: TurnTable, advantages: Tensor) -> dict[str, Tensor]:
+    """Mean and spread over the tokens of each turn number, each (T,)."""
+    credit, number = tokens.gather(advantages), turns.ordinal[tokens.turn]
+    mean = _means(credit, number)
+    spread = _means((credit - mean[number]).square(), number).sqrt()
+    return {"advantage": mean, "advantage_std": spread}
+
+
+def _means(x: Tensor, number: Tensor) -> Tensor:
+    """Means of (n,) by number (n,) from 0 to T-1, without gaps: (T,)."""
+    return torch.bincount(number, weights=x) / torch.bincount(number)

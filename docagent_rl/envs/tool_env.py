@@ -1,0 +1,225 @@
+"""The environment that systems share: read a turn, carry out its action, settle the trajectory."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from docagent_rl.actions.base import Answer, Grammar
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import (
+    AssistantTurn,
+    DocEnv,
+    EndReason,
+    Message,
+    Observation,
+    Part,
+    RewardTerms,
+    Role,
+    StateT,
+    StepResult,
+    TextPart,
+    UnknownActionError,
+)
+from docagent_rl.envs.checks import checked_gold
+from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.views import SizeRule, View, page_view
+from docagent_rl.retrieval import Hit
+from docagent_rl.samples.sample import Sample
+
+Say = Callable[..., str]
+"""`(part, **variables) -> text`: render a part of the prompt file."""
+
+
+class ToolEnv(DocEnv[StateT]):
+    """The environment of a system whose turns each hold one action of a grammar.
+
+    A system writes `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn
+    also `execute`, `score`, `settle` and `take_back`, otherwise its own `step` and `conclude`.
+
+    Args:
+        config: the system's configuration, parsed.
+        services: documents, retrievers, judge.
+        prompt: parts as in `spec`; by default the package's for the configuration.
+        validate: play for validation or evaluation.
+    """
+
+    title: ClassVar[str]
+    """The name of the system in its paper."""
+    spec: ClassVar[PromptSpec]
+    """The parts and variables of its prompt file."""
+
+    def __init__(
+        self,
+        config: Any,
+        services: EnvServices,
+        prompt: PromptTemplate | None = None,
+        *,
+        validate: bool = False,
+    ) -> None:
+        self._config = config
+        self._services = services
+        self._validate = validate
+        self._prompt = prompt or load_prompt(config.prompt, self.spec)
+        # a system's grammar returns turns of its own
+        self._grammar: Any = self.make_grammar(config)
+
+    @staticmethod
+    @abstractmethod
+    def make_grammar(config: Any) -> Grammar:
+        """Return the grammar of a configuration."""
+
+    @abstractmethod
+    def variables(self, state: StateT) -> Mapping[str, Any]:
+        """Return the variables that every part of the prompt file may name, beside the question."""
+
+    def show_prompt(self, state: StateT) -> Observation:
+        """Return the system and the user message, texts alone (see `DocEnv.show_prompt`)."""
+        roles = [role for role in (Role.SYSTEM, Role.USER) if role.value in self._prompt]
+        return Observation(tuple(Message(role, (self.part(role.value),)) for role in roles))
+
+    async def step(self, turn: AssistantTurn) -> StepResult:
+        """Execute the action of a turn (see `DocEnv.step`)."""
+        state = self.running
+        logged = self.read(state, turn)
+        end, outcome = self.limit(state, logged), 0.0
+        if isinstance(logged.action, Answer):
+            # what a last turn says beside its answer counts too
+            state.log.turns.append(logged)
+            end, outcome = EndReason.ANSWERED, await self.score(state, logged, logged.action)
+        elif end is not None:
+            logged.executed, logged.effect = False, {"kind": "not_executed"}
+            state.log.turns.append(logged)
+        else:
+            parts = await self.execute(state, logged, turn.text)
+            state.log.turns.append(logged)
+            return StepResult(Observation.user(*parts), info=self.info(logged))
+        terms = self.settle(end, outcome)
+        return StepResult(None, end=end, terms=terms, info=self.info(logged))
+
+    async def conclude(self, reason: EndReason) -> RewardTerms:
+        """Settle an trajectory that the rollout had to end (see `DocEnv.conclude`)."""
+        state = self.running
+        if state.log.turns:
+            self.take_back(state)
+            state.log.turns[-1].dropped = True
+        return self.settle(reason, 0.0)
+
+    def read(self, state: StateT, turn: AssistantTurn) -> LoggedTurn:
+        """Parse a turn, before anything it asks for is done."""
+        return LoggedTurn(len(state.log.turns) + 1, self._grammar.parse(turn.text, turn.stop))
+
+    def limit(self, state: StateT, logged: LoggedTurn) -> EndReason | None:
+        """Return why nothing but an answer is carried out in this turn, if so."""
+        return EndReason.TURN_LIMIT if logged.turn >= self._config.assistant_turns else None
+
+    def info(self, logged: LoggedTurn) -> dict[str, Any]:
+        """Return the sample of a turn for the trajectory."""
+        return logged.to_dict()
+
+    async def execute(self, state: StateT, logged: LoggedTurn, text: str) -> Sequence[Part]:
+        """Carry out the action of a turn; return what it shows."""
+        raise NotImplementedError
+
+    async def score(self, state: StateT, logged: LoggedTurn, action: Answer) -> float:
+        """Return how right an answer is, in `[0, 1]`, and note its effect."""
+        raise NotImplementedError
+
+    def settle(self, end: EndReason, outcome: float) -> RewardTerms:
+        """End the trajectory and return its reward."""
+        raise NotImplementedError
+
+    def take_back(self, state: StateT) -> None:
+        """Restore the state before the last turn, whose observation was never shown."""
+
+    def part(self, name: str, **variables: Any) -> TextPart:
+        """Return a part of the prompt file, filled in."""
+        return TextPart(self.text(name, **variables))
+
+    def text(self, name: str, **variables: Any) -> str:
+        """Return the text of a part of the prompt file, filled in."""
+        state = self.state
+        known = {"question": state.sample.question, **self.variables(state)}
+        return self._prompt.render(name, **{**known, **variables})
+
+    def feedback(self, logged: LoggedTurn) -> str:
+        """Return what is wrong with a turn, and note that it leads to feedback.
+
+        Raises:
+            UnknownActionError: nothing is wrong with it.
+        """
+        if logged.invalid is None:
+            raise UnknownActionError(self.title, logged.action)
+        logged.effect = {"kind": "feedback"}
+        return logged.invalid.detail
+
+    async def search(
+        self,
+        logged: LoggedTurn,
+        query: str,
+        *,
+        doc_id: str | None,
+        top_k: int,
+        exclude: Collection[PageRef] = (),
+    ) -> list[Hit]:
+        """Ask the retriever (see `RetrieverService.search`) and note how long it took."""
+        began = time.perf_counter()
+        hits = await self._services.retriever.search(query, doc_id=doc_id, top_k=top_k, exclude=exclude)
+        logged.seconds["search"] = time.perf_counter() - began
+        return hits
+
+    async def judge(
+        self, logged: LoggedTurn, references: Sequence[str], answer: str, *, fmt: float | None = None
+    ) -> float:
+        """Return the judge's score of an answer, and note how long it took.
+
+        The judge is asked about answers that are not blank; given the format term, only where its score can
+        change the reward.
+        """
+        asked = bool(answer) and (fmt is None or self._config.reward.formula.opens({"format": fmt}))
+        logged.effect = {"kind": "answer", "judged": asked}
+        if not asked:
+            return 0.0
+        began = time.perf_counter()
+        score = await self._services.judge.judge(self.state.sample.question, references, answer)
+        logged.seconds["judge"] = time.perf_counter() - began
+        return score
+
+    def gold_pages(self, sample: Sample) -> frozenset[PageRef]:
+        """Return the gold pages of a question (see `checked_gold`).
+
+        Validation plays questions without any: a benchmark may name no evidence; its answers are judged all
+        the same.
+        """
+        allowed = self._config.allow_empty_gold or self._validate
+        return checked_gold(sample, self._services.store, allow_empty=allowed)
+
+    async def page_views(self, pages: Iterable[PageRef], rule: SizeRule, turn: int) -> list[View]:
+        """Return whole pages as they are shown; files are read in a thread."""
+        store = self._services.store
+        # the first look at a document reads its manifest
+        return await asyncio.to_thread(lambda: [page_view(store.page(ref), rule, turn) for ref in pages])
+
+
+def new_hits(hits: Iterable[Hit], shown: Collection[PageRef]) -> list[tuple[int, Hit]]:
+    """Return hits with their ranks from 1, each page once and without those that were shown."""
+    ranked: dict[PageRef, tuple[int, Hit]] = {}
+    for rank, hit in enumerate(hits, start=1):
+        if hit.ref not in shown:
+            ranked.setdefault(hit.ref, (rank, hit))
+    return list(ranked.values())
+
+
+def describe_pages(
+    views: Iterable[View], ranked: Iterable[tuple[int, Hit]], gold: Collection[PageRef]
+) -> list[dict[str, Any]]:
+    """Return the pages that a search showed, JSON-ready, with rank, score and whether each is gold."""
+    return [
+        {**view.to_dict(), "rank": rank, "score": float(hit.score), "gold": hit.ref in gold}
+        for view, (rank, hit) in zip(views, ranked, strict=True)
+    ]

@@ -1,0 +1,207 @@
+"""Training rows of recorded trajectories, a trajectory at a time, with an account of what was left out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from docagent_rl.actions.base import StopCause
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.images import ImageSheet, Picture
+from docagent_rl.lab.sft.files import SftRow
+from docagent_rl.lab.sft.replay import replay_sizes
+from docagent_rl.lab.sft.rows import sft_rows
+from docagent_rl.lab.sft.scripted import TurnError
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.splitting import SplitUnit, unit_key, unit_keys
+
+
+class Dropped(Enum):
+    """Why a trajectory has no row in the file; the value is what a report says."""
+
+    MASKED = "masked: a service failed, or the question could not be played"
+    UNWRITTEN = "nothing was written in it"
+    SPELLING = "a turn is empty or spells a special token"
+    CUT_OFF = "a turn was cut off before its end"
+    TOO_LONG = "longer than --max-length"
+
+
+@dataclass(slots=True)
+class Account:
+    """What became of the trajectories.
+
+    Args:
+        trajectories: that gave rows.
+        rows: of them.
+        tokens: of the rows.
+        trained: of them, tokens with a loss.
+        images: in the rows, each time it is shown.
+        longest: tokens of the longest row.
+        dropped: trajectories by reason.
+    """
+
+    trajectories: int = 0
+    rows: int = 0
+    tokens: int = 0
+    trained: int = 0
+    images: int = 0
+    longest: int = 0
+    dropped: Counter[Dropped] = field(default_factory=Counter)
+
+    def count(self, rows: Sequence[SftRow]) -> None:
+        """Add the rows of a trajectory."""
+        self.trajectories += 1
+        self.rows += len(rows)
+        self.tokens += sum(len(row.input_ids) for row in rows)
+        self.trained += sum(sum(row.loss_mask) for row in rows)
+        self.images += sum(len(row.images) for row in rows)
+        self.longest = max([self.longest, *(len(row.input_ids) for row in rows)])
+
+
+@dataclass(frozen=True, slots=True)
+class RowMaker:
+    """Makes rows of trajectories for a model.
+
+    Args:
+        codec: of the model.
+        store: the documents; `None`: none is looked for.
+        max_length: tokens of a row at most; a trajectory with a longer one is left out, never cut.
+        retokenise: encode texts anew where ids were recorded, for another model.
+    """
+
+    codec: ChatCodec
+    store: DocumentStore | None = None
+    max_length: int | None = None
+    retokenise: bool = False
+    _seen: set[str] = field(default_factory=set)
+
+    def rows(self, trajectory: Trajectory) -> list[SftRow] | Dropped:
+        """The rows of a trajectory, or why it has none.
+
+        Raises:
+            UserError: the trajectory was recorded with another model or template, or its pages are not those
+                of the store: so will be the others.
+        """
+        if trajectory.masked:
+            return Dropped.MASKED
+        if not any(turn.text or turn.token_ids for turn in trajectory.turns):
+            return Dropped.UNWRITTEN
+        if any(turn.stop != StopCause.END_OF_TURN.value for turn in trajectory.turns):
+            return Dropped.CUT_OFF
+        try:
+            rows = sft_rows(trajectory, replay_sizes(trajectory, self.codec, retokenise=self.retokenise))
+        except TurnError:
+            return Dropped.SPELLING
+        if self.max_length is not None and any(len(row.input_ids) > self.max_length for row in rows):
+            return Dropped.TOO_LONG
+        for row in rows:
+            self._check(row.images)
+        return rows
+
+    def _check(self, pictures: Iterable[Picture]) -> None:
+        """See that the store has the very pages that were shown; each is looked at once."""
+        if self.store is None:
+            return
+        for picture in pictures:
+            if picture.key not in self._seen:
+                check_picture(picture, self.store)
+                self._seen.add(picture.key)
+
+
+def check_picture(picture: Picture, store: DocumentStore) -> None:
+    """See that a store has the pages of a picture as they were when it was made.
+
+    Raises:
+        UserError: it has not.
+    """
+    pieces = [tile.image for tile in picture.tiles] if isinstance(picture, ImageSheet) else [picture]
+    for piece in pieces:
+        if store.page(piece.page).image_hash != piece.page_hash:
+            raise UserError(
+                f"page {piece.page} of {store} is another one than the trajectory showed: name the "
+                "store of the "
+                "run (--store)"
+            )
+
+
+def made_rows(
+    trajectories: Iterable[Trajectory],
+    maker: RowMaker,
+    account: Account,
+    tick: Callable[[], None] = lambda: None,
+) -> Iterator[SftRow]:
+    """The rows of all trajectories, in their order.
+
+    Args:
+        trajectories: read one at a time.
+        maker: makes their rows.
+        account: is filled in.
+        tick: called after each trajectory.
+    """
+    for trajectory in trajectories:
+        rows = maker.rows(trajectory)
+        if isinstance(rows, Dropped):
+            account.dropped[rows] += 1
+        elif not rows:
+            account.dropped[Dropped.UNWRITTEN] += 1
+        else:
+            account.count(rows)
+            yield from rows
+        tick()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Which trajectories are for training and which for validation.
+
+    Args:
+        aside: keys of the units that are set aside.
+        unit: what stays together.
+    """
+
+    aside: frozenset[tuple[str, ...]]
+    unit: SplitUnit
+
+    @classmethod
+    def choose(cls, trajectories: Iterable[Trajectory], fraction: float, unit: SplitUnit, seed: int) -> Parts:
+        """Set a fraction of the units aside, by a hash of seed and unit, as `data convert --split` does.
+
+        Args:
+            trajectories: all of them; those that are masked are not counted.
+            fraction: of the documents or questions, in (0, 1); at least one, and not all.
+            unit: what stays together.
+            seed: of the choice.
+
+        Raises:
+            UserError: the fraction is out of range, or there is but one unit.
+        """
+        if not 0 < fraction < 1:
+            raise UserError(f"--val-fraction {fraction:g}: a fraction must lie between 0 and 1")
+        samples = [Sample.from_dict(each.sample) for each in trajectories if not each.masked]
+        keys = unit_keys(samples, unit)
+        units = set(keys)
+        if len(units) < 2:
+            raise UserError(
+                f"--val-fraction {fraction:g}: there is {len(units)} {unit.value}, and each part needs one"
+            )
+        ordered = sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
+        first = set(ordered[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+        # documents that a question ties are there each by its own key
+        aside = (unit_key(each, unit) for each, key in zip(samples, keys, strict=True) if key in first)
+        return cls(frozenset(aside), unit)
+
+    def validates(self, trajectory: Trajectory) -> bool:
+        """Whether a trajectory is for validation; a masked one is not, and is left out of training as
+        well.
+        """
+        return not trajectory.masked and _unit(trajectory, self.unit) in self.aside
+
+
+def _unit(trajectory: Trajectory, unit: SplitUnit) -> tuple[str, ...]:
+    return unit_key(Sample.from_dict(trajectory.sample), unit)

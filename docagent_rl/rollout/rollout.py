@@ -1,0 +1,225 @@
+"""One trajectory, token in and token out; the rollout server is a function that is handed in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from docagent_rl.actions.base import StopCause
+from docagent_rl.base.errors import UserError
+from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.image_tokens import sized
+from docagent_rl.rollout.images import EncodedImage, ImageEncoder
+from docagent_rl.rollout.ledger import TurnLedger
+from docagent_rl.rollout.offsets import token_range
+from docagent_rl.rollout.recorder import Recorder
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
+from docagent_rl.samples.sample import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What the rollout server returned for one turn.
+
+    Args:
+        token_ids: sampled ids, stop id included.
+        log_probs: their log-probabilities, or empty.
+    """
+
+    token_ids: Sequence[int]
+    log_probs: Sequence[float] = ()
+
+
+Generate = Callable[[list[int], list[EncodedImage], int], Awaitable[Sampled]]
+"""`(token ids so far, images, most tokens to sample) -> Sampled`; stops at end-of-turn and control ids"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Token budgets of a trajectory.
+
+    Args:
+        prompt: most tokens of the prompt.
+        response: most tokens of all turns and observations together.
+        turn: most tokens sampled in one turn.
+        min_turn: an observation is dropped when less than this would remain for the next turn.
+    """
+
+    prompt: int
+    response: int
+    turn: int
+    min_turn: int = 16
+
+
+@dataclass(slots=True)
+class Rollout:
+    """Plays one question to its end.
+
+    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then
+    yields several training rows.
+
+    Args:
+        env: a fresh environment.
+        codec: chat turns as tokens.
+        encoder: images as features; `None` for a text-only model.
+        generate: the rollout server.
+        limits: token budgets, of every row.
+        trajectory: what is filled in while playing.
+    """
+
+    env: DocEnv
+    codec: ChatCodec
+    encoder: ImageEncoder | None
+    generate: Generate
+    limits: Limits
+    trajectory: Trajectory
+    ledgers: list[TurnLedger] = field(default_factory=list)
+    """One ledger a context, in order."""
+    unplaced: float = 0.0
+    """Reward that waits for the trajectory's first sampled token."""
+    recorder: Recorder = field(init=False)
+    """What becomes of the trajectory beside its tokens."""
+
+    async def play(self, sample: Sample) -> list[TurnLedger]:
+        """Play until the environment is done or the context is full; the ledgers.
+
+        Raises:
+            InfrastructureError: a service failed; the ledgers so far are worthless.
+            UserError: the sample cannot be played, or its prompt exceeds the limit.
+        """
+        self.recorder = Recorder(self.env, self.trajectory)
+        with self.recorder.recording():
+            return await self._played(sample)
+
+    async def _played(self, sample: Sample) -> list[TurnLedger]:
+        prompt = await self.env.reset(sample)
+        if not await self._open(prompt):
+            raise UserError(
+                f"the prompt of {self.trajectory.sample.get('question_id')} has more than "
+                f"data.max_prompt_length={self.limits.prompt} tokens"
+            )
+        self.trajectory.prompt = describe(prompt)
+        self.trajectory.prompt_tokens = self._ledger.prompt_length
+        while (end := await self._turn()) is None:
+            pass
+        self.recorder.close(end, sample)
+        self.trajectory.reward = sum(sum(t.rewards) for ledger in self.ledgers for t in ledger.turns)
+        self.trajectory.response_tokens = sum(ledger.response_length for ledger in self.ledgers)
+        return self.ledgers
+
+    @property
+    def _ledger(self) -> TurnLedger:
+        return self.ledgers[-1]
+
+    async def _open(self, prompt: Observation) -> bool:
+        """Begin a context; False, and no trace, when the prompt is too long."""
+        # counted before anything is drawn: the overview of a long document takes seconds
+        places = sized(prompt.images, self.codec.processor)
+        # in a thread: many trajectories that begin together would hold the event loop for as long as all take
+        ids = await asyncio.to_thread(self.codec.prompt_ids, prompt, places)
+        if len(ids) > self.limits.prompt:
+            return False
+        images = await self._encode(prompt)
+        ledger = TurnLedger(
+            ids, max_response=self.limits.response, image_token_id=self.codec.image_token_id, images=images
+        )
+        self.ledgers.append(ledger)
+        return True
+
+    async def _turn(self) -> EndReason | None:
+        """Sample a turn, execute it and show what follows; the reason when that ends the trajectory."""
+        turn = await self._sample()
+        result = await self.recorder.step(turn)
+        self._add_reward(result.terms)
+        if result.observation is None:
+            return result.end
+        if not await self._show(result.observation, turn.stop):
+            self._add_reward(await self.env.conclude(EndReason.CONTEXT_FULL))
+            return EndReason.CONTEXT_FULL
+        return None
+
+    async def _sample(self) -> AssistantTurn:
+        began, ledger = time.perf_counter(), self._ledger
+        images = [image for image in ledger.images if isinstance(image, EncodedImage)]
+        sampled = await self.generate(ledger.token_ids, images, min(self.limits.turn, ledger.room))
+        ids, log_probs, stop = split_stop(sampled, self.codec.end_of_turn_id, self.codec.control_ids)
+        ledger.add_turn(ids, log_probs)
+        text = self.codec.decode(ids)
+        played = TrajectoryTurn(text, stop.value, ids, log_probs, row=len(self.ledgers) - 1)
+        played.seconds["generate"] = time.perf_counter() - began
+        self.trajectory.turns.append(played)
+        return AssistantTurn(text, stop)
+
+    async def _show(self, observation: Observation, stop: StopCause) -> bool:
+        played = self.trajectory.turns[-1]
+        began = time.perf_counter()
+        played.observation = describe(observation)
+        if observation.fresh:
+            fits = await self._open(observation)
+            added = self._ledger.prompt_length
+        else:
+            places = sized(observation.images, self.codec.processor)
+            closed = stop is StopCause.END_OF_TURN
+            ids = await asyncio.to_thread(
+                self.codec.observation_ids,
+                observation,
+                places,
+                closed=closed,
+                shown=len(self._ledger.images),
+            )
+            fits = len(ids) + self.limits.min_turn <= self._ledger.room
+            if fits:
+                images = await self._encode(observation)
+                fits = self._ledger.add_observation(ids, images, reserve=self.limits.min_turn)
+            added = len(ids)
+        played.seconds["encode"] = time.perf_counter() - began
+        played.observation_tokens = added if fits else 0
+        played.dropped = not fits
+        return fits
+
+    async def _encode(self, observation: Observation) -> list[EncodedImage]:
+        refs = observation.images
+        if not refs:
+            return []
+        if self.encoder is None:
+            raise UserError("the environment shows images, but the model has no image processor")
+        images, fresh = await self.encoder.encode(refs)
+        self.trajectory.image_preprocessings += fresh
+        return images
+
+    def _add_reward(self, terms: RewardTerms) -> None:
+        """Note the terms of the last turn and place their reward, all of it once there is a sampled token."""
+        played, placed = self.trajectory.turns[-1], []
+        self.unplaced += terms.reward
+        for term in terms.tokens:
+            tokens = token_range(self.codec.decode, played.token_ids, term.span)
+            if tokens is None:
+                self.unplaced += term.reward
+                continue
+            placed.append((*tokens, term.reward))
+            played.token_terms.append((term.name, *tokens, term.value))
+        self._ledger.add_reward(0.0, tokens=placed)
+        self.recorder.reward(terms)
+        bearer = next((ledger for ledger in reversed(self.ledgers) if ledger.sampled), None)
+        if bearer is not None:
+            bearer.add_reward(self.unplaced)
+            self.unplaced = 0.0
+
+
+def split_stop(
+    sampled: Sampled, end_of_turn_id: int, control_ids: frozenset[int]
+) -> tuple[list[int], list[float], StopCause]:
+    """Sampled ids without a trailing control id, and why sampling ended.
+
+    An end-of-turn id is kept: the policy chose it. Everything from the first control id on is dropped, so
+    that placeholders and image features always match in number.
+    """
+    ids, log_probs = list(sampled.token_ids), list(sampled.log_probs)
+    cut = next((n for n, token_id in enumerate(ids) if token_id in control_ids), None)
+    if cut is not None:
+        return ids[:cut], log_probs[:cut], StopCause.CONTROL_TOKEN
+    ended = bool(ids) and ids[-1] == end_of_turn_id
+    return ids, log_probs, StopCause.END_OF_TURN if ended else StopCause.TRUNCATED

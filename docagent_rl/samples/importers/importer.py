@@ -1,0 +1,126 @@
+"""An importer: the files and fields of a benchmark, and what its rows mean beyond them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docagent_rl.samples.importers.library import NativeDocument
+from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
+from docagent_rl.samples.importers.paging import PageBase
+from docagent_rl.samples.importers.source import Source, parquet_columns, split_in
+from docagent_rl.samples.sample import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The names of a benchmark's fields; those that are None are read by `Importer.complete`."""
+
+    document: str
+    answer: str
+    question: str = "question"
+    id: str | None = None
+    """The id of the question; None: questions are named by their file and row."""
+    pages: str | None = None
+    sources: str | None = None
+    kept: tuple[str, ...] = ()
+    """Fields that go to `extra` under their own names."""
+
+
+class Importer:
+    """Reads a benchmark as it was downloaded: as its class attributes say, and as its methods override."""
+
+    name: ClassVar[str]
+    dataset: ClassVar[str] = ""
+    released: ClassVar[tuple[int, int, int]] = (0, 0, 0)
+    """Rows of the released files for training, validation and test; 0: not known, or none."""
+    files: ClassVar[tuple[str, ...]] = ()
+    """Patterns of the files of questions; those of the first that matches are read."""
+    under: ClassVar[str | None] = None
+    """Key of the list of rows in a JSON object."""
+    pictures: ClassVar[tuple[str, ...]] = ()
+    """Columns with pages, which are not read with the questions."""
+    split: ClassVar[Split | None] = None
+    """Split of every row; None: as the name of its file says."""
+    unnamed_split: ClassVar[Split | None] = None
+    """Split of files whose names tell none."""
+    no_split: ClassVar[str] = "field 'data_split' names no split"
+    """Reason for which rows without a split are skipped."""
+    fields: ClassVar[Fields]
+    base: ClassVar[PageBase] = PageBase.ONE
+    """Number of a document's first page, as documented."""
+    base_certain: ClassVar[bool] = False
+    """It was checked on the released files, or follows from how pages are named."""
+    sizes: ClassVar[bool] = False
+    """Boxes need the sizes of pages."""
+    corpus: ClassVar[bool] = False
+    """All documents are needed, whether a question is about them or not: retrieval runs over all."""
+
+    @property
+    def rows_known(self) -> Mapping[tuple[str, Split], int]:
+        """Rows of the released files, by dataset and split."""
+        return {(self.dataset, split): rows for split, rows in zip(Split, self.released, strict=True) if rows}
+
+    def paths(self, source: Source) -> Sequence[Path]:
+        """Return the files of questions.
+
+        Raises:
+            UserError: there is none.
+        """
+        return source.require("questions", *self.files)
+
+    def rows(self, source: Source) -> Iterator[NativeRow]:
+        """Yield every row of every file of questions.
+
+        Raises:
+            UserError: there is no file, or one cannot be read as a whole.
+        """
+        for path in self.paths(source):
+            columns = None
+            if self.pictures and path.suffix == ".parquet":
+                columns = sorted(parquet_columns(path) - set(self.pictures))
+            for number, values in enumerate(source.rows(path, under=self.under, columns=columns)):
+                split = self.split_of(values, source, path)
+                yield NativeRow(path, number, values, self.dataset, split, source.label(path))
+
+    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
+        """Return the split of a row; None: it names none."""
+        return self.split or split_in(path, source.root, self.unnamed_split)
+
+    def draft(self, row: NativeRow) -> Draft:
+        """Return a row as a question.
+
+        Raises:
+            Skip: it cannot be one; the reason is counted.
+        """
+        fields = self.fields
+        split = self.split or row.split or self.unnamed_split
+        if split is None:
+            raise Skip(self.no_split)
+        name = f"{row.label}#{row.number:06d}" if fields.id is None else row.id(fields.id)
+        draft = Draft(row, name, split, row.document(fields.document), row.text(fields.question))
+        draft.native_id = None if fields.id is None else row.get(fields.id)
+        draft.gold = row.get(fields.answer)
+        self.answer(draft)
+        if fields.pages is not None:
+            draft.cite(fields.pages)
+        if fields.sources is not None:
+            draft.label(fields.sources)
+        draft.keep(*fields.kept)
+        self.complete(draft)
+        return draft
+
+    def answer(self, draft: Draft) -> None:
+        """Set the answers of a draft, and whether there is one, by its gold value."""
+
+    def complete(self, draft: Draft) -> None:
+        """Set what the field map leaves open."""
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        """Return the documents of some questions, as far as they are there, by id; more do no harm."""
+        raise NotImplementedError
+
+    def settle(self, drafts: Sequence[Draft]) -> None:
+        """Change what needs all questions to be known; nothing by default."""

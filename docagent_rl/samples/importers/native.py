@@ -1,0 +1,214 @@
+"""Rows as a benchmark has them, and the draft of a question that an importer makes of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from docagent_rl.base.terminal import id_problem
+from docagent_rl.samples.importers.literals import as_pages, as_texts
+from docagent_rl.samples.sample import Split
+
+LONGEST_TEXT = 100_000
+"""Characters of a question or an answer."""
+LONGEST_ID = 200
+"""Bytes of an id: it becomes the name of a file."""
+
+T = TypeVar("T")
+
+
+class Skip(Exception):  # noqa: N818 - no error: the row is left out and counted
+    """A row that no sample can be made of; the message is the reason under which it is counted."""
+
+
+@dataclass(slots=True)
+class NativeRow:
+    """A row of a benchmark's file; readers raise `Skip` naming the field."""
+
+    path: Path
+    number: int
+    """In the file, from 0."""
+    values: Any
+    """A mapping, when the file is well."""
+    dataset: str
+    split: Split | None = None
+    """None: no split that is known."""
+    label: str = ""
+    """The name of its file within the download, for ids that are built."""
+
+    def get(self, name: str) -> Any:
+        """Return a field as it stands; None where there is none."""
+        if not isinstance(self.values, Mapping):
+            raise Skip("the row is no object")
+        return self.values.get(name)
+
+    def text(self, name: str) -> str:
+        """Return a text that is not blank."""
+        value = self.get(name)
+        if value is None:
+            raise Skip(f"field {name!r} is missing")
+        if not isinstance(value, str):
+            raise Skip(f"field {name!r} is no text")
+        if not value.strip():
+            raise Skip(f"field {name!r} is blank")
+        return bounded(name, value)
+
+    def id(self, name: str) -> str:
+        """Return a text or a whole number, as text."""
+        value = self.get(name)
+        found = str(value) if type(value) is int else self.text(name)
+        if problem := id_problem(found):
+            raise Skip(f"field {name!r}: {problem}")
+        return found
+
+    def document(self, name: str) -> str:
+        """Return the name of a document, without `.pdf`, that can be the name of a file."""
+        return document_id(self.id(name), name)
+
+    def inner(self, *names: str) -> NativeRow:
+        """Return a row of the fields inside of some objects; those of later ones count."""
+        values: dict[str, Any] = {}
+        for name in names:
+            if not isinstance(found := self.get(name), Mapping):
+                raise Skip(f"field {name!r} is no object")
+            values |= found
+        return NativeRow(self.path, self.number, values, self.dataset, self.split)
+
+
+@dataclass(frozen=True, slots=True)
+class Cite:
+    """A page as the benchmark counts it."""
+
+    doc_id: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class NativeBox:
+    """A box `(x0, y0, x1, y1)` on a cited page."""
+
+    cite: Cite
+    edges: tuple[float, float, float, float]
+    """Fractions of the page."""
+    in_pixels: bool = False
+    """Edges are pixels of the page at 200 dpi instead."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A question whose pages and boxes are still the benchmark's own."""
+
+    row: NativeRow
+    question_id: str
+    split: Split
+    doc_id: str
+    question: str
+    answers: tuple[str, ...] = ()
+    gold: Any = None
+    """The gold value with its JSON type, as official scorers get it."""
+    native_id: Any = None
+    answerable: bool | None = True
+    answer_format: str = "string"
+    cites: list[Cite] = field(default_factory=list)
+    native_pages: Any = None
+    """The field that `cites` were read from."""
+    boxes: list[NativeBox] = field(default_factory=list)
+    unused_boxes: list[NativeBox] = field(default_factory=list)
+    """Those of pages that need no magnifying."""
+    crops: dict[Cite, bool] = field(default_factory=dict)
+    """Whether a page has to be magnified, where the benchmark says so."""
+    sources: tuple[str, ...] = ()
+    num_pages: int | None = None
+    """Length of the document by the row."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """Reasons that the report counts beside the rows it skips."""
+    hidden: bool = False
+    """The benchmark keeps the answer to itself."""
+
+    def parse(self, name: str, read: Callable[[Any], T], empty: T) -> T:
+        """Read a field that may be written as text; keep one that cannot be read in `extra.parse_error`."""
+        value = self.row.get(name)
+        if value is None:
+            return empty
+        try:
+            return read(value)
+        except ValueError:
+            self.extra.setdefault("parse_error", {})[name] = value
+            self.notes.append(f"field {name!r} could not be read")
+            return empty
+
+    def cite(self, name: str) -> None:
+        """Cite the pages in a field, in the question's own document."""
+        self.native_pages = self.row.get(name)
+        self.cites = [Cite(self.doc_id, page) for page in self.parse(name, as_pages, [])]
+
+    def label(self, name: str) -> None:
+        """Take the labels of the evidence from a field; one alone may stand without a list."""
+
+        def read(value: Any) -> list[str]:
+            alone = isinstance(value, str) and not value.strip().startswith("[")
+            return [value] if alone else as_texts(value)
+
+        self.sources = tuple(self.parse(name, read, []))
+
+    def keep(self, *names: str) -> None:
+        """Put fields that have no home in a sample into `extra` under their own names."""
+        self.extra.update({name: self.row.get(name) for name in names if self.row.get(name) is not None})
+
+    def measure(self, name: str) -> None:
+        """Take the length of the document from a field, if it is a number of pages."""
+        length = self.row.get(name)
+        self.num_pages = length if type(length) is int and length > 0 else None
+
+
+def bounded(name: str, text: str) -> str:
+    """Return the text; skip the row if it is too long to be one."""
+    if len(text) > LONGEST_TEXT:
+        raise Skip(f"field {name!r} is longer than {LONGEST_TEXT} characters")
+    return text
+
+
+def answers_of(name: str, values: list[str]) -> tuple[str, ...]:
+    """Return answers without those that are blank."""
+    return tuple(bounded(name, value) for value in values if value.strip())
+
+
+def document_id(text: str, name: str) -> str:
+    """Return the id of a document from its native name; only a last `.pdf` goes.
+
+    Raises:
+        Skip: it cannot be the name of a file: a folder in it, a leading dot, control characters, too long.
+    """
+    found = without_pdf(text)
+    if not is_file_name(found) or found.lower().endswith(".pdf"):
+        raise Skip(f"field {name!r} is no name of a document")
+    return found
+
+
+def without_pdf(name: str) -> str:
+    """Return the name of a file without `.pdf`."""
+    return name[: -len(".pdf")] if name.lower().endswith(".pdf") else name
+
+
+def is_file_name(text: str) -> bool:
+    """Return whether a text can be the name of a file, in any folder and no other."""
+    plain = text.isprintable() and text == text.strip() and not text.startswith(".")
+    return (
+        bool(text)
+        and plain
+        and not set(text) & set("/\\")
+        and len(text.encode("utf-8", "replace")) <= LONGEST_ID
+    )
+
+
+def is_texts(value: Any) -> bool:
+    """Return whether a value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def is_span(value: Any) -> bool:
+    """Return whether a value is a list of two whole numbers."""
+    return isinstance(value, list) and [type(end) for end in value] == [int, int]

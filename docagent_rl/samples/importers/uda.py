@@ -1,0 +1,126 @@
+"""UDA (PaperTab, PaperText, FetaTab): hub `qinchuanhui/UDA-QA`, GitHub `qinchuanhui/UDA-Benchmark`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.library import NativeDocument, pdfs
+from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, answers_of
+from docagent_rl.samples.importers.source import Source
+from docagent_rl.samples.sample import Split
+
+_PAPER_ANSWERS = ("answer_1", "answer_2", "answer_3")
+_ANSWERS = {"paper_tab": _PAPER_ANSWERS, "paper_text": _PAPER_ANSWERS, "feta": ("answer",)}
+"""Fields with answers, by part."""
+
+
+class _UDA(Importer):
+    """Every column is text: a document is named `1912.01214` and an answer may be the word `None`.
+
+    Missing answers are one space. There are no pages; the text of the evidence is kept where it is shipped.
+    """
+
+    name = "uda"
+    split = Split.TEST
+    fields = Fields("doc_name", "answer", id="q_uid", kept=("doc_url",))
+
+    def __init__(self) -> None:
+        self._evidence: dict[tuple[str, str, str], Any] = {}
+
+    @property
+    def rows_known(self) -> Mapping[tuple[str, Split], int]:
+        test = {"uda_paper_tab": 393, "uda_paper_text": 2804, "uda_feta": 1023}
+        return {(dataset, Split.TEST): rows for dataset, rows in test.items()}
+
+    def rows(self, source: Source) -> Iterator[NativeRow]:
+        self._evidence = {}
+        files = {part: _files(source, part) for part in _ANSWERS}
+        if not any(files.values()):
+            source.require("questions", *(f"dataset/qa/{part}_qa.csv" for part in _ANSWERS))
+        for part, paths in files.items():
+            self._evidence |= _evidence(source, part)
+            number = 0
+            for path in paths:
+                for values in _csv_rows(path, source) if path.suffix == ".csv" else source.rows(path):
+                    yield NativeRow(path, number, values, f"uda_{part}", Split.TEST)
+                    number += 1
+
+    def answer(self, draft: Draft) -> None:
+        part = draft.row.dataset.removeprefix("uda_")
+        values = [draft.row.get(name) for name in _ANSWERS[part]]
+        if not all(value is None or isinstance(value, str) for value in values):
+            raise Skip("an answer is no text")
+        draft.answers = answers_of("answer", [value for value in values if value is not None])
+        if not draft.answers:
+            raise Skip("there is no reference answer")
+        draft.gold = values if len(values) > 1 else values[0]
+        draft.native_id = draft.question_id
+
+    def complete(self, draft: Draft) -> None:
+        part = draft.row.dataset.removeprefix("uda_")
+        if evidence := self._evidence.get((part, draft.row.id("doc_name"), draft.question_id)):
+            draft.extra["evidence_text"] = evidence
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        papers = pdfs(source.root, "**/paper_docs/*.pdf", "**/paper_docs/**/*.pdf")
+        return {**pdfs(source.root, "**/wiki_feta_docs/pdfs/*.pdf", "**/wiki_feta_docs/**/*.pdf"), **papers}
+
+
+def _files(source: Source, part: str) -> list[Path]:
+    if source.path.is_file():
+        return [source.path] if source.path.name.startswith(f"{part}_") else []
+    names = (f"dataset/qa/{part}_qa.csv", f"qa/{part}_qa.csv", f"{part}_qa.csv")
+    return source.find(*names, f"{part}/*.parquet")
+
+
+def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
+    """Yield rows of text; a sample that a stray line break cut in two is joined with the next line.
+
+    Raises:
+        UserError: the file is not UTF-8, or no table.
+    """
+    source.note(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, delimiter="|", quotechar='"')
+            header = next(lines, [])
+            if "q_uid" not in header:
+                raise UserError(f"{path}: its first line is no header of UDA; download it again")
+            pending: list[str] = []
+            for line in lines:
+                # the parts on both sides of the break are one field
+                joined = [*pending[:-1], f"{pending[-1]}\n{line[0]}", *line[1:]] if pending and line else []
+                cells = joined or line or pending
+                pending = cells if len(cells) < len(header) else []
+                if not pending:
+                    yield dict(zip(header, cells, strict=False))
+            if pending:
+                yield dict(zip(header, pending, strict=False))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: no table in UTF-8 ({error}); download it again") from error
+
+
+def _evidence(source: Source, part: str) -> dict[tuple[str, str, str], Any]:
+    """Return the text that answers rest on, by part, document and question."""
+    found: dict[tuple[str, str, str], Any] = {}
+    patterns = (
+        f"dataset/extended_qa_info/{part}_qa.json",
+        f"extended_qa_info/{part}_qa.json",
+        f"**/{part}_qa.json",
+        f"dataset/extended_qa_info_bench/bench_{part}_qa.json",
+    )
+    for path in [] if source.path.is_file() else source.find(*patterns):
+        content = source.json(path)
+        for doc_name, questions in content.items() if isinstance(content, dict) else ():
+            for question in questions if isinstance(questions, list) else ():
+                if isinstance(question, dict) and question.get("evidence"):
+                    found[part, doc_name, str(question.get("q_uid"))] = question["evidence"]
+    return found
+
+
+IMPORTER = _UDA()

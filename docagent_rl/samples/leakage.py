@@ -1,0 +1,224 @@
+"""Overlap of two sets of questions: documents by id and content, and questions that say the same."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from rich.console import Console
+from rich.progress import track
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.samples.sample import Sample
+
+THRESHOLD = 90.0
+"""Token-set similarity from which questions are alike, 0 to 100."""
+SHARE = 0.5
+"""Pages in common, of the shorter document, from which documents are the same."""
+_BALANCE = 0.6
+"""Words of the shorter question, of the longer one's, from which they are compared."""
+_CHUNK = 256
+_LONG = 5
+
+
+class Shared(StrEnum):
+    """The evidence that two documents are the same."""
+
+    ID = "id"
+    """One id, or windows of one document (`Sample.document_key`)."""
+    FILE = "file"
+    """Equal bytes."""
+    PAGES = "pages"
+    """Half of the pages or more look or read the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDocument:
+    """A document of both sets."""
+
+    first: str
+    second: str
+    how: Shared
+    share: float = 1.0
+    """Pages in common, of the shorter one."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlikeQuestions:
+    """Two questions that are nearly the same."""
+
+    first: Sample
+    second: Sample
+    score: float
+    same_document: bool
+    same_answer: bool
+
+    @property
+    def leaks(self) -> bool:
+        """Whether one gives the other away: one document, or one answer to a question of some length.
+
+        Many documents are asked the same question ("What is the title?"): that alone gives nothing away.
+        """
+        return self.same_document or (self.same_answer and len(question_words(self.first.question)) >= _LONG)
+
+
+@dataclass(slots=True)
+class LeakReport:
+    """Everything that two sets share."""
+
+    documents: list[SharedDocument] = field(default_factory=list)
+    questions: list[AlikeQuestions] = field(default_factory=list)
+
+    @property
+    def leaking(self) -> list[AlikeQuestions]:
+        """Questions that give each other away."""
+        return [pair for pair in self.questions if pair.leaks]
+
+
+def find_leaks(
+    first: Sequence[Sample],
+    second: Sequence[Sample],
+    *,
+    store: DocumentStore | None = None,
+    threshold: float = THRESHOLD,
+    progress: bool = False,
+) -> LeakReport:
+    """Compare two sets.
+
+    Documents are the same by id (windows of one document, too), by the digest of their file
+    (`extra.document_sha256`, or the store's), and with a store by their pages. Questions are alike from a
+    token-set similarity on (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much
+    longer: the shorter one's words may then all be in it by chance. 100 million pairs of questions take a
+    minute and a half; `progress` shows a bar on standard error.
+    """
+    shared: dict[tuple[str, str], SharedDocument] = {}
+    for each in _shared_documents(first, second, store):
+        shared.setdefault((each.first, each.second), each)
+    pairs = [
+        AlikeQuestions(
+            a, b, score, (a.doc_id, b.doc_id) in shared, answer_words(a) == answer_words(b) != frozenset()
+        )
+        for a, b, score in alike_pairs(first, second, threshold, progress=progress)
+    ]
+    pairs.sort(
+        key=lambda pair: (not pair.leaks, -pair.score, pair.first.question_id, pair.second.question_id)
+    )
+    return LeakReport([shared[names] for names in sorted(shared)], pairs)
+
+
+def alike_pairs(
+    first: Sequence[Sample], second: Sequence[Sample], threshold: float = THRESHOLD, *, progress: bool = False
+) -> Iterator[tuple[Sample, Sample, float]]:
+    """Yield questions of two sets that are made of the same words, with their similarity."""
+    import numpy as np
+    from rapidfuzz import fuzz, process
+
+    if not first or not second:
+        return
+    ours, theirs = _by_text(first), _by_text(second)
+    texts, others = list(ours), list(theirs)
+    sizes = np.array([len(set(text.split())) for text in others])
+    starts = track(
+        range(0, len(texts), _CHUNK),
+        "Comparing questions",
+        console=Console(stderr=True),
+        disable=not progress,
+        transient=True,
+    )
+    for start in starts:
+        chunk = texts[start : start + _CHUNK]
+        scores = process.cdist(
+            chunk, others, scorer=fuzz.token_set_ratio, score_cutoff=threshold, dtype=np.float32
+        )
+        for row, column in zip(*np.nonzero(scores), strict=True):
+            size = len(set(chunk[row].split()))
+            if min(size, sizes[column]) < _BALANCE * max(size, sizes[column]):
+                continue
+            for a in ours[chunk[row]]:
+                for b in theirs[others[column]]:
+                    yield a, b, float(scores[row, column])
+
+
+def question_words(text: str) -> list[str]:
+    """Return the words of a question, without case and punctuation."""
+    from rapidfuzz.utils import default_process
+
+    return default_process(text).split()
+
+
+def answer_words(sample: Sample) -> frozenset[str]:
+    """Return the answers of a question, without case and punctuation."""
+    return frozenset(" ".join(question_words(answer)) for answer in sample.answers)
+
+
+def _shared_documents(
+    first: Sequence[Sample], second: Sequence[Sample], store: DocumentStore | None
+) -> Iterator[SharedDocument]:
+    """Yield documents of both sets, some of them several times: the first reason counts."""
+    ours, theirs = _documents(first, store), _documents(second, store)
+    yield from (SharedDocument(name, name, Shared.ID) for name in ours if name in theirs)
+    by_digest = defaultdict(list)
+    for name, digest in theirs.items():
+        by_digest[digest].append(name)
+    for name, digest in ours.items():
+        others = by_digest.get(digest, ()) if digest is not None else ()
+        yield from (SharedDocument(name, other, Shared.FILE) for other in others)
+    if store is not None:
+        yield from _shared_pages(ours, theirs, store)
+    parts = defaultdict(set)
+    for sample in second:
+        parts[sample.document_key].add(sample.doc_id)
+    for sample in first:
+        yield from (
+            SharedDocument(sample.doc_id, part, Shared.ID) for part in parts.get(sample.document_key, ())
+        )
+
+
+def _documents(samples: Iterable[Sample], store: DocumentStore | None) -> dict[str, str | None]:
+    """Return the documents that questions are about or cite, with the digest of their file where known."""
+    found: dict[str, str | None] = {}
+    for sample in samples:
+        digest = sample.extra.get("document_sha256")
+        found[sample.doc_id] = digest if isinstance(digest, str) else found.get(sample.doc_id)
+        for name, _ in sample.gold_pages:
+            found.setdefault(name, None)
+    for name in found:
+        if store is not None and name in store:
+            found[name] = store.document(name).source.sha256
+    return found
+
+
+def _shared_pages(
+    first: Iterable[str], second: Iterable[str], store: DocumentStore
+) -> Iterator[SharedDocument]:
+    ours, theirs = (_pages(store, names) for names in (first, second))
+    holders = defaultdict(list)
+    for name, pages in theirs.items():
+        for page in pages:
+            holders[page].append(name)
+    for name, pages in ours.items():
+        common = Counter(other for page in pages for other in holders.get(page, ()))
+        for other, count in common.items():
+            share = count / min(len(pages), len(theirs[other]))
+            if share >= SHARE:
+                yield SharedDocument(name, other, Shared.PAGES, share)
+
+
+def _pages(store: DocumentStore, names: Iterable[str]) -> Mapping[str, frozenset[str]]:
+    """Return hashes of what pages say, or look like where they say nothing, by document."""
+    documents = {name: store.document(name) for name in names if name in store}
+    return {
+        name: frozenset(
+            page.text_hash or page.image_hash for page in map(document.page, range(1, document.num_pages + 1))
+        )
+        for name, document in documents.items()
+    }
+
+
+def _by_text(samples: Sequence[Sample]) -> dict[str, list[Sample]]:
+    found = defaultdict(list)
+    for sample in samples:
+        found[" ".join(question_words(sample.question))].append(sample)
+    return dict(found)

@@ -1,0 +1,206 @@
+"""The state of an trajectory of Doc-V*, and the numbers that follow from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import cast
+
+from docagent_rl.actions.base import Fetch, Search
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore, Page
+from docagent_rl.envs.base import EnvState, measured
+from docagent_rl.envs.checks import checked_gold, played_pages
+from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.rewards.answer_rule import Gold, GoldForm
+from docagent_rl.rewards.retrieval import navigation, recall
+from docagent_rl.samples.sample import Sample
+from docagent_rl.systems.doc_v_star.actions import DocVStarTurn
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.overview import OverviewPlan
+from docagent_rl.systems.doc_v_star.rewards import TERMS
+from docagent_rl.systems.doc_v_star.thought import Fault
+
+
+@dataclass(slots=True)
+class DocVStarLoggedTurn(LoggedTurn[DocVStarTurn]):
+    """A turn with what the environment adds to its grammar's faults."""
+
+    faults: set[Fault] = field(default_factory=set)
+    listed: list[int] = field(default_factory=list)
+    """Relevant pages that exist."""
+
+
+@dataclass(slots=True)
+class State(EnvState):
+    """The state of one trajectory. Pages go by the numbers that the policy sees.
+
+    Args:
+        pages: the pages of its document, or of the window of it that it was written from.
+        gold: what is right.
+        evidence: evidence pages among `pages`; `None` when nobody wrote them down, or not for these pages.
+        outside: evidence pages that are not among `pages`.
+        last_turn: the turn that must answer.
+    """
+
+    pages: tuple[Page, ...]
+    gold: Gold
+    evidence: frozenset[int] | None
+    outside: int
+    last_turn: int
+    visited: dict[int, int] = field(default_factory=dict)
+    """Pages shown at reading resolution, in order, with the turn after which they were shown."""
+    settled: int = 0
+    """Length of `visited` before the last turn: what is left when its observation is dropped."""
+    relevant: dict[int, None] = field(default_factory=dict)
+    """The pages listed as relevant in any turn, in order."""
+    summaries: list[tuple[int, str]] = field(default_factory=list)
+    """The working memory: summaries with their turns."""
+    withheld: int = 0
+    """Pages withheld for want of context."""
+    cut_short: bool = False
+    """The turns left were cut for want of context."""
+    tokens: int = 0
+    """Tokens of the context so far, as far as they can be counted."""
+    overview: OverviewPlan | None = None
+    """What the overview shows; `None` without one."""
+    answered: bool = False
+    """There is an answer that is not blank."""
+
+    @property
+    def faults(self) -> Counter[Fault]:
+        """Turns with each kind of fault."""
+        turns = cast("list[DocVStarLoggedTurn]", self.log.turns)
+        return Counter(fault for logged in turns for fault in logged.faults)
+
+    @property
+    def first_page(self) -> int:
+        """Number of the first page."""
+        return self.pages[0].ref.page
+
+    @property
+    def last_page(self) -> int:
+        """Number of the last page."""
+        return self.pages[-1].ref.page
+
+    def has(self, page: int) -> bool:
+        """Return whether there is such a page."""
+        return self.first_page <= page <= self.last_page
+
+    def page(self, number: int) -> Page:
+        """Return a page by its number."""
+        return self.pages[number - self.first_page]
+
+    def forget_last(self) -> None:
+        """Take back what the last observation showed."""
+        for page in list(self.visited)[self.settled :]:
+            del self.visited[page]
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers of the trajectory by name.
+
+        Besides `EnvState.common_metrics`: `fault/*`, turns with each kind of fault, and `format_ok`;
+        `no_answer` (also for a blank one), `budget_cut` and `pages_withheld`; `num_pages`, `pages_seen`,
+        `pages_listed` as relevant; of the overview `overview/sheets`, `overview/cell_px`, `overview/pages`
+        and `overview/adapted`, which is 1 where it was made to fit the prompt; `evidence_known`,
+        `evidence_dropped` (evidence pages outside the window); for `retrieval` and `fetch` `/calls`, `/used`,
+        `/pages` it brought and `/evidence_pages` among them. Of questions with evidence pages also
+        `retrieval_recall` of the pages shown, `page_precision`, `page_recall` and `page_f1` of those listed,
+        and the same as `retrieval/page_*` and `fetch/page_*` of what the action brought, where it was used.
+        """
+        faults = self.faults
+        return {
+            **self.common_metrics(TERMS),
+            **{f"fault/{fault.value}": float(faults[fault]) for fault in Fault},
+            "format_ok": float(not faults),
+            "no_answer": float(not self.answered),
+            "budget_cut": float(self.withheld > 0),
+            "pages_withheld": float(self.withheld),
+            "num_pages": float(len(self.pages)),
+            "pages_seen": float(len(self.visited)),
+            "evidence_known": float(self.evidence is not None),
+            "evidence_dropped": float(self.outside),
+            "pages_listed": float(len(self.relevant)),
+            **measured({"retrieval_recall": recall(self.visited, self.evidence or ())}),
+            **_covered("page", self.relevant, self.evidence or frozenset()),
+            **self._overview(),
+            **self._per_action("retrieval", Search),
+            **self._per_action("fetch", Fetch),
+        }
+
+    def _overview(self) -> dict[str, float]:
+        plan = self.overview
+        return {
+            "overview/sheets": float(plan.sheets if plan else 0),
+            "overview/cell_px": float(plan.style.cell if plan else 0),
+            "overview/pages": float(plan.shown if plan else 0),
+            "overview/adapted": float(plan is not None and plan.adapted),
+        }
+
+    def _per_action(self, name: str, kind: type[Search | Fetch]) -> dict[str, float]:
+        turns = {logged.turn for logged in self.log.turns if logged.ran(kind)}
+        brought = {page for page, turn in self.visited.items() if turn in turns}
+        evidence = self.evidence or frozenset()
+        return {
+            f"{name}/calls": float(len(turns)),
+            f"{name}/used": float(bool(turns)),
+            f"{name}/pages": float(len(brought)),
+            f"{name}/evidence_pages": float(len(brought & evidence)),
+            **(_covered(f"{name}/page", brought, evidence) if turns else {}),
+        }
+
+
+def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, validate: bool) -> State:
+    """Check a question and make its trajectory.
+
+    Raises:
+        UserError: it cannot be played; the message names it.
+    """
+    gold_pages = checked_gold(sample, store, allow_empty=True)
+    if other := sorted({ref.doc_id for ref in gold_pages} - {sample.doc_id}):
+        raise UserError(
+            f"question {sample.question_id!r} has evidence in {other[0]!r} too, but this system reads one "
+            f"document, {sample.doc_id!r}: drop the question"
+        )
+    document = store.document(sample.doc_id)
+    pages = played_pages(sample, document.num_pages, use_window=config.use_window)
+    # no play can show, list or be rewarded for a page outside of the window
+    evidence = frozenset(ref.page for ref in gold_pages if ref.page in pages)
+    known = bool(evidence) or sample.answerable is False
+    if not (known or validate or config.allow_unknown_evidence):
+        where = f" in its window, pages {pages[0]} to {pages[-1]}" if gold_pages else ""
+        raise UserError(
+            f"question {sample.question_id!r} is answerable and has no evidence pages{where}, so they cannot "
+            "be rewarded: drop it or set allow_unknown_evidence"
+        )
+    return State(
+        sample=sample,
+        pages=tuple(document.page(number) for number in pages),
+        gold=gold_of(sample),
+        evidence=evidence if known else None,
+        outside=len(gold_pages) - len(evidence),
+        last_turn=config.assistant_turns,
+    )
+
+
+def gold_of(sample: Sample) -> Gold:
+    """Return what is right for a question: an abstention, the items of a list, or variants.
+
+    Raises:
+        UserError: the answer is unknown; the message names the question.
+    """
+    is_list = sample.answer_format.strip().casefold().partition("/")[0] == "list"
+    if sample.answerable is False or (is_list and sample.answerable and not sample.answers):
+        return Gold(GoldForm.ABSTENTION)
+    if not sample.answers:
+        raise UserError(
+            f"question {sample.question_id!r} has no reference answer and cannot be scored: drop it"
+        )
+    return Gold(GoldForm.LIST if is_list else GoldForm.VARIANTS, sample.answers)
+
+
+def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
+    """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
+    score = navigation(set(pages), evidence)
+    return {f"{name}_{each}": value for each, value in asdict(score).items()} if score else {}

@@ -1,0 +1,132 @@
+"""verl's loss as the mean over trajectories of the mean over a trajectory's tokens (MM-Doc-R1, Eq. 1).
+
+    loss = 1/S * sum over trajectories i of 1/|o_i| * sum over tokens t of all rows of i of l[i, t]
+
+l is whatever verl computes for a token: clipped surrogate, entropy, KL. A mini-batch need not hold all rows
+of a trajectory. |o_i| always counts the whole trajectory, and a trajectory of which a share of the tokens is
+present counts as that share of a trajectory: S = sum over rows of (tokens of the row) / |o_i|. So the weights
+of a mini-batch sum to 1, and within it whole trajectories weigh the same, and all tokens of a trajectory.
+Mini-batches with unequal S are steps of equal size over unequal numbers of trajectories.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from verl.utils import tensordict_utils as tu
+from verl.utils.metric import AggregationType, Metric
+
+from docagent_rl.training.tensors import row_lengths, tensor
+
+Loss = tuple[Tensor, dict[str, Any]]
+
+TRAJECTORY_TOKENS = "trajectory_tokens"
+"""Field of a batch, nested, one integer a row: the tokens that count in all rows of its trajectory."""
+TRAJECTORIES = "trajectory_share"
+"""Field of a micro-batch: the S of its mini-batch, over all workers."""
+
+_FIELDS = (
+    "prompts",
+    "responses",
+    "response_mask",
+    "old_log_probs",
+    "advantages",
+    "ref_log_prob",
+    "rollout_is_weights",
+)
+_NUMBERS = ("dp_size", "batch_num_tokens", "global_batch_size")
+
+
+def trajectory_tokens(data: TensorDict) -> list[int]:
+    """The field `TRAJECTORY_TOKENS` of a batch of b rows as b numbers."""
+    return [int(row.flatten()[0]) for row in tensor(data, TRAJECTORY_TOKENS).unbind()]
+
+
+def row_tokens(data: TensorDict) -> list[int]:
+    """Tokens of each of b rows that count."""
+    return [int(row.sum()) for row in tensor(data, "response_mask").unbind()]
+
+
+def trajectories_in(data: TensorDict) -> float:
+    """This worker's part of S."""
+    pairs = zip(row_tokens(data), trajectory_tokens(data), strict=True)
+    return sum(tokens / whole for tokens, whole in pairs if tokens)
+
+
+class TrajectoryMeanLoss:
+    """A loss for verl's `set_loss_fn`: the base loss, averaged by trajectory.
+
+    Rows of trajectories of equal length are handed to the base together, and what it says of them is divided
+    by that length. This is exact because the base is a sum over tokens.
+
+    Args:
+        base: verl's `ppo_loss` with its configuration bound, whose `loss_agg_mode` is `token-sum`.
+    """
+
+    def __init__(self, base: Callable[..., Loss]) -> None:
+        self._base = base
+
+    def __call__(self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> Loss:
+        """The loss of a micro-batch and its metrics, in verl's layout.
+
+        Metrics that verl adds up over micro-batches are averaged by trajectory too; its means over the tokens
+        of a micro-batch stay that.
+        """
+        lengths, tokens = trajectory_tokens(data), row_tokens(data)
+        # rows without a token weigh nothing: any length does
+        lengths = [length if count else 0 for length, count in zip(lengths, tokens, strict=True)]
+        losses, parts = [], []
+        for length in sorted(set(lengths)):
+            rows = [row for row, each in enumerate(lengths) if each == length]
+            if not length and len(set(lengths)) > 1:
+                continue
+            weight = 1 / (length * cast("float", data[TRAJECTORIES])) if length else 0.0
+            loss, metrics = self._base(
+                model_output=_outputs(model_output, data, rows), data=_part(data, rows), dp_group=dp_group
+            )
+            losses.append(loss * weight)
+            parts.append((weight, sum(tokens[row] for row in rows), metrics))
+        return functools.reduce(operator.add, losses), _joined(parts)
+
+
+def _part(data: TensorDict, rows: Sequence[int]) -> TensorDict:
+    names = [name for name in _FIELDS if name in data.keys()]  # noqa: SIM118  (iterates over rows)
+    part = tu.index_select_tensor_dict(data.select(*names), list(rows))
+    tu.assign_non_tensor(part, **{name: data[name] for name in _NUMBERS})
+    return part
+
+
+def _outputs(outputs: dict[str, Any], data: TensorDict, rows: Sequence[int]) -> dict[str, Tensor]:
+    """What the model said of some rows: each output (l,) over the tokens of prompts and responses."""
+    lengths = row_lengths(data, "prompts") + row_lengths(data, "responses")
+    ends = lengths.cumsum(0).tolist()
+    places = [(end - length, end) for end, length in zip(ends, lengths.tolist(), strict=True)]
+    found = {}
+    for name in ("log_probs", "entropy"):
+        if outputs.get(name) is not None:
+            given = outputs[name]
+            values = given.values() if given.is_nested else given
+            found[name] = torch.cat([values[slice(*places[row])] for row in rows])
+    return found
+
+
+def _joined(parts: Sequence[tuple[float, int, dict[str, Any]]]) -> dict[str, Any]:
+    """One set of metrics from those of parts of a micro-batch, with their weights and numbers of tokens."""
+    joined: dict[str, Any] = {}
+    all_tokens = max(sum(tokens for _, tokens, _ in parts), 1)
+    for name, first in parts[0][2].items():
+        if not isinstance(first, Metric):
+            joined[name] = first
+            continue
+        sums = first.aggregation is AggregationType.SUM
+        shares = [weight if sums else tokens / all_tokens for weight, tokens, _ in parts]
+        values = [metrics[name].aggregate() for *_, metrics in parts]
+        value = float(sum(share * value for share, value in zip(shares, values, strict=True)))
+        joined[name] = Metric(first.aggregation, value)
+    return joined

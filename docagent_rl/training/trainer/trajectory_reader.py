@@ -1,0 +1,92 @@
+"""What is known of the trajectories that the rows of a batch belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import transfer_queue as tq
+from transfer_queue import KVBatchMeta
+
+from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.rollout.line import TrajectoryLine
+from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE, TrajectoryOutcome
+from docagent_rl.training.tensors import partition
+
+_LINES_AT_ONCE = 64
+
+
+class TrajectoryReader:
+    """Reads what the first row of a trajectory says of it, once a step.
+
+    The sampling of a step, its advantages and its archive share one object a trajectory.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, TrajectoryDigest | None] = {}
+
+    def fetch(self, batch: KVBatchMeta) -> list[tuple[str, TrajectoryDigest]]:
+        """The trajectory of each row, by key; rows of other agent loops, and rows that verl fills up with,
+        have none.
+        """
+        trajectories = {key: trajectory_of(key) for key in batch.keys}
+        new = [
+            trajectory for trajectory in dict.fromkeys(trajectories.values()) if trajectory not in self._known
+        ]
+        if new:
+            self._known.update(_digests(new, partition(batch)))
+        return [
+            (key, found) for key, name in trajectories.items() if (found := self._known[name]) is not None
+        ]
+
+    def forget(self) -> None:
+        """Let go of the trajectories of a step that has ended."""
+        self._known.clear()
+
+
+def trajectory_of(key: str) -> str:
+    """The part of verl's `{uid}_{trajectory}_{index}` that names the trajectory."""
+    return key.rpartition("_")[0]
+
+
+def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> dict[str, TrajectoryLine]:
+    """The lines of trajectories, by `{uid}_{trajectory}`."""
+    by_name = {f"{each.uid}_{each.number}": each for each in trajectories}
+    names, lines = list(by_name), {}
+    for start in range(0, len(names), _LINES_AT_ONCE):
+        some = names[start : start + _LINES_AT_ONCE]
+        for name, text in zip(some, _column(some, partition_id, TRAJECTORY_LINE), strict=True):
+            lines[name] = TrajectoryLine(text, by_name[name].holes)
+    return lines
+
+
+def read_trajectories(digests: Sequence[str | None], number: int) -> list[TrajectoryDigest | None]:
+    """Trajectories of a validation.
+
+    Args:
+        digests: what verl gathered; nothing where no trajectory has one, `None` for trajectories without.
+        number: of trajectories.
+    """
+    if not digests:
+        return [None] * number
+    return [None if text is None else TrajectoryDigest.from_json(text) for text in digests]
+
+
+def _digests(names: Sequence[str], partition_id: str) -> Mapping[str, TrajectoryDigest | None]:
+    loops = zip(names, _column(names, partition_id, "extra_fields"), strict=True)
+    # rows of other agent loops lack our fields
+    ours = [name for name, fields in loops if TrajectoryOutcome.read(fields) is not None]
+    found: dict[str, TrajectoryDigest | None] = dict.fromkeys(names)
+    if ours:
+        for name, text in zip(ours, _column(ours, partition_id, TRAJECTORY_DIGEST), strict=True):
+            digest = TrajectoryDigest.from_json(text)
+            # verl's rows for divisibility are copies of one of ours, under another name
+            found[name] = digest if f"{digest.uid}_{digest.number}" == name else None
+    return found
+
+
+def _column(names: Sequence[str], partition_id: str, field: str) -> list[Any]:
+    """A field of the first row of each trajectory."""
+    keys = [f"{name}_0" for name in names]
+    data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=[field])
+    return [getattr(value, "data", value) for value in list(data[field])]

@@ -1,0 +1,176 @@
+"""ViDoSeek, VRAG-RL and UniDoc-RL: questions over a whole corpus."""
+
+from __future__ import annotations
+
+import json
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.samples.importers.finishing import OUTSIDE
+from docagent_rl.samples.importers.paging import PageBase
+from docagent_rl.samples.sample import Split
+from docagent_rl.samples.validation import sample_problems
+from docagent_rl.systems.unidoc_rl.state import gold_regions
+from tests.samples.importers.conftest import numbers, rows_of
+
+
+def row(**changes: object) -> dict[str, object]:
+    meta = {
+        "file_name": "a_b_02.pdf",
+        "reference_page": [10],
+        "source_type": "2d_layout",
+        "query_type": "Multi-Hop",
+    }
+    return {
+        "uid": "04d8bb0d_10",
+        "query": "How many offices?",
+        "reference_answer": "20",
+        "meta_info": {**meta, **changes.pop("meta", {})},
+        **changes,
+    }
+
+
+def test_vidoseek_takes_in_every_document(files, run, tmp_path):
+    files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
+    files.pdf("vidoseek_pdf_document/never_asked.pdf", 1)
+    rows = [row(), row(uid="b", meta={"reference_page": [2, 40], "query_type": "Single-Hop"})]
+    files.json("vidoseek.json", {"examples": rows})
+    (first, second), report = run("vidoseek", store=True)
+    assert (first.dataset, first.split, first.doc_id) == ("vidoseek", Split.TEST, "a_b_02")
+    assert (first.answers, first.evidence_pages, first.evidence_sources) == (("20",), (10,), ("2d_layout",))
+    assert (first.extra["retrieval_scope"], first.extra["query_type"]) == ("corpus", "Multi-Hop")
+    assert second.evidence_pages == (2,)
+    assert DocumentStore(tmp_path / "store").doc_ids() == ["a_b_02", "never_asked"]
+    assert rows_of(report.notes).pop(OUTSIDE) == [1]
+    assert numbers(report.notes) == [[0], [1]]  # a question of several hops with one page
+
+
+def test_vidoseek_rows_that_are_none(files, run):
+    rows = [
+        row(),
+        row(uid="b", meta_info=None),
+        row(uid="c", meta={"file_name": "../a.pdf"}),
+        row(uid="d", meta={"reference_page": ["x"]}),
+        row(uid="e", reference_answer=None),
+        row(uid="f", query=["How?"]),
+    ]
+    files.json("data/vidoseek/rag_dataset.json", {"examples": rows})
+    samples, report = run("vidoseek")
+    assert [sample.question_id for sample in samples] == ["04d8bb0d_10"]
+    fields = ["meta_info", "file_name", "reference_page", "reference_answer", "query"]
+    assert rows_of(report.skipped) == {name: [number] for number, name in enumerate(fields, 1)}
+
+
+def test_vrag_s_json_with_labels_in_lists(files, run):
+    meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
+    rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]
+    files.json("rag_dataset.json", {"examples": rows})
+    files.images("img/a_b_02_{}.jpg", (1, 2))
+    (sample,), report = run("vrag_rl", store=True)
+    assert (sample.question_id, sample.dataset, sample.split) == ("7", "vrag", Split.TRAIN)
+    assert (sample.answer_format, sample.evidence_sources) == ("Int", ("Chart", "Table"))
+    assert (sample.evidence_pages, sample.extra["num_pages"]) == ((1, 2), 2)
+    assert sample.extra["doc_type"] == "Report"
+    assert numbers(report.skipped) == [[1]]
+
+
+def test_vrag_s_unanswerable_rows_of_mmlongbench(files, run):
+    meta = {"doc_type": "Report", "answer_format": "None", "reference_page": [], "source_type": []}
+    rows = [row(uid=1, reference_answer="Not answerable", meta=meta), row(uid=2, reference_answer="None")]
+    files.json("rag_dataset.json", {"examples": rows})
+    (nothing, word), _ = run("vrag_rl")
+    assert (nothing.answerable, nothing.answers, nothing.extra["gold"]) == (False, (), "Not answerable")
+    assert (word.answerable, word.answers) == (True, ("None",))
+
+
+def test_vrag_s_converted_rows(files, run):
+    info = {
+        "split": "test",
+        "index": 0,
+        "answer": "20",
+        "question": "How many?",
+        "content_type": "table",
+        "reason_type": "Multi-Hop_Single-Span",
+        "file_name": "deck.pdf",
+        "reference_page": [3, 4],
+    }
+    prompt = [{"role": "user", "content": "long prompt"}]
+    model = {"style": "rule", "ground_truth": "20"}
+    converted = {"id": "u1", "data_source": "slidevqa_train", "prompt": prompt, "ability": "math"}
+    files.parquet("slidevqa_train.parquet", [{**converted, "reward_model": model, "extra_info": info}])
+    (sample,), _ = run("vrag_rl")
+    assert (sample.question_id, sample.split, sample.doc_id) == ("u1", Split.TEST, "deck")
+    assert (sample.question, sample.answers, sample.evidence_pages) == ("How many?", ("20",), (3, 4))
+    assert sample.extra["query_type"] == "Multi-Hop_Single-Span"
+    assert sample.extra["data_source"] == "slidevqa_train"
+
+
+def unidoc(**changes: object) -> dict[str, object]:
+    boxes = {"deck_a_3": [[100, 200, 500, 1200]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": [[1, 2, 3, 4]]}
+    return {
+        "prompt": [{"role": "user", "content": "long prompt"}],
+        "data_source": "slidevqa",
+        "reward_model": {"style": "rule", "ground_truth": "42"},
+        "reference_page": ["deck_a_3", "deck_b_1", "deck_a_2"],
+        "extra_info": {"question": "What is it?", "answer": "42"},
+        "bboxes": json.dumps(boxes),
+        "crop_required": json.dumps({"deck_a_3": True, "deck_b_1": True, "deck_a_2": False}),
+        **changes,
+    }
+
+
+def test_unidoc_s_boxes_over_several_documents(files, run):
+    files.parquet("train.parquet", [unidoc()])
+    files.images("img/deck_a_{}.jpg", (1, 2, 3))
+    files.images("img/deck_b_{}.jpg", (1,))
+    (sample,), report = run("unidoc_rl", store=True)
+    assert (sample.question_id, sample.doc_id, sample.dataset) == ("train#000000", "deck_a", "unidoc")
+    assert sample.evidence_pages == (2, 3)
+    assert sample.extra["page_ids"] == ["deck_a#2", "deck_a#3", "deck_b#1"]
+    assert sample.evidence_boxes == {3: ((0.1, 0.2, 0.5, 1.0),)}
+    assert sample.extra["other_boxes"] == {"deck_b#1": [[0.0, 0.0, 0.25, 0.5]]}
+    assert sample.extra["unused_boxes"] == {"deck_a#2": [[0.001, 0.002, 0.003, 0.004]]}
+    assert sample.extra["crop_required"] == {"2": False, "3": True}
+    assert sample.extra["other_crop_required"] == {"deck_b#1": True}
+    assert numbers(report.notes) == [[0]]
+    # and so they reach the environment
+    wanted = {(ref.doc_id, ref.page): boxes for ref, boxes in gold_regions(sample).items()}
+    assert wanted == {("deck_a", 3): ((0.1, 0.2, 0.5, 1.0),), ("deck_b", 1): ((0.0, 0.0, 0.25, 0.5),)}
+    assert sample_problems(sample) == []
+
+
+def test_unidoc_s_boxes_and_flags_count_like_its_pages(files, run):
+    for folder in ("slidevqa", "docbench"):
+        files.parquet(f"{folder}/train.parquet", [unidoc()])
+    (sample, other), _ = run("unidoc_rl", page_base=PageBase.ZERO)
+    assert [sample.question_id, other.question_id] == ["docbench-train#000000", "slidevqa-train#000000"]
+    assert sample.extra["page_ids"] == ["deck_a#3", "deck_a#4", "deck_b#2"]
+    assert (list(sample.evidence_boxes), list(sample.extra["other_boxes"])) == ([4], ["deck_b#2"])
+    assert sample.extra["crop_required"] == {"3": False, "4": True}
+    assert list(sample.extra["other_crop_required"]) == ["deck_b#2"]
+    assert list(sample.extra["unused_boxes"]) == ["deck_a#3"]
+
+
+def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files, run):
+    boxes = json.dumps({"deck_a_3": [[0, 0, 250, 500]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": []})
+    flags = ({}, {"deck_a_3": True, "deck_b_1": None}, {"deck_a_3": True, "deck_b_1": False})
+    rows = [unidoc(), *(unidoc(bboxes=boxes, crop_required=json.dumps(flag)) for flag in flags)]
+    files.parquet("train.parquet", rows)
+    (_, *samples), report = run("unidoc_rl")
+    assert [1, 2] in numbers(report.notes)
+    unused = [sorted(sample.extra.get("unused_boxes", {})) for sample in samples]
+    assert unused == [["deck_a#3", "deck_b#1"], ["deck_b#1"], ["deck_b#1"]]
+    assert [bool(sample.evidence_boxes) for sample in samples] == [False, True, True]
+
+
+def test_unidoc_rows_that_are_none(files, run):
+    rows = [
+        unidoc(bboxes="{cut", crop_required="[]"),
+        unidoc(reference_page=["deck"]),
+        unidoc(reference_page=[]),
+        unidoc(extra_info={"question": " ", "answer": "42"}),
+    ]
+    files.parquet("val.parquet", rows)
+    (sample,), report = run("unidoc_rl")
+    assert (sample.split, sample.evidence_boxes) == (Split.VAL, {})
+    assert set(sample.extra["parse_error"]) == {"bboxes", "crop_required"}
+    assert rows_of(report.skipped) == {"reference_page": [1, 2], "question": [3]}

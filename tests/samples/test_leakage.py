@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from reportlab.pdfgen.canvas import Canvas
+
+from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.samples.leakage import Shared, find_leaks
+from docagent_rl.samples.sample import Sample
+
+Make = Callable[..., Sample]
+TITLE = "What is the title of this report?"
+
+
+@pytest.fixture
+def ask(make_sample: Make) -> Make:
+    def ask(question: str, doc_id: str = "a", answer: str = "41", **extra: object) -> Sample:
+        name = f"{doc_id}:{question[:9]}"
+        return make_sample(question_id=name, doc_id=doc_id, question=question, answers=(answer,), extra=extra)
+
+    return ask
+
+
+def documents(first: list[Sample], second: list[Sample], **options) -> list[tuple[str, str, Shared]]:
+    return [(each.first, each.second, each.how) for each in find_leaks(first, second, **options).documents]
+
+
+def pairs(first: Sample, second: Sample, **options) -> list[tuple[bool, bool, bool]]:
+    found = find_leaks([first], [second], **options).questions
+    return [(pair.leaks, pair.same_document, pair.same_answer) for pair in found]
+
+
+def test_documents_are_shared_by_id_by_file_and_by_evidence(ask):
+    first = [ask("one", "a"), ask("two", "b", document_sha256="5" * 64)]
+    second = [ask("three", "a"), ask("four", "c", document_sha256="5" * 64), ask("five", "d")]
+    assert documents(first, second) == [("a", "a", Shared.ID), ("b", "c", Shared.FILE)]
+    cites = ask("one", "a", page_ids=["a#2", "a#5", "z#1"])
+    assert [first for first, *_ in documents([cites], [ask("two", "z")])] == ["z"]
+
+
+def test_windows_of_one_document_are_shared(ask):
+    first = [ask("one", "abc-0f", native_doc_id="abc"), ask("two", "abc")]
+    second = [ask("three", "abc-9d", native_doc_id="abc"), ask("four", "abd", native_doc_id="abd")]
+    assert documents(first, second) == [("abc", "abc-9d", Shared.ID), ("abc-0f", "abc-9d", Shared.ID)]
+    assert pairs(ask("Which year is it?", "abc-0f", native_doc_id="abc"), second[0]) == []
+    same = ask("Which year is it?", "abc-9d", "1999", native_doc_id="abc")
+    assert pairs(ask("Which year is it?", "abc"), same) == [(True, True, False)]
+
+
+def test_documents_are_shared_by_their_pages(ask, tmp_path):
+    """Another file of the same pages, one more before them; and a document of its own."""
+    texts = {"a": "one two three", "b": "cover one two three", "c": "one four five"}
+    (tmp_path / "pdfs").mkdir()
+    for name, pages in texts.items():
+        canvas = Canvas(str(tmp_path / "pdfs" / f"{name}.pdf"), pagesize=(200, 100), invariant=True)
+        for text in pages.split():
+            canvas.drawString(20, 50, f"page {text}")
+            canvas.showPage()
+        canvas.save()
+    ingest(tmp_path / "pdfs", tmp_path / "store", workers=1, settings=RenderSettings(dpi=36))
+    store = DocumentStore(tmp_path / "store")
+    (found,) = find_leaks([ask("one", "a")], [ask("two", "b"), ask("three", "c")], store=store).documents
+    assert (found.first, found.second, found.how, found.share) == ("a", "b", Shared.PAGES, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        # other words, order or case
+        (("How many people work for it?",), ("For it, how many people WORK",), [(True, True, True)]),
+        (("How many people work for it?",), ("Who founded it in Lyon?",), []),
+        # the same question about another document is no leak by itself
+        ((TITLE, "a", "Growth"), (TITLE, "b", "Decline"), [(False, False, False)]),
+        ((TITLE, "a", "Growth"), (TITLE.lower(), "b", "growth"), [(True, False, True)]),
+        (("How many?", "a"), ("How many?", "b"), [(False, False, True)]),
+        # all words in a longer one
+        (("What is the total?",), ("What is the total revenue of all plants in the north in 2012?",), []),
+    ],
+)
+def test_questions_that_are_alike(ask, first, second, expected):
+    assert pairs(ask(*first), ask(*second)) == expected
+
+
+def test_the_threshold_decides_also_where_many_are_compared_in_pieces(ask):
+    first, second = ask("How many people work in Lyon today?"), ask("How many people worked in Paris today?")
+    assert pairs(first, second, threshold=60) == [(True, True, True)]
+    assert pairs(first, second, threshold=99) == []
+    many = [ask(f"How many people work in plant number {number}?", f"a{number}") for number in range(300)]
+    one = ask("Number 299 plant: how many people work in", "b", "other")
+    (pair,) = find_leaks(many, [one], threshold=100).questions
+    assert pair.first.doc_id == "a299"

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.samples.parquet import SCHEMA, read_parquet, validate_parquet, write_parquet
+from docagent_rl.samples.sample import Sample, Split
+
+Make = Callable[..., Sample]
+
+
+@pytest.fixture
+def samples(make_sample: Make) -> list[Sample]:
+    unanswerable = {"answerable": False, "answers": (), "evidence_pages": (), "evidence_boxes": {}}
+    return [
+        make_sample(),
+        make_sample(question_id="q2", split=Split.VAL, **unanswerable),
+        make_sample(question_id="q3", extra={"nested": {"3": [1, {"a": None}]}}),
+    ]
+
+
+def change(path: Path, column: str, value: pa.Array | None) -> None:
+    """Replace a column of a file, or drop it."""
+    table = pq.read_table(path)
+    index = table.column_names.index(column)
+    table = table.remove_column(index) if value is None else table.set_column(index, column, value)
+    pq.write_table(table, path)
+
+
+def test_samples_survive(samples, tmp_path):
+    path = write_parquet(iter(samples), tmp_path / "new" / "train.parquet")
+    assert read_parquet(path) == samples
+    report = validate_parquet(path)
+    assert report.ok, report.problems
+    assert (report.rows, report.path) == (3, path)
+    assert report.counts == {"synthetic/train": 2, "synthetic/val": 1, "unanswerable": 1}
+    assert list(tmp_path.joinpath("new").iterdir()) == [path]
+
+
+@pytest.mark.slow
+def test_the_rows_are_what_the_dataset_of_verl_expects(samples, tmp_path):
+    """Through verl's own class: nothing is filtered, and every key that its consumers read is there."""
+    datasets = pytest.importorskip("verl.utils.dataset.rl_dataset")
+    from omegaconf import OmegaConf
+
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    config = OmegaConf.create({"cache_dir": str(tmp_path / "cache"), "filter_overlong_prompts": False})
+    dataset = datasets.RLHFDataset([str(path)], tokenizer=None, config=config)
+    assert len(dataset) == 3
+    for index, sample in enumerate(samples):
+        row = dataset[index]
+        assert row["raw_prompt"] == [{"role": "user", "content": sample.question}]
+        assert (row["index"], row["agent_name"], row["data_source"]) == (index, "docagent", "synthetic")
+        assert row["reward_model"] == {"style": "rule", "ground_truth": list(sample.answers)}
+        assert row["extra_info"]["question_id"] == sample.question_id
+        assert row["tools_kwargs"] == {}
+        assert Sample.from_json(row["sample"]) == sample
+    batch = datasets.collate_fn([dataset[index] for index in range(3)])
+    assert batch["sample"].shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("sample", None),
+        ("data_source", pa.array([1, 2, 3])),
+        ("prompt", pa.array(["a", "b", "c"])),
+        ("prompt", pa.array([[{"role": "user"}]] * 3)),
+        ("extra_info", pa.array([{"index": "0"}] * 3)),
+    ],
+)
+def test_a_wrong_column_is_one_clear_problem(samples, tmp_path, column, value):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    change(path, column, value)
+    (problem,) = validate_parquet(path).problems
+    assert problem.startswith(f"{path}: ")
+    assert f"'{column}'" in problem
+    with pytest.raises(UserError, match=rf"train\.parquet.*'{column}'"):
+        read_parquet(path)
+
+
+def test_large_types_and_more_columns_are_fine(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    table = pq.read_table(path).append_column("note", pa.array([1, 2, 3]))
+    texts = table.column("sample").cast(pa.large_string())
+    pq.write_table(table.set_column(table.column_names.index("sample"), "sample", texts), path)
+    assert validate_parquet(path).ok
+    assert read_parquet(path) == samples
+
+
+def test_a_bad_row_is_named(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    change(path, "sample", pa.array([samples[0].to_json(), "{", None]))
+    with pytest.raises(UserError, match="row 1"):
+        read_parquet(path)
+    assert len(validate_parquet(path).problems) == 1
+
+
+def test_missing_and_foreign_files(tmp_path):
+    with pytest.raises(UserError, match=r"x\.parquet"):
+        write_parquet([], tmp_path / "x.parquet")
+    assert not (tmp_path / "x.parquet").exists()
+    (tmp_path / "text.parquet").write_text("{}")
+    for name in ("none.parquet", "text.parquet"):
+        (problem,) = validate_parquet(tmp_path / name).problems
+        assert name in problem
+
+
+def test_columns_must_agree_with_their_sample(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
+    change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
+    first, second = validate_parquet(path).problems
+    assert all(named in first for named in ("row 1", "'q2'", "'agent_name'"))
+    assert all(named in second for named in ("row 2", "'q3'", "'data_source'"))
+    prompts = pa.array([[], None, [{"role": "user", "content": "?"}]], SCHEMA.field("prompt").type)
+    change(write_parquet(samples, path), "prompt", prompts)
+    first, second = validate_parquet(path).problems
+    assert all(named in first for named in ("row 0", "'prompt'"))
+    assert all(named in second for named in ("row 1", "'prompt'"))
+
+
+def test_a_flipped_bit_is_never_another_sample(samples, tmp_path):
+    path = write_parquet(samples, tmp_path / "train.parquet")
+    whole, random = path.read_bytes(), Random(1)
+    for place in range(4, len(whole) - 4, 23):
+        flipped = bytes([whole[place] ^ 1 << random.randrange(8)])
+        path.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+        try:
+            found = read_parquet(path)
+        except UserError:
+            continue
+        assert found == samples, place

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.samples.questions import parse_question, read_questions, scan_questions
+from docagent_rl.samples.sample import Sample, write_jsonl
+from docagent_rl.samples.validation import sample_problems, validate_jsonl
+
+ROW = {"doc_id": "report.pdf", "question": "How many?", "answers": ["41"], "evidence_pages": [3]}
+FIELDS = "|".join(Sample.__dataclass_fields__)
+
+
+def parsed(**changes: object) -> Sample:
+    sample, problems = parse_question({**ROW, **changes})
+    assert problems == []
+    return sample
+
+
+def problems_of(**changes: object) -> list[str]:
+    row = {key: value for key, value in {**ROW, **changes}.items() if value is not ...}
+    sample, problems = parse_question(row)
+    assert sample is None
+    return problems
+
+
+def test_everything_else_is_derived():
+    sample = parsed()
+    assert (sample.doc_id, sample.split, sample.answer_format) == ("report", "train", "string")
+    assert sample.answerable is True
+    assert sample.extra == {"gold": ["41"], "num_pages": None, "native_id": sample.question_id, "row": 0}
+    assert sample_problems(sample) == []
+    extra = parsed(author="me", extra={"difficulty": 3, "gold": 41}).extra
+    assert (extra["author"], extra["difficulty"], extra["gold"]) == ("me", 3, 41)
+    assert parse_question({"doc_id": "a", "question": "What?", "answerable": False})[0].answers == ()
+
+
+@pytest.mark.parametrize(
+    ("field", "given", "expected"),
+    [
+        ("doc_id", "reports/2023/report.v2.PDF", "report.v2"),
+        ("doc_id", r"C:\reports\report.pdf", "report"),
+        ("answers", "41", ("41",)),
+        ("answers", [41, 0.5, "x"], ("41", "0.5", "x")),
+        ("evidence_pages", "3", (3,)),
+        ("evidence_pages", [5, 2.0, 5], (2, 5)),
+        ("evidence_pages", None, ()),
+        ("question_id", 17, "17"),
+        ("evidence_sources", "Table", ("Table",)),
+    ],
+)
+def test_forms_that_are_taken(field, given, expected):
+    assert getattr(parsed(**{field: given}), field) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [("file", "doc_id"), ("Doc ID", "doc_id"), ("answer", "answers"), ("page", "evidence_pages")],
+)
+def test_other_names_of_fields(key, field):
+    row = {key if name == field else name: value for name, value in ROW.items()}
+    assert parse_question(row)[0] == parsed()
+
+
+def test_ids_follow_document_and_question_alone():
+    first = parsed()
+    assert first.question_id.startswith("q-")
+    assert parsed(answers="42", evidence_pages=[4]).question_id == first.question_id
+    assert parse_question(ROW, row=7)[0].question_id == first.question_id
+    assert parsed(question="How  many?").question_id == first.question_id
+    assert parsed(question="How much?").question_id != first.question_id
+    assert parsed(doc_id="other.pdf").question_id != first.question_id
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        *(({"answers": value}, "'answers'") for value in (..., [], [""], True)),
+        ({"doc_id": ...}, "'doc_id'"),
+        ({"question": 3}, "'question'"),
+        ({"evidence_pages": ["iv"]}, "'iv'"),
+        ({"evidence_pages": [True]}, "True"),
+        ({"evidence_pagse": [3]}, "'evidence_pages'"),
+        ({"answer": "41"}, "'answer'"),
+        ({"author": 1, "extra": {"author": 2}}, "'author'"),
+        ({"split": "dev"}, "'split'"),
+    ],
+)
+def test_problems_name_the_field(changes, named):
+    (problem,) = problems_of(**changes)
+    assert named in problem
+
+
+def test_all_problems_of_all_lines_are_found(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    bad = [
+        json.dumps({"question": 3, "answers": True}),
+        json.dumps(ROW),
+        "{",
+        "[1]",
+        "",
+        '{"doc_id": "a", "doc_id": "b"}',
+        json.dumps({**ROW, "question": "\ud800"}),
+        json.dumps({**ROW, "extra": {"x": float("nan")}}),
+        json.dumps({**ROW, "question": "Who?", "answers": "x", "evidence_pages": [0]}),
+        '{"doc_id": ' + "1" * 5000 + "}",
+        "[" * 100_000,
+    ]
+    path.write_text("\n".join(bad))
+    report = validate_jsonl(path)
+    found = [problem.removeprefix(f"{path}:").partition(": ") for problem in report.problems]
+    assert report.rows == 10
+    assert [int(line) for line, _, _ in found] == [1, 1, 1, 3, 4, 6, 7, 8, 10, 11, 9]
+    fields = [re.search(rf"'({FIELDS})'", text).group(1) for _, _, text in found[:3]]
+    assert fields == ["question", "answers", "doc_id"]
+    assert "'doc_id'" in found[5][2]
+    assert repr(read_id("Who?")) in found[-1][2]
+    with pytest.raises(UserError, match="'answers'") as error:
+        read_questions(path)
+    assert f"{path}:4" in str(error.value)
+
+
+def read_id(question: str) -> str:
+    return parsed(question=question).question_id
+
+
+def test_the_same_question_twice_names_both_lines(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "question": "Who?"}, ROW)))
+    (problem,) = validate_jsonl(path).problems
+    assert read_id("How many?") in problem
+    assert re.findall(r"\b[13]\b", problem.removeprefix(str(path))) == ["1", "3"]
+
+
+def test_files_of_editors(tmp_path):
+    path = tmp_path / "questions.jsonl"
+    text = json.dumps({**ROW, "question": "a\u2028b?"}, ensure_ascii=False)
+    path.write_bytes(b"\xef\xbb\xbf" + f"{text}\r\n\r\n".encode())
+    (sample,) = read_questions(path)
+    assert sample.question == "a\u2028b?"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UserError, match=r"questions\.jsonl"):
+        scan_questions(path)
+    with pytest.raises(UserError, match=r"none\.jsonl"):
+        scan_questions(tmp_path / "none.jsonl")
+
+
+def test_full_samples_are_read_as_they_are(make_sample, tmp_path):
+    samples = [
+        make_sample(),
+        make_sample(question_id="q2", answerable=False, answers=(), evidence_pages=(), evidence_boxes={}),
+        make_sample(question_id="q3", extra={"page_ids": ["report.v2#2", "report.v2#5", "a#b#1"]}),
+    ]
+    assert read_questions(write_jsonl(samples, tmp_path / "samples.jsonl")) == samples
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60)
+@given(st.dictionaries(st.sampled_from([*Sample.__dataclass_fields__, "answer", "page", "x"]), json_values))
+def test_any_object_is_a_sample_or_has_problems(row):
+    sample, problems = parse_question(row)
+    assert (sample is None) == bool(problems)

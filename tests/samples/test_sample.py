@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.terminal import one_line
+from docagent_rl.samples.sample import (
+    Sample,
+    Split,
+    check_sample,
+    parse_page_id,
+    read_jsonl,
+    validate_sample,
+    write_jsonl,
+)
+
+Make = Callable[..., Sample]
+
+
+def test_json_form(make_sample):
+    sample = make_sample(evidence_boxes={5: ((0.1, 0.2, 0.5, 0.25),), 2: ((0.0, 0.0, 1.0, 1.0),)})
+    data = json.loads(sample.to_json())
+    assert list(data) == list(Sample.__dataclass_fields__)
+    assert list(data["evidence_boxes"]) == ["2", "5"]  # page order, whatever the order of insertion
+    assert (data["evidence_boxes"]["5"], data["split"]) == ([[0.1, 0.2, 0.5, 0.25]], "train")
+
+
+_words = st.text(min_size=1, max_size=12)
+_ids = _words.map(one_line)
+_edges = st.floats(0, 1)
+_boxes = st.lists(st.tuples(_edges, _edges, _edges, _edges), max_size=3).map(tuple)
+
+
+@settings(max_examples=50)
+@given(
+    sample=st.builds(
+        Sample,
+        question_id=_ids,
+        dataset=_ids,
+        split=st.sampled_from(Split),
+        doc_id=_ids,
+        question=_words,
+        answers=st.lists(_words).map(tuple),
+        evidence_pages=st.lists(st.integers()).map(tuple),
+        evidence_boxes=st.dictionaries(st.integers(0, 99), _boxes),
+        evidence_sources=st.lists(_words).map(tuple),
+        answerable=st.sampled_from([True, False, None]),
+        extra=st.dictionaries(_words, st.none() | st.integers() | _words | st.lists(_words)),
+    )
+)
+def test_any_sample_survives_json(sample):
+    text = sample.to_json()
+    assert "\n" not in text
+    assert Sample.from_json(text) == sample
+    assert Sample.from_json(text).to_json() == text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "named"),
+    [
+        ("question", 3, "'question'"),
+        ("answers", "41", "'answers'"),
+        ("answers", [41], "'answers'"),
+        *(("split", value, "'split'") for value in ("dev", [])),
+        *(("evidence_pages", [value], "'evidence_pages'") for value in (1.0, True)),
+        ("evidence_boxes", [], "'evidence_boxes'"),
+        ("evidence_boxes", {"-2": []}, "'-2'"),
+        ("evidence_boxes", {"²": []}, "'²'"),
+        *(
+            ("evidence_boxes", {"2": value}, r"'evidence_boxes\.2'")
+            for value in (1, [[0, 0, 1]], [[0, 0, 1, float("nan")]])
+        ),
+        ("answerable", "yes", "'answerable'"),
+        ("extra", [], "'extra'"),
+    ],
+)
+def test_wrong_types_are_named(make_sample, field, value, named):
+    with pytest.raises(UserError, match=named):
+        Sample.from_dict({**make_sample().to_dict(), field: value})
+
+
+def test_missing_and_unknown_fields_are_named(make_sample):
+    data = make_sample().to_dict()
+    with pytest.raises(UserError, match="'page'"):
+        Sample.from_dict({**data, "page": 3})
+    del data["doc_id"]
+    with pytest.raises(UserError, match="'doc_id'"):
+        Sample.from_dict(data)
+
+
+def test_a_good_sample_has_no_problems(make_sample):
+    assert validate_sample(make_sample()) == []
+    assert check_sample(make_sample(), num_pages=5) == make_sample()
+    nothing = {"answerable": False, "answers": (), "evidence_pages": (), "evidence_boxes": {}}
+    assert validate_sample(make_sample(**nothing)) == []
+    assert validate_sample(make_sample(answerable=None, answers=())) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"question_id": " "}, "'question_id'"),
+        ({"question": ""}, "'question'"),
+        ({"doc_id": "a/b"}, "'doc_id'"),
+        ({"doc_id": "a.PDF"}, "'doc_id'"),
+        ({"answers": ()}, "'answers'"),
+        ({"answerable": False}, "'answers'"),
+        ({"evidence_pages": (5, 2)}, "[5, 2]"),
+        ({"evidence_pages": (2, 2, 5)}, "[2, 2, 5]"),
+        ({"evidence_pages": (0, 5)}, "page 0"),
+        ({"evidence_pages": (5, 10)}, "page 10"),
+        ({"evidence_pages": (2,)}, "page 5"),
+        ({"evidence_boxes": {5: ((0.5, 0.2, 0.5, 0.3),)}}, "[0.5, 0.2, 0.5, 0.3]"),
+        ({"evidence_boxes": {5: ((0.1, 0.2, 1.5, 0.3),)}}, "[0.1, 0.2, 1.5, 0.3]"),
+        ({"evidence_boxes": {5: ((0.1, -0.2, 0.5, 0.3),)}}, "[0.1, -0.2, 0.5, 0.3]"),
+        ({"extra": {"page_ids": ["report.v2"]}}, "'report.v2'"),
+        ({"extra": {"page_ids": "report.v2#2"}}, "'extra.page_ids'"),
+        ({"extra": {"page_ids": ["report.v2#2"]}}, "'evidence_pages'"),
+    ],
+)
+def test_each_problem_is_found_once(make_sample, changes, named):
+    (problem,) = validate_sample(make_sample(**changes))
+    assert named in problem
+    with pytest.raises(UserError, match=re.escape(named)):
+        check_sample(make_sample(**changes))
+
+
+def test_required_keys_of_extra_and_lengths(make_sample):
+    sample = Sample.from_dict({**make_sample().to_dict(), "extra": {"gold": 1, "native_id": 2}})
+    first, second = validate_sample(sample)
+    assert "'num_pages'" in first
+    assert "'row'" in second
+    # the length given beats the length stated
+    assert "page 5" in validate_sample(make_sample(), num_pages=4)[0]
+    assert validate_sample(make_sample(extra={"num_pages": None}, evidence_pages=(2, 5, 1000))) == []
+
+
+def test_gold_pages(make_sample):
+    assert make_sample().gold_pages == {("report.v2", 2), ("report.v2", 5)}
+    sample = make_sample(extra={"page_ids": ["report.v2#5", "a#b#1", "a#b#1"]})
+    assert sample.gold_pages == {("report.v2", 5), ("a#b", 1)}
+
+
+@pytest.mark.parametrize("page_id", ["#3", "a#", "a#0", "a#-1", "a#²", "a", 3])
+def test_page_ids_that_are_none(page_id):
+    with pytest.raises(UserError, match=r"extra\.page_ids"):
+        parse_page_id(page_id)
+
+
+def test_files(make_sample, tmp_path):
+    samples = [make_sample(question_id=f"q{index}", question="Größe?") for index in range(3)]
+    path = write_jsonl(samples, tmp_path / "new" / "samples.jsonl")
+    assert read_jsonl(path) == samples
+    path.write_text("\n" + path.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
+    assert read_jsonl(path) == samples
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ('{"split": "dev"}', r"samples\.jsonl:2.*'question_id'"),
+        ("[]", r"samples\.jsonl:2.*list"),
+        ("{", r"samples\.jsonl:2"),
+        (b"PAR1\xff\xfe", str),
+        (None, str),
+    ],
+)
+def test_errors_name_file_line_and_field(make_sample, tmp_path, line, named):
+    path = tmp_path / "samples.jsonl"
+    if isinstance(line, str):
+        path.write_text(f"{make_sample().to_json()}\n{line}\n")
+    elif line is not None:
+        path.write_bytes(line)
+    with pytest.raises(UserError, match=re.escape(str(path)) if named is str else named):
+        read_jsonl(path)
+
+
+def test_half_a_character_behind_an_escape_is_refused(make_sample):
+    """Every file can hold the escape; the tokenizer cannot take what it stands for."""
+    text = make_sample(question="Who?").to_json()
+    for broken in (
+        text.replace("Who?", r"Who \ud83d?"),
+        text.replace('"extra": {', r'"extra": {"a": ["\udc4d"],'),
+    ):
+        assert broken != text
+        with pytest.raises(UserError, match=r"'q1'.*'.ud"):
+            Sample.from_json(broken)
+    assert Sample.from_json(text.replace("Who?", r"\ud83d\udc4d")).question == "👍"
+
+
+def test_values_without_a_json_form_are_refused(make_sample):
+    for value in ({1, 2}, float("nan")):
+        with pytest.raises(UserError, match="'q1'"):
+            make_sample(extra={"odd": value}).to_json()

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.samples.gold_boxes import gold_boxes, magnified_boxes, other_box_problems
+from docagent_rl.samples.parquet import validate_parquet, write_parquet
+from docagent_rl.samples.sample import Sample, Split, write_jsonl
+from docagent_rl.samples.validation import sample_notes, sample_problems, validate_jsonl
+
+
+class Store(dict):
+    """Lengths of documents by id, with the two methods that validation needs of a store."""
+
+    def document(self, doc_id: str) -> SimpleNamespace:
+        if doc_id not in self:
+            raise UserError(f"no document {doc_id}")
+        return SimpleNamespace(num_pages=self[doc_id])
+
+
+BARE = {"evidence_pages": (), "evidence_boxes": {}}
+OWN, OTHER = (0.1, 0.2, 0.5, 0.25), (0.0, 0.0, 0.25, 0.5)
+
+
+def test_questions_without_a_gold_page_are_noted(make_sample, tmp_path):
+    (note,) = sample_notes(make_sample(**BARE))
+    assert all(name in note for name in ("alden", "unidoc_rl", "vrag_rl"))
+    (note,) = sample_notes(make_sample(**BARE, answerable=False, answers=()))
+    assert "alden" not in note
+    assert sample_notes(make_sample()) == []
+    assert sample_notes(make_sample(**BARE, extra={"page_ids": ["other#1"]})) == []
+    path = write_jsonl([make_sample(), make_sample(**BARE, question_id="q2")], tmp_path / "samples.jsonl")
+    report = validate_jsonl(path)
+    (note,) = report.notes
+    assert report.ok
+    assert note.startswith(f"{path}:2: ")
+    assert "'q2'" in note
+    assert validate_parquet(write_parquet([make_sample(**BARE)], tmp_path / "x.parquet")).notes
+
+
+@pytest.mark.parametrize(
+    ("changes", "lengths", "named"),
+    [
+        ({"answerable": None, "answers": ()}, None, ""),
+        ({"answers": ("41", " ")}, None, "'answers'"),
+        ({"extra": {"crop_required": [3]}}, None, "'extra.crop_required'"),
+        ({"extra": {"crop_required": {"3": 1}}}, None, "'extra.crop_required'"),
+        ({"extra": {"window": [3]}}, None, "'extra.window'"),
+        ({"extra": {"window": [3, 12]}}, None, "[3, 12]"),
+        ({"question": "How many \ud800?"}, None, "JSON"),
+        ({}, {}, "'report.v2'"),
+        ({}, {"report.v2": 8}, "'extra.num_pages'"),
+        ({"extra": {"num_pages": None}}, {"report.v2": 4}, "page 5"),
+        ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "other#4"]}}, {"report.v2": 9}, "'other'"),
+        ({"extra": {"page_ids": ["report.v2#2", "report.v2#5", "o#4"]}}, {"report.v2": 9, "o": 3}, "page 4"),
+        ({"extra": {"page_ids": ["x"]}}, {"report.v2": 9}, "'doc#page'"),
+    ],
+)
+def test_rows_that_no_system_can_play_have_one_problem(make_sample, changes, lengths, named):
+    store = None if lengths is None else Store(lengths)
+    (problem,) = sample_problems(make_sample(**changes), store=store)
+    assert named in problem
+
+
+def test_files_of_samples(make_sample, tmp_path):
+    good = [make_sample(), make_sample(split=Split.VAL), make_sample(dataset="dude")]
+    path = write_jsonl(good, tmp_path / "samples.jsonl")
+    assert validate_jsonl(path, store=Store({"report.v2": 9, "other": 3})).ok
+    # ids are unique within a split
+    (problem,) = validate_jsonl(write_jsonl([*good, make_sample()], path)).problems
+    assert all(named in problem for named in ("'q1'", "synthetic/train", "1, 4"))
+    report = validate_jsonl(write_jsonl([make_sample(), make_sample(question_id="q2", answers=())], path))
+    assert (report.ok, report.rows, report.counts) == (False, 2, {"synthetic/train": 1, "unanswerable": 0})
+    (problem,) = report.problems
+    assert problem.startswith(f"{path}:2: ")
+    assert "'answers'" in problem
+    for text, place in (("", str(path)), ("{", "samples.jsonl:1")):
+        path.write_text(text)
+        (problem,) = validate_jsonl(path).problems
+        assert place in problem
+
+
+VALUES = (
+    None, True, -1, 0, 1.5, 10**30, "", " ", "\ud800", "a\x00b", "\x1b[2J", "x" * 100_000, [], {}, [None],
+    ["\udfff"], [[]], {"a": 1}, [1, "a"], [0], [10**9], [1, 1], "nowhere", "../../etc/passwd", "NaN", ...,
+)  # fmt: skip
+
+
+def edited(sample, value):
+    """A line for each field, which has this value or, for `...`, is not there."""
+    data = sample.to_dict()
+    for place, name in [(data, each) for each in (*data, "x")] + [
+        (data["extra"], each) for each in (*data["extra"], "page_ids")
+    ]:
+        before = dict(place)
+        place[name] = value
+        if value is ...:
+            del place[name]
+        yield json.dumps(data)
+        place.clear()
+        place.update(before)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value!r:.20}")
+def test_a_field_of_any_value_is_a_problem_of_its_row_or_is_taken(make_sample, tmp_path, value):
+    """By the checks of both kinds of files and by who reads them; never another error."""
+    store, texts = Store({"report.v2": 9}), list(edited(make_sample(), value))
+    lines = tmp_path / "q.jsonl"
+    lines.write_text("\n".join(texts))
+    report = validate_jsonl(lines, store=store)
+    assert report.rows == len(texts)
+    assert all(problem.startswith(f"{lines}:") for problem in report.problems)
+    file = write_parquet([make_sample()] * len(texts), tmp_path / "q.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.set_column(table.column_names.index("sample"), "sample", [texts]), file)
+    assert all(problem.startswith(f"{file}") for problem in validate_parquet(file, store=store).problems)
+    for text in texts:
+        with suppress(UserError):
+            Sample.from_json(text).question.encode()
+
+
+@pytest.fixture
+def two_documents(make_sample):
+    def make(**extra: object) -> Sample:
+        pages = ["report.v2#2", "report.v2#5", "a#b#1", "a#b#3"]
+        return make_sample(extra={"page_ids": pages, "other_boxes": {"a#b#1": [list(OTHER)]}, **extra})
+
+    return make
+
+
+def test_boxes_of_all_documents_go_by_document_and_page(two_documents):
+    sample = two_documents()
+    assert gold_boxes(sample) == {("report.v2", 5): (OWN,), ("a#b", 1): (OTHER,)}
+    assert gold_boxes(Sample.from_json(sample.to_json())) == gold_boxes(sample)
+    assert sample_problems(sample, store=Store({"report.v2": 9, "a#b": 3})) == []
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        ({}, [("report.v2", 5), ("a#b", 1)]),
+        ({"crop_required": {"5": False, "1": False}}, [("a#b", 1)]),
+        ({"other_crop_required": {"a#b#1": False}}, [("report.v2", 5)]),
+        ({"other_crop_required": {"a#b#1": True, "a#b#3": True}}, [("report.v2", 5), ("a#b", 1)]),
+    ],
+)
+def test_flags_are_of_their_own_document(two_documents, flags, left):
+    assert list(magnified_boxes(two_documents(**flags))) == left
+
+
+@pytest.mark.parametrize(
+    ("extra", "named"),
+    [
+        ({"other_boxes": [1]}, "'extra.other_boxes'"),
+        ({"other_boxes": {"a": []}}, "'a'"),
+        ({"other_boxes": {"a#b#1": 3}}, "'extra.other_boxes.a#b#1'"),
+        ({"other_boxes": {"a#b#1": [[0, 0, 1]]}}, "'extra.other_boxes.a#b#1'"),
+        ({"other_boxes": {"report.v2#5": []}}, "'evidence_boxes'"),
+        ({"other_boxes": {"a#b#2": [[0, 0, 1, 1]]}}, "'a#b#2'"),
+        ({"other_boxes": {"a#b#1": [[0, 0, 2, 1]]}}, "[0.0, 0.0, 2.0, 1.0]"),
+        ({"other_crop_required": {"a#b#1": 1}}, "'extra.other_crop_required.a#b#1'"),
+        ({"other_crop_required": {"report.v2#5": True}}, "'extra.crop_required'"),
+    ],
+)
+def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents, extra, named):
+    sample = two_documents(**extra)
+    (found,) = other_box_problems(sample)
+    assert named in found
+    assert sample_problems(sample) == [found]
+
+
+def test_an_error_of_boxes_names_the_question(two_documents):
+    with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1'"):
+        gold_boxes(two_documents(other_boxes={"a#b#1": None}))
