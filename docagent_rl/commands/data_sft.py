@@ -62,10 +62,9 @@ def sft_command(
     template_kwargs: TemplateKwargs = "{}",
     force: Force = False,
 ) -> None:
-    """Write trajectories as the rows that verl's supervised trainer reads: the tokens and masks of an RL
-    step.
+    """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.
 
-    What was sampled is taken from the trajectory; what was shown is rendered again and has to come to the tokens
+    Sampled tokens are those of the trajectory. What was shown is rendered again and has to come to the tokens
     that were counted. Trajectories of a chat endpoint have texts alone and are encoded for the model.
     Trajectories that were masked, cut off, too long or cannot be encoded are left out and counted.
 
