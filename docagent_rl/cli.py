@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import io
+import re
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib.metadata import requires
 from typing import NoReturn
 
 import typer
@@ -71,6 +73,16 @@ def reported() -> Generator[None]:
         if error.errno not in _OF_THE_MACHINE:
             raise
         _refuse(f"{error.filename or 'a file'}: {error.strerror}")
+    except ModuleNotFoundError as error:
+        if not _of_the_lab(error.name or ""):
+            raise
+        _refuse(f"this command needs {error.name}, which is not installed: pip install 'docagent-rl[lab]'")
+
+
+def _of_the_lab(module: str) -> bool:
+    """Return whether a package is one of the extra `lab`."""
+    extra = [each for each in requires("docagent-rl") or () if each.endswith("extra == 'lab'")]
+    return module.partition(".")[0] in {re.split(r"[^\w-]", each)[0] for each in extra}
 
 
 def _refuse(message: str) -> NoReturn:

@@ -56,3 +56,12 @@ def test_a_document_that_fails_is_named_as_it_is(tmp_path):
     assert status == 2
     assert "\x1b[2J" not in output + errors
     assert r"\x1b[2J[red].pdf" in "".join(errors.split())
+
+
+def test_a_package_of_the_extra_that_is_missing_is_named_with_it(tmp_path, monkeypatch):
+    (tmp_path / "reportlab.py").write_text("raise ModuleNotFoundError(name='reportlab')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    status, _, errors = docagent("data", "synth", "--out", tmp_path / "out", "--documents", "1")
+    assert status == 2
+    assert "docagent-rl[lab]" in errors
+    assert "reportlab" in errors
