@@ -11,8 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.retrieval.encoders.models import MODELS, KnownModel
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, Pooling
+from docagent_rl.retrieval.encoders.spec import MODELS, EncoderSpec, Family, KnownModel, Pooling
 
 BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->", "<!-- end -->"
 

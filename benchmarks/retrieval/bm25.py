@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docagent_rl.retrieval.base import top_rows
-from docagent_rl.retrieval.postings import Postings
+from docagent_rl.retrieval.bm25 import Postings
 
 WORDS, WORDS_A_PAGE, PAGES_A_DOCUMENT, QUERY_WORDS = 200_000, 400, 50, 8
 ROUNDS, TOP_K = 200, 10

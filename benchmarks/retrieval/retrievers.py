@@ -10,9 +10,8 @@ from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-from docagent_rl.retrieval.hybrid import HybridRetriever
 from docagent_rl.retrieval.indexes import Encoding, build_vectors
-from docagent_rl.retrieval.opening import open_local
+from docagent_rl.retrieval.opening import HybridRetriever, open_local
 
 Make = Callable[[DocumentStore], Retriever]
 

@@ -29,8 +29,7 @@ from docagent_rl.checks.budget import (
 )
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
-from docagent_rl.retrieval.encoders.models import MODELS
-from docagent_rl.retrieval.encoders.spec import Precision
+from docagent_rl.retrieval.encoders.spec import MODELS, Precision
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.architectures import known_model

@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
-from docagent_rl.endpoints.model_config import BudgetConfig, ModelConfig
+from docagent_rl.endpoints.endpoint import BudgetConfig, ModelConfig
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.meter import Meter

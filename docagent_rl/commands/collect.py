@@ -15,7 +15,7 @@ from docagent_rl.commands.asking import check_models, spending
 from docagent_rl.commands.counting import run_counter
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.replies import REPLIES, keep_replies
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
 
 if TYPE_CHECKING:

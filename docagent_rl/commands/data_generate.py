@@ -28,8 +28,8 @@ from docagent_rl.commands.asking import (
 from docagent_rl.commands.earlier_output import funnel_file, may_replace
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.documents import DocumentStore
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError
-from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines

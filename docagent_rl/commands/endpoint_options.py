@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 import typer
 
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 
 _PANEL = "Model"
 # option, type, key in the section, help

@@ -13,7 +13,7 @@ from docagent_rl.commands.asking import interrupted, spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player, trajectories_at_a_time
 from docagent_rl.commands.replies import keep_replies
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.agent import Agent
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from docagent_rl.retrieval.indexes import (
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer, spans
 from docagent_rl.retrieval.vectors.bank import Precision
-from docagent_rl.retrieval.vectors.header import VectorSettings
+from docagent_rl.retrieval.vectors.index import VectorSettings
 
 app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
 
@@ -126,7 +126,7 @@ def models_command() -> None:
 
     Example: docagent-rl index models
     """
-    from docagent_rl.retrieval.encoders.models import MODELS
+    from docagent_rl.retrieval.encoders.spec import MODELS
 
     table = Table("Name", "Model", "Reads", "Vectors of a page", "Systems")
     for name, known in MODELS.items():

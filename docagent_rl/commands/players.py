@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.endpoints.model_config import ModelConfig
+    from docagent_rl.endpoints.endpoint import ModelConfig
     from docagent_rl.envs.base import DocEnv
     from docagent_rl.rollout.player import Player
 

@@ -25,7 +25,7 @@ from docagent_rl.commands.players import (
 )
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.probe.conditions import Condition
 

@@ -18,7 +18,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.endpoint import Price

@@ -19,7 +19,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.counting import run_counter
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.viewer.folder import RESCORED, STEP_FILE
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import explain, merged
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.api_keys import read_api_key
+from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
 from docagent_rl.retrieval.index_files import index_kind
 
@@ -64,9 +64,8 @@ def serve_command(
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
     from docagent_rl.retrieval.opening import open_local
-    from docagent_rl.retrieval.service.app import make_app
+    from docagent_rl.retrieval.service.app import IMAGE_FOLDER, Served, describe_index, make_app
     from docagent_rl.retrieval.service.host import SearchHost
-    from docagent_rl.retrieval.service.served import IMAGE_FOLDER, Served, describe_index
 
     apis = _apis(api)
     token = None if token_env is None else read_api_key(token_env, "--token-env")

@@ -13,11 +13,27 @@ import openai
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.untrusted import without_joint_tokens, without_tokens
-from docagent_rl.endpoints.api_keys import NO_KEY, read_api_key, redacted, without_key
-from docagent_rl.endpoints.chat_failure import BusyError, RefusedError, TransientError, failure
-from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, read_reply
+from docagent_rl.endpoints.chat_reply import (
+    BusyError,
+    ChatReply,
+    CutOffError,
+    RefusedError,
+    ReplyError,
+    TransientError,
+    failure,
+    read_reply,
+)
 from docagent_rl.endpoints.endpoint import Endpoint, Price, Sampling
-from docagent_rl.endpoints.http_client import BodyError, asynchronous_client, check_url, public_url
+from docagent_rl.endpoints.http_client import (
+    NO_KEY,
+    BodyError,
+    asynchronous_client,
+    check_url,
+    public_url,
+    read_api_key,
+    redacted,
+    without_key,
+)
 from docagent_rl.endpoints.meter import Meter, ReplyMeter, current_meter
 from docagent_rl.endpoints.retrying import Places, call_service
 from docagent_rl.endpoints.usage import Usage, message_tokens, reported_usage

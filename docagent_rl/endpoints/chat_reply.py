@@ -1,14 +1,23 @@
-"""Reading the body of a chat completion."""
+"""Bodies of chat completions, and failed requests in words that hold no key."""
 
 from __future__ import annotations
 
+import math
+import re
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any
 
+import openai
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.untrusted import mended
+from docagent_rl.endpoints.http_client import public_url, redacted
+from docagent_rl.endpoints.retrying import describe
 from docagent_rl.endpoints.usage import Usage, text_tokens
 
 _CUT_OFF = "length"
@@ -146,3 +155,164 @@ def reply_text(text: str) -> str:
     if not words:
         raise ReplyError("a reply without text; a model that thinks may need more max_tokens")
     return words
+
+
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
+# far more than is ever shown; what is not shown need not be searched for the key
+_LONGEST = 4000
+_PASSING = (408, 409, 425, 429)
+# OpenAI's code for an account that is empty, which comes with 429, too: no wait fills it
+_NO_MONEY = "insufficient_quota"
+_THIS_ONE = (400, 413, 422)
+"""Statuses of a request that is too long, or that a filter stops; others may pass."""
+_SILENT_FIRST = 5
+
+
+class TransientError(Exception):
+    """A failure that another attempt may cure.
+
+    Args:
+        message: what happened.
+        retry_after_s: seconds that the service asks to wait before the next request.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class BusyError(TransientError):
+    """A request that the service did not take, and may take later: no attempt at it, only waiting."""
+
+
+class RefusedError(Exception):
+    """A request that would be refused again.
+
+    Args:
+        message: what happened.
+        status: of the reply, where there was one.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class TooLongError(RefusedError):
+    """A conversation that the model's context does not hold."""
+
+
+# vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum (?:model|sequence|input) length|max_model_len"
+    r"|longer than the model|too many (?:input )?tokens|prompt is too long"
+    r"|exceeds the (?:maximum|max|available).{0,40}(?:length|tokens|context)"
+    r"|inputs.{0,40}must (?:have|be) (?:less|at most)",
+    re.IGNORECASE,
+)
+
+
+def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
+    """Return an error of the client library, in our words.
+
+    The library's errors hold the request and the reply, and a reply may hold the key: none of them may be
+    the cause or the context of what is raised.
+
+    Args:
+        error: of a request.
+        key: never part of the message, neither whole nor in pieces.
+    """
+    if isinstance(error, openai.APIStatusError):
+        message = redacted(f"HTTP {error.status_code}: {_said(error)}", key)
+        if 300 <= error.status_code < 400:
+            place = public_url(error.response.headers.get("location", ""))
+            message += redacted(f"; it points to {place[:_LONGEST]}, and no redirect is followed", key)
+        if error.status_code in _PASSING or error.status_code >= 500:
+            wait = retry_after_s(error.response.headers)
+            # 503 is said of overload and of defects alike; who says when to come again means the first
+            limited = error.status_code == 429 and error.code != _NO_MONEY
+            busy = limited or (error.status_code in (429, 503) and wait is not None)
+            return (BusyError if busy else TransientError)(message, wait)
+        too_long = error.status_code in _THIS_ONE and _TOO_LONG.search(message[:_LONGEST])
+        return (TooLongError if too_long else RefusedError)(message, error.status_code)
+    if isinstance(error, openai.APITimeoutError):
+        return TransientError("no reply in time")
+    if isinstance(error, openai.APIConnectionError):
+        return TransientError(redacted(f"no connection: {describe(error.__cause__ or error)}", key))
+    return RefusedError(redacted(describe(error), key))
+
+
+def is_outage(error: InfrastructureError) -> bool:
+    """Whether an endpoint failed for one reply, by an error of its own, busy or too slow, so that it may
+    succeed for another; not where it refused the request, or replied with something that cannot be used.
+
+    Args:
+        error: of `chat_client.ChatClient`.
+    """
+    return isinstance(error.__cause__, TransientError | TimeoutError)
+
+
+class Refusals:
+    """Tells an endpoint that refuses some requests from one that refuses all of them."""
+
+    def __init__(self) -> None:
+        self._answered = False
+        self._refused = 0
+
+    def answered(self) -> None:
+        """Note that a reply came."""
+        self._answered = True
+
+    def of_one(self, error: InfrastructureError) -> str | None:
+        """Return why one request has no reply that can be used, in words; others are answered.
+
+        Args:
+            error: of `chat_client.ChatClient`.
+
+        Returns:
+            `None` where the endpoint failed, or refuses everything.
+        """
+        cause = error.__cause__
+        if isinstance(cause, ReplyError | CutOffError):
+            return str(cause)
+        if isinstance(cause, RefusedError) and cause.status in _THIS_ONE:
+            self._refused += 1
+            if self._answered or self._refused < _SILENT_FIRST:
+                return f"refused by the server: HTTP {cause.status}"
+        return None
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a service asks to wait, from `Retry-After` (RFC 9110, section 10.2.3).
+
+    Args:
+        headers: of the reply. A date is counted from the reply's own `Date`, since clocks differ.
+
+    Returns:
+        At least 0; `None` when there is no such header or it cannot be read.
+    """
+    asked = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(asked):
+        return float(asked)
+    when = _moment(asked)
+    if when is None:
+        return None
+    sent = _moment(headers.get("date", ""))
+    return max(0.0, when - (time.time() if sent is None else sent))
+
+
+def _moment(date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, OverflowError, OSError, IndexError):
+        return None
+    return moment if math.isfinite(moment) else None
+
+
+def _said(error: openai.APIStatusError) -> str:
+    """Return the message of the error's body, as far as it has one."""
+    body = error.body
+    said = body.get("message") if isinstance(body, Mapping) else body
+    if isinstance(said, str) and said.strip():
+        return " ".join(said.lstrip()[:_LONGEST].split())
+    return " ".join(error.message[:_LONGEST].split())

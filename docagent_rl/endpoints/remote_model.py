@@ -6,20 +6,106 @@ import asyncio
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import os
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import diskcache
+from diskcache.core import MODE_PICKLE
 from pydantic import TypeAdapter, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint, ChatMessage
-from docagent_rl.endpoints.chat_failure import BusyError, is_outage
-from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, reply_text
+from docagent_rl.endpoints.chat_reply import BusyError, ChatReply, CutOffError, is_outage, reply_text
 from docagent_rl.endpoints.endpoint import Sampling
-from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.meter import Meter
+from docagent_rl.endpoints.retrying import Answers
 from docagent_rl.endpoints.usage import digestible
+
+
+class _JsonOnlyDisk(diskcache.JSONDisk):
+    """JSON values; a row that asks to be unpickled was not written by us."""
+
+    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
+        if mode == MODE_PICKLE:
+            raise UserError(f"the cache {self._directory} holds pickled data: delete the folder")
+        return super().fetch(mode, filename, value, read)
+
+
+class JsonCache:
+    """Values by key. Any number of threads and processes may share the folder.
+
+    All methods block: call them off the event loop. They raise `InfrastructureError` when the disk fails or
+    what lies there is damaged.
+
+    Args:
+        folder: where the cache lives; made, when it is missing, with the first value: a command that ends
+            before anything was paid for leaves nothing behind.
+        what: name of the cache for messages.
+        forever: nothing is ever dropped, for values that were paid for; else the oldest go beyond 1 GiB.
+
+    Raises:
+        UserError: the folder cannot be used.
+    """
+
+    def __init__(self, folder: str | os.PathLike, what: str, *, forever: bool = False) -> None:
+        self._folder = Path(folder)
+        self._forever = forever
+        self._what = f"the {what} {self._folder}"
+        self._opening = threading.Lock()
+        self._opened: diskcache.Cache | None = None
+        if self._folder.exists():
+            self._open()
+            return
+        place = next(each for each in self._folder.absolute().parents if each.exists())
+        if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+            raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")
+
+    def get(self, key: str) -> Any:
+        """Return the value under `key`, or `None`."""
+        if self._opened is None and not self._folder.exists():
+            return None
+        with self._working():
+            return self._open().get(key, retry=True)
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value."""
+        with self._working():
+            self._open().set(key, value, retry=True)
+
+    def put_first(self, key: str, value: Any) -> Any:
+        """Keep a value unless there is one, and return the one that is kept, the same for all who ask."""
+        with self._working():
+            self._open().add(key, value, retry=True)
+        kept = self.get(key)
+        # evicted in between: ours is as good as any
+        return value if kept is None else kept
+
+    def _open(self) -> diskcache.Cache:
+        with self._opening:
+            if self._opened is None:
+                try:
+                    self._opened = diskcache.Cache(os.fspath(self._folder), disk=_JsonOnlyDisk)
+                    if self._forever:
+                        self._opened.reset("eviction_policy", "none")
+                except (OSError, sqlite3.DatabaseError) as error:
+                    raise UserError(f"{self._what} cannot be opened: {error}") from error
+            return self._opened
+
+    @contextmanager
+    def _working(self) -> Generator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error, zlib.error, ValueError, RecursionError) as error:
+            raise InfrastructureError(
+                f"{self._what} cannot be used: {type(error).__name__}: {error}; delete the folder"
+            ) from error
+
 
 _EDITION = 2
 _NO_SAMPLING = Sampling()

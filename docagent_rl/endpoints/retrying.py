@@ -1,14 +1,17 @@
-"""Calling services that may fail: places, attempts, backoff, one deadline; and many calls in order."""
+"""Calls of services that may fail: places, attempts, one deadline, many in order, and shared answers."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import random
+import threading
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import asynccontextmanager, nullcontext
-from typing import TypeVar
+from typing import Generic, TypeVar
+
+import cachetools
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.terminal import visible
@@ -164,3 +167,49 @@ def describe(error: BaseException) -> str:
     """Return one line about an error: its type and the first line of its message."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {visible(lines[0][:300])}" if lines else type(error).__name__
+
+
+class Answers(Generic[T]):
+    """Answers of one service, for several event loops.
+
+    Who asks what is being asked waits for the same answer. Failures are shared and not kept.
+
+    Args:
+        capacity: answers that are kept; 0 keeps none, `None` shares none either.
+    """
+
+    def __init__(self, capacity: int | None) -> None:
+        self._capacity = capacity
+        self._known: cachetools.LRUCache[Hashable, T] = cachetools.LRUCache(capacity or 1)
+        self._lock = threading.Lock()
+        self._coming: weakref.WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Task[T]]
+        ] = weakref.WeakKeyDictionary()
+
+    async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
+        """Return the answer, and whether somebody else had asked for it."""
+        if self._capacity is None:
+            return await ask(), False
+        with self._lock:
+            if question in self._known:
+                return self._known[question], True
+        coming = self._coming.setdefault(asyncio.get_running_loop(), {})
+        task, shared = coming.get(question), True
+        if task is None:
+            task, shared = asyncio.ensure_future(_awaited(ask)), False
+            coming[question] = task
+            task.add_done_callback(lambda done: self._settle(coming, question, done))
+        # who gives up does not take the answer from those who wait with him
+        return await asyncio.shield(task), shared
+
+    def _settle(
+        self, coming: dict[Hashable, asyncio.Task[T]], question: Hashable, task: asyncio.Task[T]
+    ) -> None:
+        coming.pop(question, None)
+        if self._capacity and not task.cancelled() and task.exception() is None:
+            with self._lock:
+                self._known[question] = task.result()
+
+
+async def _awaited(ask: Callable[[], Awaitable[T]]) -> T:
+    return await ask()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.answers import Answers
 from docagent_rl.endpoints.chat_reply import reply_text
-from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.remote_model import JsonCache
+from docagent_rl.endpoints.retrying import Answers
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
 from docagent_rl.envs.delivery import render

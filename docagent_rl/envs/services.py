@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.surrogates import encodable
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.endpoints.answers import Answers
-from docagent_rl.endpoints.retrying import Places, call_service
+from docagent_rl.endpoints.retrying import Answers, Places, call_service
 from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens

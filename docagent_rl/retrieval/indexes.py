@@ -13,14 +13,12 @@ from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import Audit, Damage
 from docagent_rl.retrieval.bm25 import BM25Header, BM25Retriever, BM25Settings
-from docagent_rl.retrieval.encoders.models import named_spec
 from docagent_rl.retrieval.encoders.opening import open_encoder
-from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, IndexFiles, IndexHeader, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
-from docagent_rl.retrieval.vectors.header import Kind, VectorHeader, VectorSettings
-from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex, VectorSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,7 @@ def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory 
     import ray
 
     from docagent_rl.documents.ray_pool import connect
-    from docagent_rl.retrieval.vectors.ray_encoding import RayVectors
+    from docagent_rl.retrieval.vectors.encoding import RayVectors
 
     connected = connect(encoding.ray)
     try:

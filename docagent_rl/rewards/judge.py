@@ -100,8 +100,7 @@ def make_judge(config: JudgeConfig) -> Judge:
 def _openai_judge(config: JudgeConfig) -> Judge:
     from docagent_rl.base.prompts import load_prompt
     from docagent_rl.endpoints.chat_client import ChatEndpoint
-    from docagent_rl.endpoints.json_cache import JsonCache
-    from docagent_rl.endpoints.remote_model import RemoteModel
+    from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
     from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RunJudge
 
     endpoint = ChatEndpoint.of(config, "judge")

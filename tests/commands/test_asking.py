@@ -12,8 +12,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.asking import open_models, spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.replies import keep_replies
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError
-from docagent_rl.endpoints.model_config import ModelConfig
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.lab.generate.conftest import server  # noqa: F401  fixture

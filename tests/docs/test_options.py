@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from docagent_rl import cli
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.collection import FUNNEL, KEPT, VERDICTS
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
 from docagent_rl.lab.collect.filters import Filter

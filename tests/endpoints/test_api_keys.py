@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.api_keys import HIDDEN, NO_KEY, read_api_key, redacted, without_key
+from docagent_rl.endpoints.http_client import HIDDEN, NO_KEY, read_api_key, redacted, without_key
 
 
 @pytest.mark.parametrize("value", ["sk-1", " sk-1\r\n"])

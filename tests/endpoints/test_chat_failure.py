@@ -18,16 +18,17 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_failure import (
+from docagent_rl.endpoints.chat_reply import (
+    CutOffError,
     Refusals,
     RefusedError,
+    ReplyError,
     TooLongError,
     TransientError,
     failure,
     is_outage,
     retry_after_s,
 )
-from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
 from tests.chat_server import RawServer, completion
 from tests.endpoints.conftest import HELLO, client
 

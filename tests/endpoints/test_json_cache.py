@@ -8,7 +8,7 @@ import pytest
 from diskcache.core import MODE_PICKLE
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.remote_model import JsonCache
 
 
 def test_keeps_json(tmp_path):

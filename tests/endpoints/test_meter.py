@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import reply_text
-from docagent_rl.endpoints.endpoint import Price
+from docagent_rl.endpoints.endpoint import ModelConfig, Price
 from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, current_meter, metering
-from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import ChatServer, completion, serving
 from tests.endpoints.conftest import HELLO

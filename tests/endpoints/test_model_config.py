@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 
 FILE = """
 base_url: http://127.0.0.1:1/v1

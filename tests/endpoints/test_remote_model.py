@@ -11,9 +11,8 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.chat_reply import CutOffError
 from docagent_rl.endpoints.endpoint import Price, Sampling
-from docagent_rl.endpoints.json_cache import JsonCache
 from docagent_rl.endpoints.meter import BudgetError, Meter
-from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
 from docagent_rl.endpoints.usage import image_part
 from tests.chat_server import ChatServer, completion, serving
 from tests.endpoints.conftest import HELLO

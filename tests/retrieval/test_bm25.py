@@ -15,12 +15,10 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import best_hits, check_queries, top_rows
-from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
+from docagent_rl.retrieval.base import PageRows, best_hits, check_queries, top_rows
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, Postings, load_bm25s
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import check_parts
-from docagent_rl.retrieval.postings import Postings, load_bm25s
-from docagent_rl.retrieval.rows import PageRows
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 from tests.documents.here import ingest_here
 

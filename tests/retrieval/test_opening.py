@@ -14,8 +14,13 @@ from docagent_rl.retrieval import opening
 from docagent_rl.retrieval.base import Hit, best_hits
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-from docagent_rl.retrieval.hybrid import HybridRetriever, reciprocal_ranks, weighted_scores
-from docagent_rl.retrieval.opening import open_before_run, open_hybrid
+from docagent_rl.retrieval.opening import (
+    HybridRetriever,
+    open_before_run,
+    open_hybrid,
+    reciprocal_ranks,
+    weighted_scores,
+)
 
 
 class First:

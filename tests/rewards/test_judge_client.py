@@ -7,7 +7,7 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.chat_reply import ReplyError
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge, VerdictError, parse_verdict
 from tests.base.test_untrusted import TOKENS
 from tests.chat_server import completion

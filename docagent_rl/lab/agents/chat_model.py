@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_failure import TooLongError
-from docagent_rl.endpoints.chat_reply import ChatReply
+from docagent_rl.endpoints.chat_reply import ChatReply, TooLongError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.endpoints.chat_failure import Refusals
-from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.chat_reply import CutOffError, Refusals
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.lab.agents.run_folder import Key

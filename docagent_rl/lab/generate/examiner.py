@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.chat_failure import Refusals
-from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.chat_reply import CutOffError, Refusals
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_failure import Refusals, is_outage
-from docagent_rl.endpoints.chat_reply import CutOffError
+from docagent_rl.endpoints.chat_reply import CutOffError, Refusals, is_outage
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.generate.config import JsonMode

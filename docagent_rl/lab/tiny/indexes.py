@@ -11,8 +11,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.encoders.models import SPEC_FILE
-from docagent_rl.retrieval.encoders.spec import Family
+from docagent_rl.retrieval.encoders.spec import SPEC_FILE, Family
 from docagent_rl.retrieval.indexes import build_vectors
 
 _PIXELS = 64 * 28 * 28

@@ -13,12 +13,11 @@ from docagent_rl.retrieval.encoders.checkpoints import (
     check_complete,
     image_tokens,
     load_late_interaction,
+    read_json,
     set_pixels,
 )
-from docagent_rl.retrieval.encoders.files import read_json
-from docagent_rl.retrieval.encoders.local import LocalEncoder
+from docagent_rl.retrieval.encoders.local import LocalEncoder, Texts, fill_prompt
 from docagent_rl.retrieval.encoders.spec import Family
-from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 
 _UNCUT = 32_768
 """Tokens: queries are cut before, so that a processor's own limit (ColPali's is 50) cuts none."""

@@ -27,10 +27,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import BodyError, check_url, client_of_run, public_url, read_body
-from docagent_rl.retrieval.encoders.files import digest, model_folder, read_json
-from docagent_rl.retrieval.encoders.local import fingerprint, normalise, pin_weights
+from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
+from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
 
 _HUB_ONLY = (Family.COLPALI, Family.COLMODERNVBERT)
 _LONGEST = 512

@@ -21,13 +21,14 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.guard import RefusalError
 from docagent_rl.retrieval.base import Hit, Question
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.served import Served
 from docagent_rl.retrieval.service.wire import Call
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.routing import Route
+
+    from docagent_rl.retrieval.service.app import Served
 
 HEALTH = "/health"
 MOST_PAGES = 100

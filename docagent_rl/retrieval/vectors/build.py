@@ -22,15 +22,15 @@ from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_kind
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.candidates import Candidates, train_clusters
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, LocalVectors, PageVectors, encode_documents
-from docagent_rl.retrieval.vectors.header import (
+from docagent_rl.retrieval.vectors.index import (
     Kind,
     Source,
     StoredDocument,
     VectorHeader,
+    VectorIndex,
     VectorSettings,
     stored_documents,
 )
-from docagent_rl.retrieval.vectors.index import VectorIndex
 
 TWO_STAGES_FROM = 500_000
 """Vectors: fewer are all scored, which takes some 20 ms of a processor for 20 vectors of a query."""

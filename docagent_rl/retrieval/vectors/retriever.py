@@ -13,11 +13,9 @@ from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.base import Hit, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders import Encoder
-from docagent_rl.retrieval.encoders.models import named_spec
-from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
-from docagent_rl.retrieval.vectors.header import Kind
-from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
 from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows
 
 logger = logging.getLogger(__name__)

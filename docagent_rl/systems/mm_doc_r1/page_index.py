@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
-from docagent_rl.retrieval.bm25 import BM25Settings
-from docagent_rl.retrieval.postings import load_bm25s
+from docagent_rl.retrieval.bm25 import BM25Settings, load_bm25s
 from docagent_rl.retrieval.tokens import Tokenizer, readable, spans
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.chat_client import ChatEndpoint
-from docagent_rl.endpoints.model_config import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.collect.filters import Answer, Evidence, EvidencePages, Format
 from docagent_rl.lab.collect.judging import PageJudge, judged

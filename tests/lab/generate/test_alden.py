@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError, Meter
-from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.alden import (
     Decision,
     Labelling,

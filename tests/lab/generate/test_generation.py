@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError, Meter
-from docagent_rl.endpoints.model_config import ModelConfig
 from docagent_rl.lab.generate.config import (
     FilterConfig,
     GenerateConfig,

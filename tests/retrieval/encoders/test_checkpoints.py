@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.retrieval.encoders.files import model_folder
+from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
 from tests.tiny_retrievers import TinyRetriever

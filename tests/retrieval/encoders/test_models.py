@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.retrieval.encoders import files
-from docagent_rl.retrieval.encoders.files import base_folder, digest, model_folder
-from docagent_rl.retrieval.encoders.models import DEFAULT, MODELS, SPEC_FILE, named_spec
+from docagent_rl.retrieval.encoders import checkpoints
+from docagent_rl.retrieval.encoders.checkpoints import base_folder, digest, model_folder
+from docagent_rl.retrieval.encoders.local import Texts, fill_prompt
 from docagent_rl.retrieval.encoders.opening import open_encoder
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.encoders.texts import Texts, fill_prompt
+from docagent_rl.retrieval.encoders.spec import DEFAULT, MODELS, SPEC_FILE, EncoderSpec, Family, named_spec
 from tools.models_table import BEGIN, END, with_table
 
 IMAGES = {"content": "image"}
@@ -145,7 +144,7 @@ def test_large_files_of_the_hubs_cache_are_named_by_their_digest(model, monkeypa
     path.symlink_to(blob)
     (model / "tokenizer.json").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr(files, "file_digest", lambda path: pytest.fail(f"{path} was read"))
+        patch.setattr(checkpoints, "file_digest", lambda path: pytest.fail(f"{path} was read"))
         with_link = digest(model)
     (model / "tokenizer.json").write_text("{}")
     assert digest(model) == before != with_link

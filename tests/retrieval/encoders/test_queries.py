@@ -12,7 +12,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.local import Lane, find_device
-from docagent_rl.retrieval.encoders.queries import QueryEncoder
+from docagent_rl.retrieval.encoders.opening import QueryEncoder
 
 
 class Counting:

@@ -17,7 +17,7 @@ from tenacity import wait_none
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders import served as serving
-from docagent_rl.retrieval.encoders.files import model_folder
+from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_query_encoder
 from docagent_rl.retrieval.encoders.served import ServedEncoder
 from tests.processes import end, members

@@ -16,9 +16,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.config import ServerApi
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.app import make_app
+from docagent_rl.retrieval.service.app import Served, describe_index, make_app
 from docagent_rl.retrieval.service.host import SearchHost
-from docagent_rl.retrieval.service.served import Served, describe_index
 from docagent_rl.retrieval.service.vrag_rl import image_name, page_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import NotTakenError, Question
-from docagent_rl.retrieval.service import ray_actor
+from docagent_rl.retrieval.service import ray_actors
 from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
 
@@ -110,10 +110,10 @@ async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
 
 async def test_an_actor_whose_searches_hang_ends_its_process(held, store, monkeypatch):
     ended = []
-    monkeypatch.setattr(ray_actor.os, "_exit", ended.append)
+    monkeypatch.setattr(ray_actors.os, "_exit", ended.append)
     held.gate.set()
     settings = {"service": {"threads": 1, "timeout_s": 0.05}}
-    actor = ray_actor.SearchActor(lambda *_: held, settings, str(store.path), "docagent.retriever", 0)
+    actor = ray_actors.SearchActor(lambda *_: held, settings, str(store.path), "docagent.retriever", 0)
     assert held.calls == [[HARMLESS]]
     assert (await actor.health())["waiting"] == 0
     held.gate.clear()

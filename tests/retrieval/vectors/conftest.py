@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.header import Kind
+from docagent_rl.retrieval.vectors.index import Kind
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 LATE = Kind.LATE_INTERACTION

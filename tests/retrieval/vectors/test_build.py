@@ -11,8 +11,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.serve import _config
 from docagent_rl.retrieval.indexes import Encoding, build_vectors
 from docagent_rl.retrieval.vectors.build import build_index
+from docagent_rl.retrieval.vectors.encoding import RayVectors
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from docagent_rl.retrieval.vectors.ray_encoding import RayVectors
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import LATE, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing

@@ -10,8 +10,7 @@ from docagent_rl.retrieval.indexes import audit_index
 from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.candidates import Candidates
-from docagent_rl.retrieval.vectors.header import Kind, VectorSettings
-from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.index import Kind, VectorIndex, VectorSettings
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing

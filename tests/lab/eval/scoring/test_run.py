@@ -12,8 +12,7 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.endpoint import Price
-from docagent_rl.endpoints.json_cache import JsonCache
-from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
