@@ -1,25 +1,27 @@
-"""Files that are either whole or absent."""
+"""Files that are either whole or absent, and JSON that ends with a checksum of all that stands before it."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import shutil
 import tempfile
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
-from enum import Enum, auto
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a full disk."""
 
 _SCRATCH = r"\.[a-z0-9_]{8}\.(tmp|old)"
+_SEAL = re.compile(rb',\n"checksum": "([0-9a-f]{64})"\n\}\n')
+_SEAL_LENGTH = len(b',\n"checksum": ""\n}\n') + 64
 
 
 def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]) -> Path:
@@ -42,10 +44,7 @@ def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]
 def replace_file(target: Path, data: bytes | Iterable[bytes], *, sweep: bool = True) -> None:
     """Write as `atomic_write` does, with the system's own errors.
 
-    Args:
-        target: the file.
-        data: its content, whole or in pieces.
-        sweep: remove what killed processes left; where a folder holds very many files, something else does.
+    Without `sweep`, leftovers of killed processes stay: something else removes those of a large folder.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with _scratch_file(target) as (temporary, handle):
@@ -87,11 +86,7 @@ def atomic_dir(path: str | os.PathLike) -> Generator[Path]:
 
 @contextmanager
 def writable(path: Path) -> Generator[None]:
-    """Say which path could not be written, and what to do.
-
-    Raises:
-        UserError: the block raised an `OSError`.
-    """
+    """Turn an `OSError` of the block into a `UserError` that names the path and says what to do."""
     try:
         yield
     except OSError as error:
@@ -100,12 +95,12 @@ def writable(path: Path) -> Generator[None]:
 
 
 def is_leftover(path: Path, target: Path) -> bool:
-    """Whether `path` is what a process that writes `target`, or was killed doing so, has beside it."""
+    """Return whether a process that writes `target`, or was killed doing so, has `path` beside it."""
     return path.parent == target.parent and _pattern(target).fullmatch(path.name) is not None
 
 
 def remove_leftovers(target: Path) -> None:
-    """Remove what processes that were killed while they wrote `target`, file or directory, left beside it."""
+    """Remove the leftovers of processes that were killed while they wrote `target`, file or directory."""
     pattern = _pattern(target)
     with suppress(FileNotFoundError, PermissionError):
         for name in os.listdir(target.parent):  # noqa: PTH208 - a path for each name would take most of the time
@@ -122,7 +117,7 @@ def _remove(path: Path) -> None:
         is_folder = path.is_dir()
         handle = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
         try:
-            if _lock(handle, path) is _Lock.OURS:  # nobody works on it
+            if _lock(handle, path):  # nobody works on it
                 shutil.rmtree(path, ignore_errors=True) if is_folder else path.unlink()
         finally:
             os.close(handle)
@@ -130,11 +125,11 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def _scratch_file(target: Path) -> Generator[tuple[Path, int]]:
-    """A new file beside `target` and its handle; held by this process while the block lasts, then removed."""
+    """Make a file beside `target`; yield it and its handle, hold it while the block lasts, then remove it."""
     while True:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         path = Path(name)
-        if _lock(handle, path) is not _Lock.TAKEN:
+        if _lock(handle, path) is not False:
             break
         os.close(handle)  # `remove_leftovers` of another process was faster
     try:
@@ -146,14 +141,14 @@ def _scratch_file(target: Path) -> Generator[tuple[Path, int]]:
 
 @contextmanager
 def _scratch_folder(target: Path, suffix: str) -> Generator[Path]:
-    """A new directory beside `target`, held by this process while the block lasts, then removed."""
+    """Make a directory beside `target`, hold it while the block lasts, then remove it."""
     while True:
         folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix))
         try:
             handle = os.open(folder, os.O_RDONLY)
         except FileNotFoundError:
             continue  # as above
-        if _lock(handle, folder) is not _Lock.TAKEN:
+        if _lock(handle, folder) is not False:
             break
         os.close(handle)
     try:
@@ -163,23 +158,42 @@ def _scratch_folder(target: Path, suffix: str) -> Generator[Path]:
         os.close(handle)
 
 
-class _Lock(Enum):
-    OURS = auto()
-    TAKEN = auto()
-    """Held by another process, or removed."""
-    UNKNOWN = auto()
-    """The file system has no locks."""
+def _lock(handle: int, path: Path) -> bool | None:
+    """Hold a file or directory as long as the handle is open.
 
-
-def _lock(handle: int, path: Path) -> _Lock:
-    """Hold a file or directory as long as the handle is open."""
+    Returns:
+        False when another process holds or has removed it; None on a file system without locks.
+    """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _Lock.TAKEN
+        return False
     except OSError:
-        return _Lock.UNKNOWN
+        return None
     try:
-        return _Lock.OURS if os.path.samestat(os.fstat(handle), path.stat()) else _Lock.TAKEN
+        return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:
-        return _Lock.TAKEN
+        return False
+
+
+def seal(json_object: str) -> str:
+    """Return a printed JSON object of at least one member with one more: its `checksum`."""
+    body = json_object.rstrip().removesuffix("}").rstrip()
+    return f'{body},\n"checksum": "{hashlib.sha256(body.encode()).hexdigest()}"\n}}\n'
+
+
+def is_sealed(data: bytes) -> bool:
+    """Return whether a file carries a checksum.
+
+    Raises:
+        ValueError: the checksum is that of other bytes.
+    """
+    found = _SEAL.fullmatch(data[-_SEAL_LENGTH:])
+    if found is None:
+        # a whole seal ends the file; another place or form is damage
+        if b'"checksum"' in data[-2 * _SEAL_LENGTH :]:
+            raise ValueError("its checksum is broken")
+        return False
+    if hashlib.sha256(data[:-_SEAL_LENGTH]).hexdigest() != found[1].decode("ascii"):
+        raise ValueError("its checksum is that of other bytes")
+    return True

@@ -16,18 +16,10 @@ Force = Annotated[bool, typer.Option("--force", help="Replace what is there and 
 
 
 def write_output(path: Path, content: bytes | str, *, force: bool = False) -> bool:
-    """Write a file that is not there.
-
-    Args:
-        path: the file.
-        content: its content.
-        force: replace another file.
-
-    Returns:
-        False when the file was there already, byte for byte.
+    """Write a file that is not there; return False when it was there already, byte for byte.
 
     Raises:
-        UserError: another file is there; it was left alone.
+        UserError: another file is there, without `force`; it was left alone.
     """
     if check_output(path, content, force=force):
         return False
@@ -42,16 +34,13 @@ def check_output(
     force: bool = False,
     ours: Callable[[bytes], bool] = lambda found: False,
 ) -> bool:
-    """See that a file may be written.
+    """See that a file may be written; return whether it is there already, byte for byte.
 
     Args:
         path: the file.
-        content: what is to be written.
+        content: its content.
         force: another file may be replaced.
         ours: tells from its content that a file is an earlier output of the command, which may be replaced.
-
-    Returns:
-        Whether the file is there already, byte for byte.
 
     Raises:
         UserError: another file is there, or none can be written there.
@@ -89,19 +78,7 @@ def write_page(page: Path, text: str, picture: Path, svg: str, *, force: bool = 
 
 
 def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:
-    """`write_output` for a file too large for memory.
-
-    Args:
-        path: the file.
-        pieces: its content, asked for as it is written.
-        force: replace another file.
-
-    Returns:
-        False when the file was there already, byte for byte.
-
-    Raises:
-        UserError: another file is there; it was left alone.
-    """
+    """Do the same for a file too large for memory, whose `pieces` are asked for as they are written."""
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file")
     if force or not path.exists():

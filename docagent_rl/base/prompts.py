@@ -26,7 +26,7 @@ import jinja2.sandbox
 import yaml
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import lone_surrogate
+from docagent_rl.base.text import lone_surrogate
 from docagent_rl.base.untrusted import fenced
 
 _PACKAGE = Path(__file__).parents[1]
@@ -122,13 +122,13 @@ def prompt_file(name_or_path: str) -> Path:
 
 
 def prompt_names() -> list[str]:
-    """The prompts of this package."""
+    """Return the names of the prompts of this package."""
     return sorted(_files())
 
 
 @functools.cache
 def _files() -> Mapping[str, Path]:
-    """Prompt files by name: each lies in the folder `prompts` of what reads it."""
+    """Find prompt files by name: each lies in the folder `prompts` of what reads it."""
     return {path.stem: path for path in _PACKAGE.glob("**/prompts/*.yaml")}
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+_SFT_TRAINERS = ("sft_trainer", "sft_trainer_ray")
+"""Files of verl's supervised trainers, which `python -m` and torchrun run."""
+_fine_tuning: ContextVar[bool | None] = ContextVar("fine_tuning", default=None)
 
 
 class Section(BaseModel):
@@ -36,29 +44,29 @@ class VariantSection(Section):
 
     @classmethod
     def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """`given` over the variant's `defaults`; a subclass may let the one depend on the other."""
+        """Merge `given` over the variant's `defaults`; a subclass may let the one depend on the other."""
         return filled(defaults, given)
 
     @classmethod
     def for_variant(cls, variant: str | None = None, **overrides: Any) -> Self:
-        """The configuration of a variant with some keys changed, nested ones as nested mappings."""
+        """Return the configuration of a variant with some keys changed, nested ones as nested mappings."""
         return cls.model_validate({"variant": variant, **overrides})
 
 
 def filled(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """`given` over `defaults`, mappings merged key by key; keys that are `None` count as left out."""
-    merged = dict(defaults)
+    """Merge `given` over `defaults`, key by key; keys that are `None` count as left out."""
+    result = dict(defaults)
     for key, value in given.items():
         if isinstance(value, Mapping):
             default = defaults.get(key)
-            merged[key] = filled(default if isinstance(default, Mapping) else {}, value)
+            result[key] = filled(default if isinstance(default, Mapping) else {}, value)
         elif value is not None:
-            merged[key] = value
-    return merged
+            result[key] = value
+    return result
 
 
 def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`changes` over `base`, nested mappings key by key.
+    """Merge `changes` over `base`, nested mappings key by key.
 
     A section does not take the place of a plain value: that stays, to be refused by whoever validates it.
     """
@@ -73,7 +81,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def explain(error: ValidationError, prefix: str) -> str:
-    """One line a problem, each naming the key as it is written in the recipe."""
+    """Return one line a problem, each naming the key as it is written in the recipe."""
     lines = []
     for problem in error.errors():
         key = ".".join([prefix, *(str(p) for p in problem["loc"])])
@@ -86,3 +94,21 @@ def explain(error: ValidationError, prefix: str) -> str:
             got = "" if isinstance(problem["input"], Mapping) else f" (got {problem['input']!r})"
             lines.append(f"{key}: {problem['msg']}{got}")
     return "invalid configuration:\n  " + "\n  ".join(lines)
+
+
+def fine_tunes() -> bool:
+    """Return whether Hydra composes for verl's supervised trainer: as `composing_for` says, or what runs."""
+    if (chosen := _fine_tuning.get()) is not None:
+        return chosen
+    running = getattr(sys.modules.get("__main__"), "__file__", None)
+    return running is not None and Path(running).stem in _SFT_TRAINERS
+
+
+@contextmanager
+def composing_for(*, fine_tuning: bool) -> Generator[None]:
+    """Compose as verl's supervised trainer would, or as its others, whatever runs."""
+    token = _fine_tuning.set(fine_tuning)
+    try:
+        yield
+    finally:
+        _fine_tuning.reset(token)

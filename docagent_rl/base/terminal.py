@@ -17,7 +17,7 @@ _UNSHOWN = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""The text with an escape like `\x1b` for every character that would act on a terminal.
+    r"""Return the text with an escape like `\x1b` for every character that would act on a terminal.
 
     The result can be printed, and written to XML. Line feeds and tabs stay; a carriage return before a line
     feed goes.
@@ -26,12 +26,12 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""As `visible`, with line feeds and tabs spelt out too: `\x0a`."""
+    r"""Do as `visible` does, with line feeds and tabs spelt out too: `\x0a`."""
     return re.sub(r"[\n\t]", _escape, _UNSHOWN.sub(_escape, text))
 
 
 def id_problem(text: str) -> str | None:
-    """Why a text cannot be an id of a document, question, data set or run; None: it can.
+    """Return why a text cannot be an id of a document, question, data set or run; None: it can.
 
     Ids stand in messages, tables and pages of others, where they must not break lines or turn text around.
     """
@@ -43,13 +43,7 @@ def id_problem(text: str) -> str | None:
 
 
 def shown(value: Any, style: str = "", **options: Any) -> Text:
-    """A value from a file, for rich: visible as it stands, never markup.
-
-    Args:
-        value: anything; its `str` is shown.
-        style: of the whole.
-        options: of `rich.text.Text`.
-    """
+    """Return a value from a file as rich text: visible as it stands, never markup."""
     from rich.text import Text  # processes that read pages need none of it
 
     return Text(visible(str(value)), style, **options)

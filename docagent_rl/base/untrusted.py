@@ -42,20 +42,20 @@ _BROKEN = re.compile(rf"(?<=[<\[\]{_BAR}~]){INVISIBLE}")
 
 
 def without_tokens(text: str) -> str:
-    """The text with every spelling of a special token broken; reads the same."""
+    """Break every spelling of a special token in a text, which reads the same."""
     return _SEAMS.sub(INVISIBLE, text)
 
 
 def without_joint_tokens(texts: Sequence[str]) -> list[str]:
-    """`without_tokens` for texts that somebody will join: two halves may spell what neither does."""
+    """Do the same for texts that somebody will join: two halves may spell what neither does."""
     return inserted(texts, (seam.start() for seam in _SEAMS.finditer("".join(texts))))
 
 
 def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
-    """Texts with invisible characters in them.
+    """Put invisible characters into the pieces of one text.
 
     Args:
-        texts: the pieces of one text.
+        texts: the pieces.
         places: before which characters of the whole, ascending; those beyond its end are left out.
     """
     wanted, result, begin = list(places), [], 0
@@ -68,12 +68,12 @@ def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
 
 
 def defused(text: str) -> str:
-    """`without_tokens`, and tags without attributes broken as well: `<judge>`, `</think>`, `<answer>`."""
+    """Break special tokens, and tags without attributes as well: `<judge>`, `</think>`, `<answer>`."""
     return _TAGS.sub(INVISIBLE, without_tokens(text))
 
 
 def defused_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Variables of a prompt: texts and the texts in lists are defused, everything else stays."""
+    """Return a prompt's variables with texts, and texts in lists, defused."""
     return {name: _value(value) for name, value in values.items()}
 
 
@@ -83,20 +83,20 @@ def mended(text: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """The text between two lines that it cannot hold: they carry a mark made from the text itself.
+    """Return the text between two lines that it cannot hold: they carry a mark made from the text itself.
 
     Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a filter:
     `{{ prediction | fenced }}`.
     """
     text = str(text)
-    mark = _digest(text)
+
+    def digest(of: str) -> str:
+        return hashlib.sha256(of.encode("utf-8", "replace")).hexdigest()[:_MARK]
+
+    mark = digest(text)
     while mark in text:
-        mark = _digest(mark + text)
+        mark = digest(mark + text)
     return f"----- begin {mark} -----\n{text}\n----- end {mark} -----"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:_MARK]
 
 
 def _value(value: Any) -> Any:

@@ -23,10 +23,7 @@ def waiting_modules() -> list[str]:
 
 
 def import_named_modules() -> bool:
-    """Import the modules that `MODULES_VARIABLE` names, once: whoever looks a name up calls it first.
-
-    Returns:
-        Whether there was one to import.
+    """Import the modules that `MODULES_VARIABLE` names, once; return whether there was one.
 
     Raises:
         UserError: there is none of a name, or it raises.
@@ -57,17 +54,10 @@ def import_module(name: str, named: str) -> ModuleType:
 
 
 def described(error: BaseException) -> str:
-    """Type and message of an exception, and the user's last line on the way to it."""
-    place = _last_line(error)
-    return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
-
-
-def _last_line(error: BaseException) -> str | None:
+    """Return type and message of an exception, and the user's last line on the way to it."""
+    libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    libraries.append(Path(__file__).parents[1])
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<")]
-    own = [f for f in frames if not _is_library(Path(f.filename))]
-    return f"{own[-1].filename}, line {own[-1].lineno}" if own else None
-
-
-def _is_library(file: Path) -> bool:
-    paths = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-    return file.is_relative_to(Path(__file__).parents[1]) or any(file.is_relative_to(path) for path in paths)
+    own = [f for f in frames if not any(Path(f.filename).is_relative_to(path) for path in libraries)]
+    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"

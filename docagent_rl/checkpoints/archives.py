@@ -9,8 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from docagent_rl.base.io import atomic_write
-from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.documents.audit import Audit, Damage
 
 _RESTORE = "take the file from a copy, or leave the step out of what you report"

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from rich.console import Console
 from rich.progress import Progress
 
-from docagent_rl.base.io import atomic_write
-from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.checkpoints.layout import step_of
 
 MANIFEST = "manifest.json"

@@ -15,8 +15,8 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from docagent_rl.base.composition import composing_for
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import composing_for
 from docagent_rl.checks.provenance import provenance_problems
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.terminal import visible
-from docagent_rl.base.tracebacks import clean, traceback_text
+from docagent_rl.base.text import clean, traceback_text
 
 TRACEBACK_FILE = "preflight_traceback.txt"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import seal
+from docagent_rl.base.io import seal
 from docagent_rl.documents.manifest import Manifest, check_seal, read_record
 from docagent_rl.documents.objects import ObjectStore, read_bytes, write
 from docagent_rl.documents.ocr.cache import OcrCache

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.base.terminal import id_problem
 from docagent_rl.documents.objects import Kind, is_digest, read_bytes
 
@@ -174,7 +174,7 @@ RecordT = TypeVar("RecordT", Manifest, ChunkEntry)
 
 
 def dump_record(record: Manifest | ChunkEntry) -> str:
-    """Return the file of a record, with its checksum (`docagent_rl.base.sealed`)."""
+    """Return the file of a record, with its checksum (`docagent_rl.base.io`)."""
     # a manifest is there to be looked at, too; a range of pages is gone when its document is whole
     indent = 1 if isinstance(record, Manifest) else None
     return seal(json.dumps(asdict(record), indent=indent, ensure_ascii=False))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import FULL, replace_file
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Generator

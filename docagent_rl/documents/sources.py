@@ -11,8 +11,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.base.terminal import id_problem, one_line
+from docagent_rl.base.text import lone_surrogate
 from docagent_rl.documents.images import IMAGE_SUFFIXES, OTHER_SUFFIXES, document_name, order_pages
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.limits import DocumentError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import openai
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import without_joint_tokens, without_tokens
 from docagent_rl.endpoints.chat_reply import (
     BusyError,

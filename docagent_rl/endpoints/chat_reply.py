@@ -14,7 +14,7 @@ import openai
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import mended
 from docagent_rl.endpoints.http_client import public_url, redacted
 from docagent_rl.endpoints.retrying import describe

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.retrying import Answers, Places, call_service
 from docagent_rl.envs.roles import RoleModel

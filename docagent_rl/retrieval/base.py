@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import unknown_document
 

@@ -30,8 +30,7 @@ from typing import Annotated, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write
-from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.documents.objects import SHA256_PATTERN
 
 HEADER = "docagent_index.json"
@@ -55,7 +54,7 @@ class IndexHeader(BaseModel):
     files: dict[FileName, Sha256] = Field(default_factory=dict)
     """SHA-256 of each array file by name; empty in memory."""
     checksum: Annotated[Sha256 | None, Field(exclude=True, repr=False)] = None
-    """Of the file (`docagent_rl.base.sealed`)."""
+    """Of the file (`docagent_rl.base.io`)."""
 
     def unsaved(self) -> Self:
         """Return the header without what names its files."""

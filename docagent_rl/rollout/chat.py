@@ -13,7 +13,7 @@ from jinja2 import TemplateError
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import inserted
 from docagent_rl.config import plain
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.rollout.trajectory import Status, Trajectory, plain
 
 

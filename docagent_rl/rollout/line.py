@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, plain
 
 _HOLE = "trainer_log_probs"

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import lone_surrogate
+from docagent_rl.base.text import lone_surrogate
 from docagent_rl.samples import fields
 from docagent_rl.samples.sample import REQUIRED_EXTRA, Sample, Split
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.surrogates import lone_surrogate
 from docagent_rl.base.terminal import id_problem
+from docagent_rl.base.text import lone_surrogate
 from docagent_rl.samples import fields
 from docagent_rl.samples.fields import Box as Box
 from docagent_rl.samples.fields import Split as Split

@@ -18,7 +18,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError,
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
-from docagent_rl.base.tracebacks import clean, traceback_text
+from docagent_rl.base.text import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
 from docagent_rl.watch.actors import free_resources, kill_own_actors, read_actors, waiting_groups
 from docagent_rl.watch.deaths import AGAIN, death_messages

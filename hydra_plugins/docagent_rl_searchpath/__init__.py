@@ -5,7 +5,7 @@ from __future__ import annotations
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
-from docagent_rl.base.composition import fine_tunes  # of a module of its own: Hydra runs this one twice
+from docagent_rl.base.section import fine_tunes  # of a module of its own: Hydra runs this one twice
 
 
 class DocAgentSearchPath(SearchPathPlugin):

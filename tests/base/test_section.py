@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+
 import pytest
+from hydra import compose, initialize_config_module
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import filled, merged
+from docagent_rl.base.section import composing_for, filled, fine_tunes, merged
 from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_list import Kind, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.systems import get_system
 
@@ -41,3 +46,39 @@ def test_a_plain_value_in_the_place_of_a_section_is_refused_with_the_profile_too
     parsed = DocAgentConfig.parse(plain(run.docagent))
     with pytest.raises(UserError, match=r"docagent\.env\.fetch: .*False"):
         get_system(parsed.system).parse_config(parsed.env)
+
+
+def launched(monkeypatch, file: str | None, recipe: str, *overrides: str):
+    """The configuration that Hydra composes where a file runs."""
+    monkeypatch.setitem(
+        sys.modules, "__main__", SimpleNamespace(**({} if file is None else {"__file__": file}))
+    )
+    with initialize_config_module(config_module="verl.trainer.config", version_base=None):
+        return compose(recipe, overrides=[*overrides, "docagent.workspace=w"])
+
+
+@pytest.mark.parametrize("recipe", recipe_names(kind=Kind.SFT))
+def test_the_profile_of_verls_supervised_trainer_is_its_own(monkeypatch, recipe):
+    found = launched(monkeypatch, "site-packages/verl/trainer/sft_trainer.py", recipe, "+profile=cpu")
+    assert found.trainer.device == found.docagent.profile == "cpu"
+    assert "actor_rollout_ref" not in found
+    assert found == launched(monkeypatch, "mine.py", recipe, "+profile=sft_cpu")
+    assert composed(recipe, ["+profile=cpu", "docagent.workspace=w"]) == found
+
+
+@pytest.mark.parametrize("file", ["site-packages/verl/trainer/main_ppo.py", "mine.py", None])
+def test_that_of_any_other_is_of_reinforcement_learning(monkeypatch, file):
+    found = launched(monkeypatch, file, "vrag_rl_qwen2_5_vl_3b", "+profile=cpu")
+    assert found.docagent.judge.kind == "rule"
+    assert composed("vrag_rl_qwen2_5_vl_3b", ["+profile=cpu", "docagent.workspace=w"]) == found
+
+
+def test_what_is_composed_for_can_be_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", SimpleNamespace(__file__="sft_trainer.py"))
+    assert fine_tunes()
+    with composing_for(fine_tuning=False):
+        assert not fine_tunes()
+        with composing_for(fine_tuning=True):
+            assert fine_tunes()
+        assert not fine_tunes()
+    assert fine_tunes()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import seal
+from docagent_rl.base.io import seal
 from docagent_rl.documents import limits, page_text
 from docagent_rl.documents.manifest import (
     ChunkEntry,

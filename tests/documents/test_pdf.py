@@ -7,7 +7,7 @@ import numpy as np
 import pypdfium2
 import pytest
 
-from docagent_rl.base.surrogates import lone_surrogate
+from docagent_rl.base.text import lone_surrogate
 from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.limits import DocumentError

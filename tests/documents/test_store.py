@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import seal
+from docagent_rl.base.io import seal
 from docagent_rl.base.terminal import one_line
 from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, PageRegion
 from docagent_rl.documents.audit import audit_store

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import seal
+from docagent_rl.base.io import seal
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from tests.documents.here import files_of
 

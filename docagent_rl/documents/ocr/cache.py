@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.sealed import is_sealed, seal
+from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.documents.objects import ObjectStore, write
 from docagent_rl.documents.ocr.words import OcrLine, dump_words, load_words
 

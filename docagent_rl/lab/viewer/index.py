@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.lab.viewer.credit import mean_advantages
 from docagent_rl.lab.viewer.features import Features, features_of
 from docagent_rl.lab.viewer.folder import ViewedRun

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder
 from docagent_rl.retrieval.encoders.spec import PLACE, EncoderSpec

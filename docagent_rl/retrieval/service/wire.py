@@ -12,8 +12,8 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.surrogates import encodable
 from docagent_rl.base.terminal import visible
+from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
 from docagent_rl.endpoints.guard import RefusalError
 from docagent_rl.retrieval.base import Hit, QueryRefusedError, Question

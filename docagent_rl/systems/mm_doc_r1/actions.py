@@ -22,7 +22,7 @@ from docagent_rl.actions.base import (
 )
 from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.actions.tags import Block, Scan, TagScanner
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import UnknownActionError
 
 _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"

@@ -13,7 +13,7 @@ import ray.exceptions
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWrap
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.tracebacks import traceback_text
+from docagent_rl.base.text import traceback_text
 from docagent_rl.config import TextConfig
 from docagent_rl.envs.system import System
 from docagent_rl.rollout.images import EncodedImage

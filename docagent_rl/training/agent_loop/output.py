@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 from docagent_rl.config import TextConfig
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger

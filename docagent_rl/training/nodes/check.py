@@ -14,7 +14,7 @@ from ray.exceptions import GetTimeoutError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.tracebacks import clean
+from docagent_rl.base.text import clean
 from docagent_rl.training.nodes.report import NodeReport, inspect_node
 
 logger = logging.getLogger(__name__)

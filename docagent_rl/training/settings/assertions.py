@@ -20,7 +20,7 @@ from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.tracebacks import clean
+from docagent_rl.base.text import clean
 from docagent_rl.config import plain
 from docagent_rl.training.settings.architectures import known_model
 from docagent_rl.training.settings.divisibility import TENSOR_PARALLEL

@@ -16,7 +16,7 @@ from typing import Any
 from transfer_queue import KVBatchMeta
 
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.tracebacks import last_lines
+from docagent_rl.base.text import last_lines
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason
 from docagent_rl.training.trainer.summary import PREFIX

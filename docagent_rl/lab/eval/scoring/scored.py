@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.surrogates import encodable
+from docagent_rl.base.text import encodable
 
 VERSION = 1
 
