@@ -13,7 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_vectors
 from docagent_rl.samples.parquet import write_parquet

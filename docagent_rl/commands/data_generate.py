@@ -175,8 +175,8 @@ class _Task:
         judge: ModelConfig,
     ) -> None:
         """Have a model write questions about documents."""
+        from docagent_rl.lab.generate.config import Prompts
         from docagent_rl.lab.generate.generation import Generation
-        from docagent_rl.lab.generate.prompt_files import Prompts
 
         out, settings = self.out, self.settings
         prompts = Prompts.load(settings.prompts)
@@ -208,7 +208,7 @@ class _Task:
     def label(self, samples: Sequence[Sample], endpoint: ModelConfig) -> None:
         """Have a model label questions, and make some name their page."""
         from docagent_rl.lab.generate import alden
-        from docagent_rl.lab.generate.prompt_files import Prompts
+        from docagent_rl.lab.generate.config import Prompts
 
         out, settings = self.out, self.settings
         prompts = Prompts.load(settings.prompts)

@@ -20,7 +20,7 @@ RECIPES = {
 @pytest.fixture(scope="session")
 def workspace(world, tmp_path_factory):
     """Documents, questions and a tiny model of every system."""
-    from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+    from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 
     root = tmp_path_factory.mktemp("workspace")
     for name in ("store", "index"):

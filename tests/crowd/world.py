@@ -9,7 +9,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
-from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.sample import read_jsonl
 

@@ -11,7 +11,7 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.systems import get_system

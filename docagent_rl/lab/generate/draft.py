@@ -1,9 +1,10 @@
-"""A question that is not a sample yet, and what can be said about it without asking anybody."""
+"""Questions that are no samples yet: checks without a model, and repetitions of earlier ones."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,6 +14,8 @@ from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion
 from docagent_rl.rewards.rule.claims import is_refusal
 from docagent_rl.rewards.text import squad_normalise
+from docagent_rl.samples.leakage import alike_pairs, answer_words, question_words
+from docagent_rl.samples.sample import Sample
 
 _PAGE = re.compile(r"(?i)\b(?:pages?|pg\.?|p\.)\s*(?:no\.?|number)?\s*(\d{1,6})\b")
 # words that only somebody understands who was shown the pages
@@ -150,3 +153,58 @@ def _evidence_problem(draft: Draft) -> str | None:
 
 def _says(answer: str) -> bool:
     return bool(answer) and not is_refusal(answer)
+
+
+def repeated(samples: Sequence[Sample], known: Sequence[Sample], threshold: float) -> dict[int, str]:
+    """Find questions that repeat one that is known, or an earlier one that is kept.
+
+    Alike are questions about one document that are made of the same words (`data leakage`). Two that differ
+    in a number and in their answers ask for different things: the revenue of one year and of the next. So do
+    one that has an answer and one that has none, in other words.
+
+    Returns:
+        By the place of a question that is to be dropped, the question that it repeats.
+    """
+    places = {id(sample): place for place, sample in enumerate(samples)}
+    pairs = (
+        (places[id(first)], places[id(second)])
+        for first, second, _ in alike_pairs(samples, samples, threshold)
+        if _same(first, second)
+    )
+    found = repeating(samples, known, threshold)
+    for place, earlier in sorted(pairs):
+        if earlier < place and earlier not in found:
+            found.setdefault(place, samples[earlier].question)
+    return found
+
+
+def repeating(
+    samples: Sequence[Sample], known: Sequence[Sample], threshold: float, *, templates: bool = False
+) -> dict[int, str]:
+    """Find questions that repeat one that is known, as `repeated` does.
+
+    Questions of `templates` share most of their words by their making: they repeat only what has the same
+    answer, and one without an answer only what has the same words.
+    """
+    places = {id(sample): place for place, sample in enumerate(samples)}
+    found: dict[int, str] = {}
+    for first, second, _ in alike_pairs(samples, known, threshold):
+        if _same(first, second) and (not templates or _same_answer(first, second)):
+            found.setdefault(places[id(first)], second.question)
+    return found
+
+
+def _same(first: Sample, second: Sample) -> bool:
+    if first.doc_id != second.doc_id:
+        return False
+    apart = set(question_words(first.question)) ^ set(question_words(second.question))
+    if first.answerable != second.answerable:
+        return not apart
+    numbers = any(character.isdigit() for word in apart for character in word)
+    return not numbers or (bool(first.answers) and answer_words(first) == answer_words(second))
+
+
+def _same_answer(first: Sample, second: Sample) -> bool:
+    if first.answers or second.answers:
+        return answer_words(first) == answer_words(second)
+    return set(question_words(first.question)) == set(question_words(second.question))

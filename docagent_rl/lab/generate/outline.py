@@ -15,8 +15,7 @@ from typing import Protocol
 from docagent_rl.documents import Document
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
 from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.draft import answer_format, question_name
-from docagent_rl.lab.generate.duplicates import repeating
+from docagent_rl.lab.generate.draft import answer_format, question_name, repeating
 from docagent_rl.samples.fields import EvidenceSource, Split
 from docagent_rl.samples.leakage import THRESHOLD
 from docagent_rl.samples.sample import Sample, check_sample

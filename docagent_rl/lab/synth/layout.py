@@ -30,10 +30,10 @@ from docagent_rl.lab.synth.flowables import (
     Picture,
     Spot,
     Spots,
+    style_of,
 )
 from docagent_rl.lab.synth.model import Block, DocumentPlan, Prose, Section, Table
 from docagent_rl.lab.synth.settings import Difficulty
-from docagent_rl.lab.synth.style import style_of
 
 
 @dataclass(frozen=True)

@@ -84,8 +84,8 @@ def build_model(
         changes: settings of `WarmUp` to change.
         progress: show a progress bar.
     """
+    from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
     from docagent_rl.lab.tiny.play import scripted_conversations
-    from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
     from docagent_rl.lab.tiny.warm_up import WarmUp
 
     if (path / "config.json").is_file():

@@ -25,7 +25,7 @@ from docagent_rl.envs.delivery import render
 from docagent_rl.envs.script import Line, QuestionStatistics, Script, ScriptContext
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
-from docagent_rl.lab.tiny.encoding import Conversation
+from docagent_rl.lab.tiny.tokenizer import Conversation
 from docagent_rl.samples.sample import Sample
 
 LONGEST = 40

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.encoding import Conversation, Example, encode, images_of
+from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode, images_of
 
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0

@@ -18,12 +18,12 @@ from docagent_rl.lab.generate.config import (
     JudgedBy,
     Kind,
     KindConfig,
+    Prompts,
     View,
 )
 from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
-from docagent_rl.lab.generate.prompt_files import Prompts
-from docagent_rl.lab.generate.reader import IN_A_ROW
+from docagent_rl.lab.generate.replies import IN_A_ROW
 from docagent_rl.samples.validation import sample_problems
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.generate.reading_model import reply_to, threaded
@@ -232,7 +232,7 @@ def test_checks_that_fail_now_and_then_drop_their_questions_alone(reports, serve
 
 
 def test_a_judge_that_is_gone_ends_the_run_though_the_model_replies(reports, server, tmp_path, monkeypatch):
-    monkeypatch.setattr("docagent_rl.lab.generate.reader.IN_A_ROW", 3)
+    monkeypatch.setattr("docagent_rl.lab.generate.replies.IN_A_ROW", 3)
     run = few(reports, server, tmp_path, 7, documents=reports.doc_ids(), concurrency=1)
     gone = ChatServer(compute=lambda request: 500)
 

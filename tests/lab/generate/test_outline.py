@@ -4,7 +4,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.duplicates import repeating
+from docagent_rl.lab.generate.draft import repeating
 from docagent_rl.lab.generate.outline import askable, folded, outline_questions
 from docagent_rl.samples.leakage import THRESHOLD
 from docagent_rl.samples.validation import sample_problems

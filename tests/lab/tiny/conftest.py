@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from docagent_rl.lab.tiny.model import build_model, tiny_config
-from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_model, build_tiny_qwen2_5_vl, tiny_config
 
 OPENING = "Reason, then take one action in its tags. Question: "
 QUESTIONS = (

@@ -16,9 +16,8 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.lab.tiny.encoding import encode
 from docagent_rl.lab.tiny.play import Player, Stage, play, scripted_conversations
-from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer, encode
 from docagent_rl.lab.tiny.warm_up import digest
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import SYSTEMS, get_system

@@ -13,7 +13,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop

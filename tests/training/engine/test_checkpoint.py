@@ -12,7 +12,7 @@ from transformers import Qwen2_5_VLForConditionalGeneration
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
-from docagent_rl.lab.tiny.qwen2_5_vl import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.training.engine import adapter, checkpoint
 from docagent_rl.training.engine.checkpoint import model_folder, model_identity
 

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.qwen2_5_vl import FINGERPRINT_FILE, build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import FINGERPRINT_FILE, build_tiny_qwen2_5_vl
 from docagent_rl.lab.tiny.warm_up import WarmUp
 from tests.lab.tiny.conftest import conversations
 

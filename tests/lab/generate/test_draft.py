@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.lab.generate.duplicates import _same, repeated
+from docagent_rl.lab.generate.draft import _same, repeated
 from docagent_rl.samples.leakage import alike_pairs
 from docagent_rl.samples.sample import Sample, Split
 
