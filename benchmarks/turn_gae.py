@@ -11,9 +11,8 @@ from torch import Tensor
 from verl.trainer.ppo.core_algos import compute_gae_advantage_return
 
 from benchmarks.common import CPU_TIME, best_times, show, single_thread
+from docagent_rl.advantages.gae import token_gae, turn_gae
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
-from docagent_rl.advantages.token_gae import token_gae
-from docagent_rl.advantages.turn_gae import turn_gae
 
 VERL = "verl, token by token"
 Pair = tuple[Tensor, Tensor]

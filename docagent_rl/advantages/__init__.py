@@ -5,10 +5,18 @@ segmented scan (`scan`), group statistics are sums over integer cells (`groups`)
 known by a name, those of this package as well as your own.
 """
 
-from docagent_rl.advantages import grpo, spo, spo_prefix, token_gae, turn_gae, turn_grpo  # noqa: F401  register
-from docagent_rl.advantages.card import Card, Case, Critic, Family
+from docagent_rl.advantages import gae, grpo, spo  # noqa: F401  register
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
-from docagent_rl.advantages.registry import Estimator, Need, register, registered_estimators
+from docagent_rl.advantages.registry import (
+    Card,
+    Case,
+    Critic,
+    Estimator,
+    Family,
+    Need,
+    register,
+    registered_estimators,
+)
 
 __all__ = [
     "AdvantageInputs",

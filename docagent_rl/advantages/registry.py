@@ -1,19 +1,111 @@
-"""Advantage estimators by name: those of this package, and those of users' own modules."""
+"""Advantage estimators by name, those of this package and those of users' own modules: options, bias card."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from types import SimpleNamespace
+from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from docagent_rl.advantages.card import Card
-from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
-from docagent_rl.advantages.signature import REQUIRED, option_type, options_of
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
 from docagent_rl.base.errors import UserError
+
+REQUIRED = inspect.Parameter.empty
+"""Default of an option that has none."""
+
+
+def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    """The options of a function with their defaults: all parameters with a name after the first.
+
+    Args:
+        name: of the estimator, for messages.
+        function: `(inputs, option=default, ...)`; options may stand behind a `*`.
+
+    Raises:
+        UserError: the function does not take the batch, or an option cannot be given by its name.
+    """
+    where = f"estimator {name}: {function.__module__}.{getattr(function, '__qualname__', function)}"
+    first, others = None, []
+    if parameters := list(inspect.signature(function).parameters.values()):
+        first, *others = parameters
+    if first is None or first.kind in (first.KEYWORD_ONLY, first.VAR_KEYWORD):
+        raise UserError(f"{where} must take the batch, an AdvantageInputs, as its first argument")
+    for parameter in others:
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise UserError(f"{where}: option {parameter.name} cannot be given by its name: remove the '/'")
+    return {p.name: p.default for p in others if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+
+
+def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
+    """The type that an option is annotated with; other annotations of the function are not looked at.
+
+    Raises:
+        UserError: the annotation names something that is not there when the program runs.
+    """
+    annotation = inspect.signature(function).parameters[option].annotation
+    if annotation is REQUIRED:
+        return Any
+    known = getattr(inspect.unwrap(function), "__globals__", {})
+    stub = SimpleNamespace(__annotations__={option: annotation})
+    try:
+        return get_type_hints(stub, globalns=known, include_extras=True)[option]
+    except (NameError, SyntaxError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"estimator {name}: the type {annotation!r} of option {option} cannot be read ({error}): import "
+            "what it names outside of `if TYPE_CHECKING:`"
+        ) from error
+
+
+class Family(StrEnum):
+    """What the advantage is made of; a table of the card each."""
+
+    TRAJECTORY = "One number a trajectory"
+    TURN = "One number a turn, compared within the group (`turn_grpo`)"
+    SIMILARITY = "Compared with similar trajectories"
+    CRITIC = "With a critic"
+    OTHER = "Other"
+
+
+class Critic(StrEnum):
+    """Which values an estimator is given that needs some."""
+
+    WRONG = "a critic that is wrong"
+    EXACT = "an exact critic"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A line of the card.
+
+    Attributes:
+        name: of the line, unique in the card; Markdown.
+        options: as `docagent.advantage.options` holds them.
+        first: closed form of the expected gradient of going on, empty where there is none.
+        second: the same for picking well.
+        critic: where the estimator reads values.
+        discounts: of both levels.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    first: str = ""
+    second: str = ""
+    critic: Critic = Critic.WRONG
+    discounts: Discounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """The lines of an estimator."""
+
+    family: Family
+    cases: tuple[Case, ...]
+
 
 Function = Callable[..., Advantages]
 """`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a `*`."""

@@ -118,7 +118,7 @@ async def _play(
 ) -> Trajectory:
     from docagent_rl.base.errors import UserError
     from docagent_rl.lab.eval.ask.telling import tell_turns
-    from docagent_rl.rollout.player import new_trajectory
+    from docagent_rl.rollout.recorder import new_trajectory
     from docagent_rl.rollout.trajectory import MaskReason, Status
 
     console = Console(stderr=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.rollout.env_resources import EnvResources
-    from docagent_rl.rollout.player import Player
+    from docagent_rl.rollout.recorder import Player
 
 _AT_A_TIME = 8
 

@@ -170,8 +170,7 @@ def codec_of(model: str, template_kwargs: str) -> Any:
     """
     from transformers import AutoProcessor, AutoTokenizer
 
-    from docagent_rl.rollout.chat import ChatCodec
-    from docagent_rl.rollout.template_check import check_template
+    from docagent_rl.rollout.chat import ChatCodec, check_template
 
     try:
         arguments = json.loads(template_kwargs)

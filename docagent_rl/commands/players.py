@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.endpoints.endpoint import ModelConfig
     from docagent_rl.envs.base import DocEnv
-    from docagent_rl.rollout.player import Player
+    from docagent_rl.rollout.recorder import Player
 
     Wrap = Callable[[DocEnv], DocEnv]
 

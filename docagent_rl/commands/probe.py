@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
-    from docagent_rl.rollout.player import Player
+    from docagent_rl.rollout.recorder import Player
     from docagent_rl.samples.sample import Sample
 
 PAGE, DATA = "probe.md", "probe.json"

@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of, norm_id
 from docagent_rl.rewards.rule.atoms import Atom, read
 from docagent_rl.rewards.rule.claims import (
+    Question,
     claims_only,
     declines,
     is_refusal,
     mentions_refusal,
     polarity,
+    read_question,
     reference_polarity,
 )
 from docagent_rl.rewards.rule.likeness import content, forms, same_sentence, spans
-from docagent_rl.rewards.rule.question import Question, read_question
-from docagent_rl.rewards.rule.spelling import fold, result_of
+from docagent_rl.rewards.rule.words import fold, result_of
 from docagent_rl.rewards.text import anls, squad_normalise, token_recall
 
 MAX_CHARS = 2000

@@ -1,9 +1,9 @@
-"""Whether a system can play a question: its own environment is asked, before anything is rendered."""
+"""Which questions a system can play: asked of its own environment, prompts made and counted, before a run."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.base.errors import UserError
@@ -14,6 +14,9 @@ from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.rollout.images import sized
+from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import System, get_system
 
@@ -114,3 +117,79 @@ def listed(problems: Sequence[str], most: int = 10) -> str:
     """Problems under each other, the first ones."""
     more = len(problems) - most
     return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Unplayable:
+    """A question that cannot be played.
+
+    Args:
+        question_id: the question.
+        doc_id: its document.
+        reason: one sentence.
+    """
+
+    question_id: str
+    doc_id: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Openings:
+    """What was found about the questions of a file.
+
+    Args:
+        questions: how many there are.
+        longest: tokens of the longest prompt that fits.
+        unplayable: questions that cannot be played.
+        adapted: documents whose prompts had to be changed to fit, by how.
+    """
+
+    questions: int = 0
+    longest: int = 0
+    unplayable: list[Unplayable] = field(default_factory=list)
+    adapted: dict[str, set[str]] = field(default_factory=dict)
+
+
+def open_all(
+    samples: Iterable[Sample], resources: TrajectoryResources, *, limit: int, validate: bool
+) -> Openings:
+    """Make the prompt of every question, as a trajectory would, and count its tokens.
+
+    Args:
+        samples: what is asked.
+        resources: what trajectories share.
+        limit: tokens of a prompt at most (`data.max_prompt_length`).
+        validate: they belong to a validation.
+    """
+    found = Openings()
+    for sample in samples:
+        found.questions += 1
+        env = resources.environment(validate=validate, ask=_unasked)
+        try:
+            tokens = prompt_tokens(env.opening(sample), resources)
+        except UserError as error:
+            found.unplayable.append(Unplayable(sample.question_id, sample.doc_id, str(error)))
+            continue
+        if tokens > limit:
+            reason = f"its prompt has {tokens} tokens, data.max_prompt_length is {limit}"
+            found.unplayable.append(Unplayable(sample.question_id, sample.doc_id, reason))
+            continue
+        found.longest = max(found.longest, tokens)
+        if (how := env.adapted()) is not None:
+            found.adapted.setdefault(how, set()).add(sample.doc_id)
+    return found
+
+
+async def _unasked(*_: Any) -> Sampled:
+    """Stands in for the rollout server, which nobody asks before an trajectory begins."""
+    raise UserError("an opening asks the policy: override DocEnv.opening")
+
+
+def prompt_tokens(prompt: Observation, resources: TrajectoryResources) -> int:
+    """Tokens of a prompt, those of its images included; nothing is drawn.
+
+    Raises:
+        UserError: it shows images, and the model takes none.
+    """
+    return len(resources.codec.prompt_ids(prompt, sized(prompt.images, resources.processor)))

@@ -1,17 +1,61 @@
-"""What becomes of a trajectory beside its tokens, for everything that plays one."""
+"""The protocol of whoever plays a trajectory, and the recorder of what becomes of it beside its tokens."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, RewardTerms, StepResult
 from docagent_rl.envs.search_log import SearchNote, noting, search_metrics
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
+
+
+class Player(Protocol):
+    """Plays questions in real environments, many at a time in one event loop."""
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What its trajectories depend on: model, prompt, environment, sampling, seed; JSON-ready, no
+        secrets.
+
+        A run goes on only with a player of the same identity.
+        """
+        ...
+
+    async def play(self, sample: Sample, number: int) -> Trajectory:
+        """Play one question to its end.
+
+        Args:
+            sample: the question.
+            number: of the trajectory among those of the question, from 0; the same number gives the
+                same trajectory wherever the model is deterministic.
+
+        Raises:
+            UserError: the question cannot be played.
+            InfrastructureError: a service failed after its own retries.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of servers and processes; may be called twice."""
+        ...
+
+
+def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
+    """A trajectory outside training that is about to begin."""
+    return Trajectory(
+        uid=sample.question_id,
+        number=number,
+        step=0,
+        split="val",
+        sample=sample.to_dict(),
+        system=system,
+    )
 
 
 @dataclass(slots=True)

@@ -11,10 +11,8 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.image_tokens import sized
-from docagent_rl.rollout.images import EncodedImage, ImageEncoder
+from docagent_rl.rollout.images import EncodedImage, ImageEncoder, sized
 from docagent_rl.rollout.ledger import TurnLedger
-from docagent_rl.rollout.offsets import token_range
 from docagent_rl.rollout.recorder import Recorder
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
 from docagent_rl.samples.sample import Sample
@@ -223,3 +221,47 @@ def split_stop(
         return ids[:cut], log_probs[:cut], StopCause.CONTROL_TOKEN
     ended = bool(ids) and ids[-1] == end_of_turn_id
     return ids, log_probs, StopCause.END_OF_TURN if ended else StopCause.TRUNCATED
+
+
+Decode = Callable[[Sequence[int]], str]
+
+_REPLACEMENT = "\ufffd"
+
+
+def token_range(decode: Decode, token_ids: Sequence[int], span: tuple[int, int]) -> tuple[int, int] | None:
+    """The tokens that carry a character span of the decoded turn.
+
+    A token that straddles the border of the span belongs to it. The borders are found by bisection over
+    decoded prefixes: `O(log t)` decodings of at most `t` tokens.
+
+    Args:
+        decode: ids to text, the decoding that the span refers to.
+        token_ids: `(t,)` the sampled ids.
+        span: half-open `[start, end)` in characters of `decode(token_ids)`.
+
+    Returns:
+        Half-open `[first, end)` token range; `None` when the span holds no character of the turn.
+    """
+    start, end = max(span[0], 0), min(span[1], len(decode(token_ids)))
+    if start >= end:
+        return None
+    first = _bisect(decode, token_ids, lambda length: length > start) - 1
+    last = _bisect(decode, token_ids, lambda length: length >= end)
+    return first, last
+
+
+def _bisect(decode: Decode, token_ids: Sequence[int], reached: Callable[[int], bool]) -> int:
+    """The least number of tokens whose text is long enough."""
+    low, high = 0, len(token_ids)
+    while low < high:
+        middle = (low + high) // 2
+        if reached(_length(decode, token_ids[:middle])):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _length(decode: Decode, token_ids: Sequence[int]) -> int:
+    """Characters that are complete; a character cut between two tokens decodes to replacement marks."""
+    return len(decode(token_ids).rstrip(_REPLACEMENT))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import torch
 
 from docagent_rl.advantages import AdvantageInputs, Advantages, Card, Case, Family, register
-from docagent_rl.advantages.compress import compress
-from docagent_rl.advantages.group_turns import GroupTurns, IndexMean, index_advantages
-from docagent_rl.advantages.groups import Std, cell_count
+from docagent_rl.advantages.groups import GroupTurns, IndexMean, Std, cell_count, index_advantages
 from docagent_rl.advantages.grpo import outcome_advantages
-from docagent_rl.advantages.trajectories import trajectory_table, turn_table
+from docagent_rl.advantages.trajectories import compress, trajectory_table, turn_table
 
 _CARD = Card(
     Family.TURN,

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from docagent_rl.advantages.gae import turn_gae
 from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.spo import spo
-from docagent_rl.advantages.turn_gae import turn_gae
 
 PREFIX = "shuffled_"
 

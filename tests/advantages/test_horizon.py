@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from docagent_rl.advantages.group_turns import IndexMean
-from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
+from docagent_rl.advantages.groups import IndexMean
+from docagent_rl.advantages.grpo import TurnBaseline, turn_grpo
 from tests.advantages.batches import checked, from_turn_rewards
 
 pay = st.floats(-2, 2)

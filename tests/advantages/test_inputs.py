@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from docagent_rl.advantages.compress import compress
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts, originals
+from docagent_rl.advantages.trajectories import compress
 from docagent_rl.base.errors import UserError
 from tests.advantages.batches import batch
 

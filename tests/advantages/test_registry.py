@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+import functools
+import math
+import re
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import pytest
 import torch
+from pydantic import Field
 
 from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
 from docagent_rl.advantages.groups import Std
-from docagent_rl.advantages.registry import _ESTIMATORS, Estimator
+from docagent_rl.advantages.inputs import Discounts
+from docagent_rl.advantages.registry import _ESTIMATORS, REQUIRED, Estimator, option_type, options_of
 from docagent_rl.base.errors import UserError
+from tests.advantages.batches import batch
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +30,7 @@ def _forget():
     _ESTIMATORS.update(before)
 
 
-def batch() -> AdvantageInputs:
+def two_rows() -> AdvantageInputs:
     return AdvantageInputs(
         token_rewards=torch.tensor([[0.0, 1.0], [0.0, 3.0]]),
         mask=torch.ones(2, 2),
@@ -52,7 +62,7 @@ def test_options_come_as_the_function_takes_them():
         "loo": True,
         "eps": 1.0,
     }
-    result = estimator.compute(batch(), {"std": "none", "of_another": None})
+    result = estimator.compute(two_rows(), {"std": "none", "of_another": None})
     assert result.advantages.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
 
 
@@ -76,7 +86,7 @@ def test_own_estimator():
         return Advantages(totals * factor, totals)
 
     estimator = registered_estimators()["halves"]
-    assert estimator.compute(batch(), {"factor": "0.5"}).advantages.tolist() == [[0.5, 0.5], [1.5, 1.5]]
+    assert estimator.compute(two_rows(), {"factor": "0.5"}).advantages.tolist() == [[0.5, 0.5], [1.5, 1.5]]
     with pytest.raises(UserError, match=r"needs docagent\.advantage\.options\.factor"):
         estimator.parse({})
 
@@ -108,9 +118,9 @@ def test_results_are_checked():
         return Advantages(inputs.token_rewards / (inputs.token_rewards != 3), inputs.token_rewards)
 
     with pytest.raises(UserError, match=r"narrow: advantages has shape \(2, 1\) where \(2, 2\)"):
-        registered_estimators()["narrow"].compute(batch(), {})
+        registered_estimators()["narrow"].compute(two_rows(), {})
     with pytest.raises(UserError, match="wild: advantages is not finite"):
-        registered_estimators()["wild"].compute(batch(), {})
+        registered_estimators()["wild"].compute(two_rows(), {})
 
 
 @pytest.mark.parametrize(
@@ -124,7 +134,7 @@ def test_results_are_checked():
 )
 def test_a_result_of_another_form(result, named):
     with pytest.raises(UserError, match=named):
-        Estimator("odd", lambda inputs: result, frozenset()).compute(batch(), {})
+        Estimator("odd", lambda inputs: result, frozenset()).compute(two_rows(), {})
 
 
 def test_what_stands_outside_of_the_mask_is_zeroed():
@@ -136,7 +146,9 @@ def test_what_stands_outside_of_the_mask_is_zeroed():
         values[inputs.mask] = 2.0
         return Advantages(values, values.clone(), value_mask=torch.ones(inputs.mask.shape))
 
-    inputs = replace(batch(), mask=torch.tensor([[1, 1], [0, 1]]), turn_index=torch.tensor([[0, 0], [-1, 0]]))
+    inputs = replace(
+        two_rows(), mask=torch.tensor([[1, 1], [0, 1]]), turn_index=torch.tensor([[0, 0], [-1, 0]])
+    )
     result = registered_estimators()["careless"].compute(inputs, {})
     assert result.advantages.tolist() == [[2.0, 2.0], [0.0, 2.0]]
     assert result.returns.tolist() == [[2.0, 2.0], [0.0, 2.0]]
@@ -150,4 +162,127 @@ def test_a_mask_of_targets_has_the_shape_of_the_batch():
         return Advantages(zeros, zeros, value_mask=torch.ones(2))
 
     with pytest.raises(UserError, match=r"value_mask has shape \(2,\)"):
-        registered_estimators()["short"].compute(batch(), {})
+        registered_estimators()["short"].compute(two_rows(), {})
+
+
+# a group of three trajectories, the first of two rows, and a group of one
+BATCH = {
+    "turns": [[0, -1, 1], [2, 2, -1], [0, 1, -1], [0, -1, 1], [0, 0, 1]],
+    "rewards": [[0.5, 0, 1.0], [0.2, 0.1, 0], [0.3, 0.4, 0], [1.0, 0, -0.6], [0.7, 0.1, 0.2]],
+    "values": [[0.1, 0, 0.4], [0.2, 0.5, 0], [0.3, 0.1, 0], [0.9, 0, 0.2], [0.5, 0.4, 0.3]],
+    "trajectory": [0, 0, 1, 2, 3],
+    "row": [0, 1, 0, 0, 0],
+    "group": [0, 0, 0, 0, 1],
+}
+VECTORS = torch.tensor([[1.0, 0.2], [0.6, -0.9], [-0.8, 0.9], [1.0, 1.0]])
+SOFTMAX = {"negatives": "softmax", "temperature": 0.2}
+WEIGHTED = {"std": "weighted"}
+SIMILAR = [
+    ({}, {"negatives": "affine"}),
+    ({}, {"self_weight": "loo"}),
+    (SOFTMAX, {"temperature": 0.5}),
+    ({}, WEIGHTED),
+    ({}, {"singleton": "raw"}),
+    ({}, {"tol": 10.0}),
+    (WEIGHTED, {"eps": 0.1}),
+    ({"std": "group"}, {"eps": 0.1}),
+    ({}, {"row_weight": "1/rows"}),
+]
+SUFFIX = {"baseline": "index_suffix"}
+OPTIONS = {
+    "trajectory_grpo": [
+        ({}, {"std": "biased"}),
+        ({}, {"loo": True}),
+        ({}, {"singleton": "raw"}),
+        ({}, {"tol": 10.0}),
+        ({}, {"eps": 0.1}),
+        ({}, {"row_weight": "1/rows"}),
+    ],
+    "spo": [*SIMILAR, ({}, {"scope": "batch"})],
+    "spo_prefix": SIMILAR,
+    "turn_grpo": [
+        ({}, {"baseline": "fixed_horizon"}),
+        (SUFFIX, {"index_mean": "padded"}),
+        *[
+            case
+            for base in ({}, SUFFIX)
+            for case in [(base, {"std": "biased"}), (base, {"loo": True}), (base, {"tol": 10.0})]
+        ],
+        ({"std": "biased"}, {"eps": 0.1}),
+        ({"std": "biased", **SUFFIX}, {"eps": 0.1}),
+        ({}, {"singleton": "raw"}),
+    ],
+}
+CASES = [(name, base, change) for name, cases in OPTIONS.items() for base, change in cases]
+
+
+def made(name, options):
+    steps = torch.tensor([[0, 0, 1], [2, 2, 2], [0, 1, 1], [0, 0, 1], [0, 0, 1]])
+    prefixes = torch.stack([torch.zeros_like(VECTORS), VECTORS, VECTORS.flip(1)], dim=1)
+    inputs = batch(**BATCH, embeddings=VECTORS, prefix_embeddings=prefixes, step=steps)
+    return registered_estimators()[name].compute(inputs, options).advantages
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("name", "base", "change"), CASES, ids=lambda value: str(value))
+def test_it_changes_advantages(name, base, change):
+    before, after = made(name, base), made(name, {**base, **change})
+    assert not torch.allclose(before, after, atol=1e-4)
+
+
+@pytest.mark.parametrize("std", ["biased", "unbiased"])
+def test_eps_is_added_to_the_deviation(std):
+    """Totals 1.8, 0.7 and 0.4: by hand."""
+    mean, n = (1.8 + 0.7 + 0.4) / 3, 3 if std == "biased" else 2
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in (1.8, 0.7, 0.4)) / n)
+    found = made("trajectory_grpo", {"std": std, "eps": 0.5})
+    assert float(found[0, 0]) == pytest.approx((1.8 - mean) / (deviation + 0.5))
+
+
+def test_lines_of_the_card_say_their_discounts():
+    for case in [case for each in registered_estimators().values() if each.card for case in each.card.cases]:
+        said = re.findall(r"(lam_turn|gamma_turn) = ([\d.]+)", case.name)
+        given = case.discounts or Discounts()
+        assert [getattr(given, name) for name, _ in said] == [float(value) for _, value in said], case.name
+
+
+def keywords(inputs: AdvantageInputs, *, decay: float = 0.9, share: Fraction | None = None) -> Advantages: ...
+
+
+def positional(inputs, decay: Annotated[float, Field(ge=0)] = 0.9, *, power): ...
+
+
+def wrapped(function):
+    @functools.wraps(function)
+    def call(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return call
+
+
+def test_options_are_what_follows_the_batch():
+    assert options_of("mine", keywords) == {"decay": 0.9, "share": None}
+    assert options_of("mine", positional) == {"decay": 0.9, "power": REQUIRED}
+    assert options_of("mine", wrapped(positional)) == {"decay": 0.9, "power": REQUIRED}
+    assert options_of("mine", lambda *args, **kwargs: None) == {}
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda: None, "must take the batch, an AdvantageInputs, as its first argument"),
+        (lambda *, inputs: None, "must take the batch"),
+        (lambda inputs, decay, /: None, "option decay cannot be given by its name: remove the '/'"),
+    ],
+)
+def test_functions_that_cannot_be_called(function, message):
+    with pytest.raises(UserError, match=message):
+        options_of("mine", function)
+
+
+def test_only_the_type_of_the_option_is_read():
+    assert option_type("mine", keywords, "decay") is float
+    assert option_type("mine", wrapped(keywords), "decay") is float
+    assert get_args(option_type("mine", positional, "decay"))[0] is float
+    with pytest.raises(UserError, match=r"type .* of option share cannot be read .*TYPE_CHECKING"):
+        option_type("mine", keywords, "share")

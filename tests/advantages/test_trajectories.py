@@ -1,13 +1,69 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
 
-from docagent_rl.advantages.compress import compress
-from docagent_rl.advantages.trajectories import RowWeight, trajectory_table, turn_table
+from docagent_rl.advantages.gae import turn_gae
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.trajectories import (
+    RowWeight,
+    compress,
+    linked,
+    trajectory_table,
+    turn_metrics,
+    turn_table,
+)
+from docagent_rl.base.errors import UserError
 from tests.advantages import references
-from tests.advantages.batches import Shape, batch, build, checked, shapes
+from tests.advantages.batches import Shape, batch, build, checked, noise_off_tokens, shapes
+
+
+@checked
+@given(shapes())
+def test_order_and_turns(shape: Shape) -> None:
+    inputs = build(shape)
+    tokens = compress(inputs)
+    want = [
+        (s, number)
+        for number, turn in enumerate(
+            t for _, turns in sorted(references.trajectory_turns(inputs).items()) for t in turns
+        )
+        for s in turn
+    ]
+    assert list(zip(tokens.rows.tolist(), tokens.positions.tolist(), strict=True)) == [w[0] for w in want]
+    assert tokens.turn.tolist() == [w[1] for w in want]
+
+
+@checked
+@given(shapes())
+def test_scatter_undoes_gather(shape: Shape) -> None:
+    inputs = build(shape)
+    tokens = compress(inputs)
+    back = tokens.scatter(tokens.gather(inputs.values))
+    assert torch.equal(back, inputs.values * inputs.mask)
+
+
+def test_a_row_without_an_original_gets_zeros() -> None:
+    inputs = batch(
+        turns=[[0, 0], [0, 0], [0, 0]], rewards=[[0, 1.0], [0, 2.0], [0, 1.0]], trajectory=[0, 1, 0]
+    )
+    inputs = replace(inputs, valid=torch.tensor([1, 0, 0]))
+    tokens = compress(inputs)
+    assert tokens.rows.tolist() == [0, 0]
+    assert tokens.scatter(tokens.gather(inputs.token_rewards)).tolist() == [[0, 1], [0, 0], [0, 1]]
+
+
+def test_turns_out_of_order() -> None:
+    with pytest.raises(UserError, match="decreases along batch row 1"):
+        compress(batch(turns=[[0, 1, 2], [0, 1, 0]], rewards=[[0.0] * 3] * 2))
+
+
+def test_linked() -> None:
+    assert linked(torch.tensor([3, 3, 1])).tolist() == [True, False, False]
+    assert linked(torch.tensor([])).tolist() == []
 
 
 def test_two_rows_a_copy_and_an_empty_last_row() -> None:
@@ -58,3 +114,61 @@ def test_groups_are_numbered_whatever_their_ids() -> None:
     assert table.group.tolist() == [1, 0, 1]
     assert table.num_groups == 2
     assert torch.equal(table.alive, torch.ones(3, dtype=torch.bool))
+
+
+def two_trajectories() -> AdvantageInputs:
+    """One of two turns, one of one turn; observations hold noise."""
+    return batch(
+        turns=[[0, 0, -1, 1], [0, -1, -1, -1]],
+        rewards=[[0, 0.5, 0, 1.0], [-1.0, 0, 0, 0]],
+        values=[[0.1, 0.2, 9, 0.4], [0.6, 9, 9, 9]],
+        trajectory=[0, 1],
+        group=[0, 0],
+    )
+
+
+def test_by_hand():
+    inputs = two_trajectories()
+    advantages = torch.tensor([[1.0, 2.0, 0, 5.0], [-3.0, 0, 0, 0]])
+    found = turn_metrics(inputs, Advantages(advantages, advantages * 10))
+    assert found == pytest.approx(
+        {
+            "turns/trajectories/1": 2,
+            "turns/trajectories/2": 1,
+            "turns/reward/1": -0.25,
+            "turns/reward/2": 1.0,
+            "turns/advantage/1": 0.0,
+            "turns/advantage/2": 5.0,
+            "turns/advantage_std/1": (14 / 3) ** 0.5,
+            "turns/advantage_std/2": 0.0,
+            "turns/value/1": 0.4,
+            "turns/value/2": 0.4,
+            "turns/target/1": -5.0,
+            "turns/target/2": 50.0,
+        }
+    )
+
+
+def test_no_critic_no_values():
+    inputs = replace(two_trajectories(), values=None)
+    found = turn_metrics(inputs, Advantages(torch.zeros(2, 4), torch.zeros(2, 4)))
+    assert not [name for name in found if "value" in name or "target" in name]
+
+
+def test_nothing_sampled():
+    inputs = replace(two_trajectories(), mask=torch.zeros(2, 4))
+    assert turn_metrics(inputs, Advantages(torch.zeros(2, 4), torch.zeros(2, 4))) == {}
+
+
+@given(shapes())
+def test_turns_add_up_whatever_stands_on_other_tokens(shape: Shape):
+    inputs = build(shape)
+    result = turn_gae(inputs)
+    found = turn_metrics(inputs, result)
+    assert found == turn_metrics(noise_off_tokens(inputs), result)
+    count = [value for name, value in found.items() if name.startswith("turns/trajectories/")]
+    assert count == sorted(count, reverse=True)
+    rewards = [value for name, value in found.items() if name.startswith("turns/reward/")]
+    kept = (inputs.mask & inputs.valid[:, None]) * inputs.token_rewards.double()
+    total = sum(n * r for n, r in zip(count, rewards, strict=True))
+    assert total == pytest.approx(float(kept.sum()), abs=1e-4)

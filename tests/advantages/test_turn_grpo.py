@@ -7,10 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.advantages.group_turns import GroupTurns, IndexMean
-from docagent_rl.advantages.groups import Singleton, Std
-from docagent_rl.advantages.grpo import grpo
-from docagent_rl.advantages.turn_grpo import TurnBaseline, turn_grpo
+from docagent_rl.advantages.groups import GroupTurns, IndexMean, Singleton, Std
+from docagent_rl.advantages.grpo import TurnBaseline, grpo, turn_grpo
 from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import (

@@ -5,9 +5,9 @@ import torch
 
 from benchmarks import log_probs, spo, turn_gae
 from benchmarks.bill import FEATURES, RENDER, STORE, Bill
+from docagent_rl.advantages.gae import token_gae
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.spo import similarity_advantages
-from docagent_rl.advantages.token_gae import token_gae
 
 
 def test_both_compute_the_same_gae():

@@ -13,7 +13,7 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.agents.scripted import ScriptPlayer
 from docagent_rl.lab.agents.texts import play_texts, said
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called

@@ -14,7 +14,7 @@ from docagent_rl.lab.agents.texts import play_texts, said
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.filters import Answer, Evidence, Finished, Format, Scoring
 from docagent_rl.rollout.evidence import Branch, Stage
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from tests.lab.agents.stage import resources
 
 FILTERS = (Finished(), Format(), Answer(by=Scoring.OUTCOME), Answer(), Evidence(unknown=False))

@@ -22,7 +22,7 @@ _LOW = RenderSettings(dpi=20)
 _TRAJECTORIES = """
 from pathlib import Path
 from docagent_rl.cli import reported
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.sample import read_jsonl
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 

@@ -15,7 +15,7 @@ from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import said as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.rollout.evidence import Branch, Stage
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.systems.doc_v_star.script import DocVStarAgent
 from docagent_rl.systems.mm_doc_r1.roles import RolePlayers

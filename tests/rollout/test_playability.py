@@ -4,9 +4,10 @@ import dataclasses
 
 import pytest
 
+from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.rollout.playability import Playability, listed
+from docagent_rl.rollout.playability import Playability, listed, open_all, prompt_tokens
 from docagent_rl.systems import SYSTEMS, get_system
 
 CHANGES = {
@@ -43,3 +44,101 @@ async def test_what_is_said_is_what_the_environment_does(name, validate, world):
 def test_long_lists_are_cut():
     assert listed(["a", "b"]) == "a\n  b"
     assert listed([str(n) for n in range(12)]).endswith("9\n  and 2 more")
+
+
+LIMIT = 1536
+DOC_V_STAR = "doc_v_star_qwen2_5_vl_7b"
+MM_DOC_R1 = "mm_doc_r1_qwen3_8b"
+RECIPES = (
+    DOC_V_STAR, MM_DOC_R1, "alden_hybrid_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b",
+)  # fmt: skip
+
+
+KNOWN = {}
+
+
+@pytest.fixture
+def shared(resources_of):
+    """What the trajectories of a recipe share, made once."""
+
+    def make(*recipe):
+        if recipe not in KNOWN:
+            KNOWN[recipe] = resources_of(*recipe)
+        return KNOWN[recipe]
+
+    return make
+
+
+async def drawn(prompt, resources):
+    """Tokens of a prompt whose images are drawn and preprocessed."""
+    images = (await resources.encoder.encode(prompt.images))[0] if prompt.images else []
+    return len(resources.codec.prompt_ids(prompt, images))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("doc_id", ["short", "long"])
+async def test_a_prompt_is_counted_as_a_trajectory_would_have_it(long_workspace, shared, recipe, doc_id):
+    resources, sample = shared(recipe), long_workspace.sample(doc_id)
+    counted = prompt_tokens(resources.environment(validate=False).opening(sample), resources)
+    real = await drawn(await resources.environment(validate=False).reset(sample), resources)
+    assert real <= LIMIT
+    if recipe.startswith("mm_doc_r1"):
+        assert real <= counted <= LIMIT  # with the longest plan
+    else:
+        assert counted == real
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, recipe):
+    wordy = long_workspace.sample(question_id="wordy", question="why? " * 3000)
+    found = open_all([long_workspace.sample(), wordy], shared(recipe), limit=LIMIT, validate=True)
+    (unplayable,) = found.unplayable
+    assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
+    assert str(LIMIT) in unplayable.reason
+    assert 0 < found.longest <= LIMIT
+
+
+def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, shared):
+    samples = [long_workspace.sample("long", question_id=str(n)) for n in range(3)]
+    samples.append(long_workspace.sample())
+    found = open_all(samples, shared(DOC_V_STAR), limit=LIMIT, validate=False)
+    assert found.unplayable == []
+    assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
+
+
+def test_no_page_is_rendered_or_read(long_workspace, shared, monkeypatch):
+    from docagent_rl.documents import Page
+
+    def touched(self, *_):
+        raise AssertionError(f"{self.ref} was opened")
+
+    monkeypatch.setattr(Page, "image", touched)
+    monkeypatch.setattr(Page, "text", touched)
+    for recipe in RECIPES:
+        found = open_all([long_workspace.sample("long")], shared(recipe), limit=LIMIT, validate=True)
+        assert found.unplayable == []
+
+
+async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_workspace, shared):
+    """`history.prompt_tokens` may be larger than what the rollout takes."""
+    larger = "+docagent.env_cpu.history.prompt_tokens=4096"
+    resources = shared(MM_DOC_R1, larger, "data.max_prompt_length=820")
+    env = resources.environment(validate=False)
+    await env.reset(long_workspace.sample("long"))
+    lengths = []
+    for keyword in ("page3", "long"):
+        result = await env.step(AssistantTurn(f'{"look " * 30}<search>["{keyword}", "of"]</search>'))
+        lengths.append(await drawn(result.observation, resources))
+    assert env.metrics()["prompts_shortened"] > 0
+    assert max(lengths) <= 820
+
+
+async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):
+    resources = shared(MM_DOC_R1, "data.max_prompt_length=1200")
+    env = resources.environment(validate=False)
+    prompt = env.opening(long_workspace.sample("long"))
+    assert await drawn(prompt, resources) <= 1200
+    assert env.metrics()["plan_cut"] == 1
+    assert "\N{HORIZONTAL ELLIPSIS}" in prompt.messages[-1].parts[0].text
+    await env.reset(long_workspace.sample("long"))
+    assert env.metrics()["plan_cut"] == 0

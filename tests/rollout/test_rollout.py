@@ -27,7 +27,7 @@ from docagent_rl.envs.views import page_view
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.ledger import NO_TURN
-from docagent_rl.rollout.rollout import Limits, Sampled, split_stop
+from docagent_rl.rollout.rollout import Limits, Sampled, split_stop, token_range
 from docagent_rl.rollout.trajectory import Status
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.training.trainer.inputs import TermRewards
@@ -289,3 +289,33 @@ async def test_nothing_is_drawn_of_what_does_not_fit(stage):
     rollout = stage.rollout([line, "<answer>x</answer>"])
     (ledger,) = await rollout.play(stage.sample)
     assert len(ledger.row().images) == len(drawn) == 1
+
+
+def pieces(processor, text):
+    tokenizer = processor.tokenizer
+    return tokenizer.encode(text, add_special_tokens=False), lambda ids: tokenizer.decode(list(ids))
+
+
+def test_empty_and_outside_spans(processor):
+    ids, decode = pieces(processor, "abc")
+    assert token_range(decode, ids, (1, 1)) is None
+    assert token_range(decode, ids, (5, 9)) is None
+    assert token_range(decode, ids, (0, 99)) == (0, len(ids))
+
+
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(alphabet=st.sampled_from("ab <>/é漢字😀1"), min_size=1, max_size=40), data=st.data())
+def test_every_character_of_the_span_is_carried(processor, text, data):
+    ids, decode = pieces(processor, text)
+    decoded = decode(ids)
+    start = data.draw(st.integers(0, len(decoded) - 1))
+    end = data.draw(st.integers(start + 1, len(decoded)))
+    first, last = token_range(decode, ids, (start, end))
+    assert 0 <= first < last <= len(ids)
+    before = decode(ids[:first]).rstrip("\ufffd")
+    through = decode(ids[:last])
+    assert len(before) <= start
+    assert through.rstrip("\ufffd")[:end] == decoded[:end]
+    # no token too many: without the first or the last one, a character of the span is missing
+    assert len(decode(ids[: first + 1]).rstrip("\ufffd")) > start
+    assert len(decode(ids[: last - 1]).rstrip("\ufffd")) < end

@@ -16,10 +16,8 @@ from docagent_rl.endpoints.usage import message_tokens, text_tokens
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation
 from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker, assistant
 from docagent_rl.lab.agents.chat_model import ChatModel, ContextFullError
-from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.identity import environment_identity
-from docagent_rl.rollout.player import new_trajectory
-from docagent_rl.rollout.recorder import Recorder
+from docagent_rl.rollout.env_resources import EnvResources, environment_identity
+from docagent_rl.rollout.recorder import Recorder, new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
 from docagent_rl.samples.sample import Sample
 

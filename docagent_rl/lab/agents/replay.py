@@ -14,9 +14,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import play_texts
-from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.identity import environment_identity
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.env_resources import EnvResources, environment_identity
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from docagent_rl.samples.sample import Sample
 

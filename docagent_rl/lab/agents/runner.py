@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
-from docagent_rl.rollout.player import Player, new_trajectory
+from docagent_rl.rollout.recorder import Player, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
 

@@ -16,9 +16,8 @@ from docagent_rl.envs.script import COMMON_WORDS, Move
 from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
 from docagent_rl.lab.agents.finder import Finder, telling_words
 from docagent_rl.lab.agents.texts import play_texts, said
-from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.identity import environment_identity
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.env_resources import EnvResources, environment_identity
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 

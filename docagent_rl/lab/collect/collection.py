@@ -26,7 +26,7 @@ from docagent_rl.lab.collect.funnel import Funnel, run_funnel
 from docagent_rl.lab.collect.judging import EvidenceJudge, judged
 from docagent_rl.lab.eval.questions import digest_of
 from docagent_rl.rewards.judge import Judge
-from docagent_rl.rollout.player import Player
+from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 

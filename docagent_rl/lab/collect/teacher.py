@@ -24,7 +24,7 @@ from docagent_rl.lab.collect.regions import (
 )
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 

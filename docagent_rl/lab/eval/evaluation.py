@@ -18,7 +18,7 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.agent import Agent
 from docagent_rl.lab.eval.questions import digest_of
-from docagent_rl.rollout.player import Player
+from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
 

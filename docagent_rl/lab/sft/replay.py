@@ -14,8 +14,7 @@ from docagent_rl.envs.images import Picture
 from docagent_rl.lab.sft.pictures import read_picture
 from docagent_rl.lab.sft.scripted import turn_ids
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.image_tokens import image_tokens
-from docagent_rl.rollout.images import ImageEncoder
+from docagent_rl.rollout.images import ImageEncoder, image_tokens
 from docagent_rl.rollout.ledger import Placed, TurnLedger
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 

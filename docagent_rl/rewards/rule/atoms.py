@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from docagent_rl.rewards.rule.dates import Date, date_at, time_at
-from docagent_rl.rewards.rule.quantities import Quantity, ordinal_at, quantity_at
+from docagent_rl.rewards.rule.quantities import Date, Quantity, date_at, ordinal_at, quantity_at, time_at
 from docagent_rl.rewards.rule.words import ARTICLES, LABELLED, NUMBERED, stem
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, AtomKind
+from docagent_rl.rewards.rule.claims import Question
 from docagent_rl.rewards.rule.quantities import Quantity
-from docagent_rl.rewards.rule.question import Question
 from docagent_rl.rewards.rule.units import PERCENT, SHARE
 from docagent_rl.rewards.rule.words import ARTICLES, GRAMMAR, NUMBERED, SUFFIXES, TITLES, root
 

@@ -18,8 +18,7 @@ from docagent_rl.config import TextConfig
 from docagent_rl.envs.system import System
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
-from docagent_rl.rollout.policy_role import Ask
-from docagent_rl.rollout.resources import TrajectoryResources, resources_of
+from docagent_rl.rollout.resources import Ask, TrajectoryResources, resources_of
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample

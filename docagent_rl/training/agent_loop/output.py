@@ -15,8 +15,7 @@ from docagent_rl.base.text import encodable
 from docagent_rl.config import TextConfig
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger
-from docagent_rl.rollout.line import TrajectoryLine, whole_line
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine, whole_line
 from docagent_rl.training.trainer.texts import digest
 
 IMAGES = "docagent_images"

@@ -12,11 +12,10 @@ from omegaconf import DictConfig, open_dict
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.rollout.chat import template_kwargs
-from docagent_rl.rollout.identity import environment_identity
+from docagent_rl.rollout.env_resources import environment_identity
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.rollout.player import new_trajectory
-from docagent_rl.rollout.policy_role import Ask
-from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.rollout.recorder import new_trajectory
+from docagent_rl.rollout.resources import Ask, TrajectoryResources
 from docagent_rl.rollout.rollout import Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample

@@ -19,8 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.config import DocAgentConfig, Unplayable, data_files
 from docagent_rl.rollout.chat import template_kwargs
-from docagent_rl.rollout.openings import Openings, open_all
-from docagent_rl.rollout.playability import listed
+from docagent_rl.rollout.playability import Openings, listed, open_all
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.parquet import AGENT_NAME, read_table
 from docagent_rl.samples.sample import Sample

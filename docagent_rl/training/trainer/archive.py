@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from docagent_rl.base.io import atomic_write
 from docagent_rl.checkpoints.archives import remove_seal, write_seal
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.line import TrajectoryLine
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine
 
 Metrics = Mapping[str, Any]
 

@@ -17,7 +17,7 @@ from transfer_queue import KVBatchMeta
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.rollout.credit import CreditRow, write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.line import TrajectoryLine
+from docagent_rl.rollout.trajectory import TrajectoryLine
 from docagent_rl.training.tensors import partition
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines

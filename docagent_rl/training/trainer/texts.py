@@ -8,8 +8,7 @@ from typing import Any
 
 from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
-from docagent_rl.rollout.line import TrajectoryLine
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine, TrajectoryTurn
 
 
 def digest(

@@ -9,7 +9,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.line import TrajectoryLine
+from docagent_rl.rollout.trajectory import TrajectoryLine
 from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE, TrajectoryOutcome
 from docagent_rl.training.tensors import partition
 

@@ -11,12 +11,12 @@ from bias_card.card import Measured, Verdict, bias_card
 from bias_card.rows import BiasRow, bias_rows
 from bias_card.toy import Toy, ToyCritic
 from bias_card.toy_groups import ToyGroups
+from docagent_rl.advantages.gae import Anchor, turn_gae
 from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.grpo import grpo
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.similarity import SelfWeight
 from docagent_rl.advantages.spo import spo
-from docagent_rl.advantages.turn_gae import Anchor, turn_gae
 
 OTHER = Toy(go_on=0.8, good=0.25, stop_reward=-0.5, go_on_reward=-0.3, good_reward=-1.0, bad_reward=1.5)
 Pair = tuple[float, float]

@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.sample import Sample, Split
 
 SAMPLE = Sample("q", "own", Split.VAL, "d", "Where?", ("there",))

@@ -16,7 +16,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
-from docagent_rl.rollout.player import new_trajectory
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Status
 from docagent_rl.samples.sample import Sample, Split
 

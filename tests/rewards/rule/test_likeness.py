@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.rewards.rule.atoms import read
+from docagent_rl.rewards.rule.claims import read_question
 from docagent_rl.rewards.rule.likeness import forms, same_sentence, spans
-from docagent_rl.rewards.rule.question import read_question
 
 NONE = read_question("")
 

@@ -12,8 +12,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.line import TrajectoryLine
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine, TrajectoryTurn, read_trajectories
 from docagent_rl.training.trainer import archive
 from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, write_metrics, write_trajectories
 from docagent_rl.training.trainer.background import Background

@@ -33,8 +33,7 @@ from docagent_rl.lab.eval.metrics.word_f1 import (
 from docagent_rl.lab.eval.scoring.experts import Expert, Opinion
 from docagent_rl.lab.eval.scoring.labels import native_pages
 from docagent_rl.lab.eval.scoring.played import Played
-from docagent_rl.rewards.rule.claims import declines
-from docagent_rl.rewards.rule.question import read_question
+from docagent_rl.rewards.rule.claims import declines, read_question
 from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample

@@ -6,9 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docagent_rl.advantages.gae import Anchor, token_gae, turn_gae
 from docagent_rl.advantages.inputs import Discounts
-from docagent_rl.advantages.token_gae import token_gae
-from docagent_rl.advantages.turn_gae import Anchor, turn_gae
 from tests.advantages import references
 from tests.advantages.batches import Shape, build, checked, discounts, shapes, take_rows
 

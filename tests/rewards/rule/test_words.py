@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.rule.spelling import fold, result_of
-from docagent_rl.rewards.rule.words import root, stem
+from docagent_rl.rewards.rule.words import fold, result_of, root, stem
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from docagent_rl.rollout.line import TrajectoryLine, whole_line
-from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryLine, TrajectoryTurn, whole_line
 
 
 def trajectory() -> Trajectory:

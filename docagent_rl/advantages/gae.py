@@ -1,19 +1,76 @@
-"""Bi-level advantages: one return a turn, then tokens inside of each turn (ALDEN, VAGEN)."""
+"""Generalised advantage estimation over tokens, and on two levels: turns, then the tokens of each."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any
 
-from docagent_rl.advantages.card import Card, Case, Critic, Family
-from docagent_rl.advantages.compress import compress
+import torch
+from torch import Tensor
+
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
-from docagent_rl.advantages.registry import Need, register
+from docagent_rl.advantages.registry import Card, Case, Critic, Family, Need, register
 from docagent_rl.advantages.scan import lambda_returns
-from docagent_rl.advantages.token_gae import critic_values
-from docagent_rl.advantages.trajectories import turn_table
-from docagent_rl.advantages.whiten import whiten as whiten_tokens
+from docagent_rl.advantages.trajectories import compress, turn_table
 from docagent_rl.base.errors import UserError
+
+_SHORT = Discounts(lam_token=0.95)
+_TOKEN_CARD = Card(
+    Family.CRITIC,
+    (
+        Case("`token_gae`, lam = 1", {"whiten": False}, "g1", "g2"),
+        Case("`token_gae`, lam = 0.95", {"whiten": False}, discounts=_SHORT),
+        Case("`token_gae`, lam = 0.95, exact critic", {"whiten": False}, "g1", "g2", Critic.EXACT, _SHORT),
+    ),
+)
+
+
+@register("token_gae", needs=(Need.VALUES,), card=_TOKEN_CARD)
+def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
+    """Token-level GAE that steps over observations as if they were absent.
+
+    `delta[k] = r[k] + gamma V[k+1] - V[k]`, `A[k] = delta[k] + gamma lam A[k+1]`, over the sampled tokens
+    of one row, across its turns; the value after the row's last token is 0, truncated or not. Uses
+    `gamma_token` and `lam_token`. Rows are not chained: see `turn_gae` for trajectories of several rows.
+
+    Args:
+        inputs: batch of (b, t) with `values`.
+        whiten: whiten the advantages (the critic's targets never are).
+
+    Returns:
+        advantages and targets `R = A + V`, (b, t).
+
+    Raises:
+        UserError: `values` is missing, or `turn_index` decreases along a row.
+
+    Source:
+        Schulman et al. (arXiv 1506.02438), Eq. 16; verl 0.9.1 `compute_gae_advantage_return`; called
+        masked GAE by VAGEN and ALDEN's release.
+    """
+    dense = critic_values(inputs, "token_gae")
+    tokens = compress(inputs)
+    values, discounts = tokens.gather(dense), inputs.discounts
+    returns = lambda_returns(
+        tokens.gather(inputs.token_rewards),
+        values,
+        tokens.same_row,
+        discounts.gamma_token,
+        discounts.lam_token,
+    )
+    advantages = whitened(returns - values) if whiten else returns - values
+    everywhere = tokens.rows >= 0
+    return Advantages(tokens.scatter(advantages), tokens.scatter(returns), tokens.scatter(everywhere))
+
+
+def critic_values(inputs: AdvantageInputs, estimator: str) -> Tensor:
+    """The values (b, t) of a batch.
+
+    Raises:
+        UserError: there are none.
+    """
+    if inputs.values is None:
+        raise UserError(f"values is missing: {estimator} needs a critic, enable one (critic.enable=true).")
+    return inputs.values
 
 
 class Anchor(StrEnum):
@@ -41,7 +98,7 @@ def _case(
 _SEEN = ("g1 - D (V1(go on) - V1(stop))", "g2 - p q (1-q) (V2(good) - V2(bad))")
 _TOLL = "g1 - D (1-lam) (b - E[V2])"
 _BROADCAST: dict[str, Any] = {"broadcast": True, "allow_biased": True}
-_CARD = Card(
+_TURN_CARD = Card(
     Family.CRITIC,
     (
         _case("lam_turn = 1", "g1", "g2"),
@@ -56,7 +113,7 @@ _CARD = Card(
 )
 
 
-@register("turn_gae", needs=(Need.VALUES,), card=_CARD)
+@register("turn_gae", needs=(Need.VALUES,), card=_TURN_CARD)
 def turn_gae(
     inputs: AdvantageInputs,
     *,
@@ -118,5 +175,27 @@ def turn_gae(
         )
         advantages = returns - values
     if whiten:
-        advantages = whiten_tokens(advantages)
+        advantages = whitened(advantages)
     return Advantages(tokens.scatter(advantages), tokens.scatter(returns), tokens.scatter(targets))
+
+
+def whitened(advantages: Tensor, eps: float = 1e-8) -> Tensor:
+    """`(A - mean) / sqrt(var + eps)`, unbiased variance, over all sampled tokens of the global batch.
+
+    Statistics are weighted by tokens, so long trajectories dominate them. A single token gives 0, where verl
+    raises.
+
+    Args:
+        advantages: (n,) floats, the sampled tokens only.
+        eps: added to the variance.
+
+    Returns:
+        (n,), of mean 0.
+
+    Source:
+        verl 0.9.1, `masked_whiten`; ALDEN (arXiv 2510.25668) applies it once, after its second level.
+    """
+    if len(advantages) < 2:
+        return torch.zeros_like(advantages)
+    centred = advantages - advantages.mean()
+    return centred * torch.rsqrt(centred.square().sum() / (len(advantages) - 1) + eps)
