@@ -1,27 +1,37 @@
-"""Whether the checkpoints of a run, and the records of its steps, are whole."""
+"""Audits of a run: its checkpoints, the records of its steps, and the seals beside its trajectories.
+
+`trajectories/<step>.json` holds the number and the checksum of the trajectories of a step.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
+from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.layout import (
+from docagent_rl.checkpoints.manifest import (
     TRACKER,
+    CheckpointCheck,
     numbered_folders,
     read_tracker,
     step_folder,
     step_folders,
     step_of,
 )
-from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents.audit import Audit, Damage
 
 CHECKPOINTS = "checkpoints"
 _RECORDS = {"trajectories": "jsonl", "metrics": "json"}
+_RESTORE = "take the file from a copy, or leave the step out of what you report"
 
 
 def has_checkpoints(path: Path) -> bool:
-    """Whether a folder is a run, its folder of checkpoints, or one of these."""
+    """Return whether a folder is a run, its folder of checkpoints, or one of these."""
     if step_of(path) is not None:
         return path.is_dir()
     root = _root(path)
@@ -29,11 +39,10 @@ def has_checkpoints(path: Path) -> bool:
 
 
 def audit_checkpoints(path: Path) -> Audit:
-    """Read every file of checkpoints and compare it with its checksum.
+    """Read every file of checkpoints (a run's, a folder's, one) and compare it with its checksum.
 
-    Args:
-        path: a run, its folder of checkpoints, or one of these. Of a run, every step from the first that is
-            recorded to its latest checkpoint has to have its trajectories and its metrics too.
+    Of a run, every step from the first that is recorded to its latest checkpoint has to have its trajectories
+    and its metrics too.
     """
     path = path.absolute()
     if step_of(path) is not None:
@@ -83,3 +92,81 @@ def _missing_records(run_dir: Path, root: Path) -> list[Damage]:
         for folder, suffix in _RECORDS.items()
     )
     return [Damage(p, f"is missing: step {p.stem} has been trained") for p in paths if not p.is_file()]
+
+
+def write_seal(archive: Path, trajectories: int, sha256: str) -> None:
+    """Record what a whole file of trajectories holds."""
+    content = json.dumps({"trajectories": trajectories, "sha256": sha256}, indent=1)
+    atomic_write(archive.with_suffix(".json"), seal(content))
+
+
+def remove_seal(archive: Path) -> None:
+    """Forget what a file of trajectories held: another takes its place."""
+    archive.with_suffix(".json").unlink(missing_ok=True)
+
+
+def audit_archives(run_dir: Path) -> Audit:
+    """Compare a run's files of trajectories with their seals; read its numbers and its configuration."""
+    archives = sorted(run_dir.glob("trajectories/*.jsonl"))
+    seals = set(run_dir.glob("trajectories/*.json"))
+    audit = Audit(f"{len(archives)} files of trajectories")
+    for archive in archives:
+        if archive.with_suffix(".json") not in seals:
+            audit.unsealed += 1
+        elif problem := _problem(archive):
+            audit.damages.append(Damage(archive, f"{problem}; {_RESTORE}"))
+    lost = sorted(seals - {archive.with_suffix(".json") for archive in archives})
+    audit.damages += [Damage(each.with_suffix(".jsonl"), f"is missing; {_RESTORE}") for each in lost]
+    audit.damages += [*_damaged_metrics(run_dir), *_damaged_configuration(run_dir)]
+    return audit
+
+
+def _problem(archive: Path) -> str | None:
+    try:
+        data = archive.with_suffix(".json").read_bytes()
+        if not is_sealed(data):
+            raise ValueError("it has no checksum")
+        known = json.loads(data)
+        trajectories, sha256 = int(known["trajectories"]), str(known["sha256"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"its seal {archive.stem}.json is damaged ({error})"
+    digest, found = hashlib.sha256(), 0
+    try:
+        with archive.open("rb") as lines:
+            for line in lines:
+                digest.update(line)
+                found += 1
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+    if found != trajectories:
+        return f"has {found} trajectories, and {trajectories} were written"
+    return None if digest.hexdigest() == sha256 else "its checksum is that of other bytes: it was edited"
+
+
+def _damaged_metrics(run_dir: Path) -> Iterator[Damage]:
+    for path in sorted(run_dir.glob("metrics/*.json")):
+        try:
+            whole = isinstance(json.loads(path.read_bytes()), dict)
+        except (OSError, ValueError):
+            whole = False
+        if not whole:
+            yield Damage(path, f"holds no numbers of a step; {_RESTORE}")
+
+
+def _damaged_configuration(run_dir: Path) -> Iterator[Damage]:
+    folder = run_dir / "hydra"
+    if not folder.is_dir():
+        return
+    for path in sorted({folder / "config.yaml", *folder.glob("*.yaml")}):
+        try:
+            found = yaml.safe_load(path.read_bytes())
+        except (OSError, yaml.YAMLError) as error:
+            problem = f"cannot be read ({type(error).__name__})"
+        else:
+            if found is not None or (path.name != "config.yaml" and path.stat().st_size > 0):
+                continue
+            problem = "is empty"
+        yield Damage(
+            path,
+            f"{problem}: it says what the run did; take it from a copy, or compose it with the same command",
+        )

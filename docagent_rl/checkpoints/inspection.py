@@ -1,7 +1,14 @@
-"""Whether a checkpoint is whole."""
+"""Inspect checkpoints: compare them with their manifest, or see what can be seen without one.
+
+verl saves with `torch.save`, whose files are ZIP archives: the table of contents is at the end, so that a
+file that was cut off has none.
+"""
 
 from __future__ import annotations
 
+import re
+import zipfile
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -16,18 +23,24 @@ from docagent_rl.checkpoints.manifest import (
     file_names,
     read_manifest,
 )
-from docagent_rl.checkpoints.structure import ACTOR, DATA, archive_problem, is_shard, missing_parts
 
+DATA = "data.pt"
+QUEUE = "transfer_queue"
+"""Trajectories under way, of the asynchronous trainer modes."""
+ACTOR, CRITIC = "actor", "critic"
+_SHARD = re.compile(r"(actor|critic)/(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
+_READ_WHOLE = 64 * 2**20
+"""Bytes up to which the checksums inside of an archive are verified too."""
 _NAMED = 3
 
 
 class State(Enum):
-    """What is known of a checkpoint."""
+    """The state of a checkpoint."""
 
     WHOLE = "whole"
     """Everything is as its manifest says."""
     UNSEALED = "unsealed"
-    """No manifest, and nothing is seen to be wrong: of an earlier version, or of verl alone."""
+    """No manifest, and nothing is seen to be wrong: of verl alone."""
     UNFINISHED = "unfinished"
     """No manifest, and a mark that says so, or parts are missing: verl alone removes some of old ones."""
     DAMAGED = "damaged"
@@ -36,7 +49,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found."""
+    """The result of an inspection."""
 
     folder: Path
     state: State
@@ -45,7 +58,7 @@ class Verdict:
 
     @property
     def usable(self) -> bool:
-        """Whether a run can go on from it."""
+        """True when a run can go on from it."""
         return self.state in (State.WHOLE, State.UNSEALED)
 
     @property
@@ -56,13 +69,7 @@ class Verdict:
 
 
 def inspect(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Verdict:
-    """Compare a checkpoint with its manifest, or see what can be seen without one.
-
-    Args:
-        folder: `global_step_<n>`.
-        check: how much is compared; `off` counts as `sizes`.
-        parts: the models that it has to hold.
-    """
+    """Inspect a checkpoint, which has to hold the models `parts`; the check `off` counts as `sizes`."""
     try:
         manifest = read_manifest(folder)
         names = file_names(folder)
@@ -103,3 +110,50 @@ def _differences(folder: Path, names: Sequence[str], manifest: Manifest, check: 
 def _archive_problems(folder: Path, names: Iterable[str]) -> list[str]:
     archives = {name: archive_problem(folder / name) for name in names if name == DATA or is_shard(name)}
     return [f"{name}: {problem}" for name, problem in archives.items() if problem]
+
+
+def shards(names: Iterable[str]) -> dict[tuple[str, str, int], set[int]]:
+    """Return the ranks that have files, by part (`actor`, `critic`), kind (`model`, ...) and world size."""
+    found: dict[tuple[str, str, int], set[int]] = defaultdict(set)
+    for name in names:
+        if match := _SHARD.fullmatch(name):
+            found[match[1], match[2], int(match[3])].add(int(match[4]))
+    return dict(found)
+
+
+def is_shard(name: str) -> bool:
+    """Return whether a file is one that a rank of verl's FSDP reads."""
+    return _SHARD.fullmatch(name) is not None
+
+
+def world_sizes(names: Iterable[str], part: str) -> set[int]:
+    """Return the numbers of processes for which a part is complete; none where it has another form."""
+    groups = shards(names)
+    sizes = {size for found, _, size in groups if found == part}
+    return {n for n in sizes if all(len(r) == n for (p, _, s), r in groups.items() if (p, s) == (part, n))}
+
+
+def missing_parts(names: Iterable[str], parts: Iterable[str] = (ACTOR,)) -> list[str]:
+    """List what a checkpoint of these files lacks, one line each; it has to hold the models `parts`."""
+    names = list(names)
+    problems = [f"{part}/ is missing" for part in parts if not any(n.startswith(f"{part}/") for n in names)]
+    for (part, kind, size), ranks in sorted(shards(names).items()):
+        if lacking := sorted(set(range(size)) - ranks):
+            listed = ", ".join(map(str, lacking[:5])) + (", ..." if len(lacking) > 5 else "")
+            problems.append(f"{part}/{kind}_world_size_{size}: the files of rank {listed} are missing")
+    if DATA not in names:
+        problems.append(f"{DATA} is missing, which is saved last")
+    return problems
+
+
+def archive_problem(path: Path) -> str | None:
+    """Return why a file cannot be one that `torch.save` has finished; None where it can."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if path.stat().st_size <= _READ_WHOLE and (broken := archive.testzip()):
+                return f"its part {broken} is damaged"
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, RuntimeError) as error:
+        return f"was cut off or is damaged ({error})"
+    return None

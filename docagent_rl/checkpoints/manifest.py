@@ -1,29 +1,35 @@
-"""What a checkpoint consists of, written into it when all of it is saved: `global_step_<n>/manifest.json`."""
+"""Checkpoints on disk: verl's `global_step_<n>/`, our `manifest.json` in each, a tracker of the latest.
+
+The manifest lists the files of a checkpoint, and is written when all of them are saved.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from rich.console import Console
 from rich.progress import Progress
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
-from docagent_rl.checkpoints.layout import step_of
+from docagent_rl.base.section import Section
 
+TRACKER = "latest_checkpointed_iteration.txt"
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"
-"""A file that is there while a checkpoint is saved or removed, which one of verl alone does not have."""
+"""A file that is there while a checkpoint is saved or removed."""
+_STEP = re.compile(r"global_step_(\d+)")
 _THREADS = 8
 _CHUNK = 8 * 2**20
-_SHOWN_FROM = 2**30
-"""Bytes from which on a bar is shown."""
+_SHOWN_FROM = 2**30  # bytes from which on a bar is shown
 
 
 class CheckpointCheck(Enum):
@@ -37,20 +43,16 @@ class CheckpointCheck(Enum):
     """Nothing, and no manifest is written: as verl does alone."""
 
 
-class FileEntry(BaseModel):
+class FileEntry(Section):
     """A file of a checkpoint."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bytes: int = Field(ge=0)
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
     """None where only sizes were to be kept."""
 
 
-class Manifest(BaseModel):
+class Manifest(Section):
     """All files of a checkpoint, by path below its folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     version: Literal[1] = 1
     step: int = Field(ge=0)
@@ -63,16 +65,9 @@ class Manifest(BaseModel):
 
 
 def write_manifest(folder: Path, check: CheckpointCheck) -> Manifest:
-    """Record the files that a folder has; call it when the last of them is saved.
-
-    Args:
-        folder: of the checkpoint, `global_step_<n>`.
-        check: `full` reads every file for its checksum.
-    """
+    """Record the files of a checkpoint's folder, when the last is saved; a `full` check needs checksums."""
     sizes = {name: (folder / name).stat().st_size for name in file_names(folder)}
-    digests: Mapping[str, str] = {}
-    if check is CheckpointCheck.FULL:
-        digests = checksums(folder, sizes)
+    digests = checksums(folder, sizes) if check is CheckpointCheck.FULL else {}
     files = {name: FileEntry(bytes=size, sha256=digests.get(name)) for name, size in sizes.items()}
     manifest = Manifest(step=step_of(folder) or 0, files=files)
     atomic_write(folder / MANIFEST, seal(manifest.model_dump_json(indent=1, exclude_none=True)))
@@ -81,7 +76,7 @@ def write_manifest(folder: Path, check: CheckpointCheck) -> Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a checkpoint; None where it has none.
+    """Read the manifest of a checkpoint; None where it has none.
 
     Raises:
         ValueError: it cannot be read, is damaged, or is of another step.
@@ -107,7 +102,7 @@ def read_manifest(folder: Path) -> Manifest | None:
 
 
 def mark_unfinished(folder: Path) -> None:
-    """Say that a folder holds no whole checkpoint until its manifest is written; it is made if need be."""
+    """Mark a folder, made if need be, as no whole checkpoint until its manifest is written."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / UNFINISHED).touch()
     for path in (folder / MANIFEST, *folder.glob(f".{MANIFEST}.*")):
@@ -115,7 +110,7 @@ def mark_unfinished(folder: Path) -> None:
 
 
 def file_names(folder: Path) -> list[str]:
-    """The files of a checkpoint, by path below its folder, without the manifest and its unfinished copies."""
+    """List the files of a checkpoint, by path below its folder, without the manifest and its copies."""
     paths = (path for path in folder.rglob("*") if path.is_file())
     names = (path.relative_to(folder).as_posix() for path in paths)
     own = (MANIFEST, UNFINISHED)
@@ -123,11 +118,7 @@ def file_names(folder: Path) -> list[str]:
 
 
 def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
-    """SHA-256 of files, several at a time; a bar on standard error where there is much to read.
-
-    Args:
-        folder: of the checkpoint.
-        sizes: bytes of the files, by path below it.
+    """Compute SHA-256 of files, several at a time; `sizes` are their bytes by path below the folder.
 
     Raises:
         OSError: a file cannot be read.
@@ -152,3 +143,50 @@ def _sha256(path: Path, advance: Callable[[int], None]) -> str:
             digest.update(buffer[:count])
             advance(count)
     return digest.hexdigest()
+
+
+def step_of(folder: Path) -> int | None:
+    """Return the step of a checkpoint by its folder's name; None where it is no name of one."""
+    found = _STEP.fullmatch(folder.name)
+    return int(found[1]) if found else None
+
+
+def step_folder(root: Path, step: int) -> Path:
+    """Return the folder of a step's checkpoint."""
+    return root / f"global_step_{step}"
+
+
+def step_folders(root: Path) -> list[Path]:
+    """List all folders of checkpoints, the latest step first, whatever is in them."""
+    return [folder for _, folder in numbered_folders(root)]
+
+
+def numbered_folders(root: Path) -> list[tuple[int, Path]]:
+    """List them with their steps."""
+    if not root.is_dir():
+        return []
+    steps = ((step_of(path), path) for path in root.iterdir() if path.is_dir())
+    return sorted(((step, path) for step, path in steps if step is not None), key=itemgetter(0), reverse=True)
+
+
+def read_tracker(root: Path) -> int | None:
+    """Return the step that the tracker names; None where there is no tracker.
+
+    Raises:
+        ValueError: it cannot be read, or holds no step.
+    """
+    path = root / TRACKER
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror or error})") from error
+    if not re.fullmatch(rb"\s*[0-9]{1,18}\s*", data):
+        raise ValueError(f"{path} names no step: {data[:40]!r}" if data else f"{path} is empty")
+    return int(data)
+
+
+def write_tracker(root: Path, step: int) -> None:
+    """Name the latest checkpoint; readers see the old one or the new one."""
+    atomic_write(root / TRACKER, str(step))

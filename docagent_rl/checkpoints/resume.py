@@ -1,4 +1,4 @@
-"""Which checkpoint a run goes on from: the latest whole one, told before Ray starts."""
+"""Find the checkpoint that a run goes on from, the latest whole one, before Ray starts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.inspection import State, Verdict, inspect
-from docagent_rl.checkpoints.layout import numbered_folders, read_tracker, step_folder, step_folders, step_of
-from docagent_rl.checkpoints.manifest import CheckpointCheck, file_names
-from docagent_rl.checkpoints.structure import ACTOR, CRITIC, world_sizes
+from docagent_rl.checkpoints.inspection import ACTOR, CRITIC, State, Verdict, inspect, world_sizes
+from docagent_rl.checkpoints.manifest import (
+    CheckpointCheck,
+    file_names,
+    numbered_folders,
+    read_tracker,
+    step_folder,
+    step_folders,
+    step_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -25,17 +31,14 @@ _FSDP = ("fsdp", "fsdp2")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where a run begins.
-
-    Args:
-        folder: of the checkpoint; None: there is none to go on from.
-        notice: what to tell, if it is not what verl would take by itself.
-        by_itself: whether verl takes the same one by itself.
-    """
+    """Where a run begins."""
 
     folder: Path | None
+    """The checkpoint; None: there is none to go on from."""
     notice: str | None = None
+    """A message, if it is not what verl would take by itself."""
     by_itself: bool = False
+    """Whether verl takes the same one by itself."""
 
 
 def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
@@ -44,26 +47,23 @@ def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
     Nothing on disk is changed. verl itself looks at nothing: a tracker that is gone makes it start from the
     beginning without a word, one that is garbled or a file that was cut off ends the run minutes later.
 
-    Args:
-        config: the composed configuration; `trainer.resume_mode` and `trainer.resume_from_path` are changed
-            where verl would take something else.
-        check: how much is compared.
+    `trainer.resume_mode` and `trainer.resume_from_path` are changed where verl would take something else.
 
     Raises:
         UserError: the named checkpoint is not whole, or none of several is, or the run cannot load it.
     """
-    trainer, wanted = config.trainer, _parts(config)
+    trainer, parts = config.trainer, _parts(config)
     check_saving(config)
     if check is CheckpointCheck.OFF or trainer.resume_mode == "disable":
         return
     if trainer.resume_mode == "resume_path":
-        choice = named_checkpoint(Path(trainer.resume_from_path), check, wanted)
+        choice = named_checkpoint(Path(trainer.resume_from_path), check, parts)
     else:
-        choice = latest_checkpoint(Path(trainer.default_local_dir).absolute(), check, wanted)
+        choice = latest_checkpoint(Path(trainer.default_local_dir).absolute(), check, parts)
     if choice.notice:
         logger.warning(choice.notice)
     if choice.folder is not None:
-        _check_processes(config, choice.folder, wanted)
+        _check_processes(config, choice.folder, parts)
     if choice.by_itself:
         return
     with open_dict(config):
@@ -72,14 +72,9 @@ def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:
 
 
 def latest_checkpoint(root: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Choice:
-    """What `trainer.resume_mode=auto` means: the checkpoint that the tracker names, if it is whole.
+    """Choose as `trainer.resume_mode=auto` does: the checkpoint that the tracker names, if it is whole.
 
     Otherwise the latest whole one before it; where the tracker names none, the latest of all.
-
-    Args:
-        root: `trainer.default_local_dir`.
-        check: how much is compared.
-        parts: the models that the run loads.
 
     Raises:
         UserError: there are checkpoints, and none is whole.
@@ -108,7 +103,7 @@ def latest_checkpoint(root: Path, check: CheckpointCheck, parts: Sequence[str] =
 
 
 def named_checkpoint(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Choice:
-    """What `trainer.resume_mode=resume_path` means: this one, or none.
+    """Choose as `trainer.resume_mode=resume_path` does: this one, or none.
 
     Raises:
         UserError: it is not whole; names the last one beside it that is.
@@ -149,10 +144,10 @@ def check_saving(config: DictConfig) -> None:
 def _last_good(
     folders: Sequence[Path], complaint: str, check: CheckpointCheck, parts: Sequence[str], *, begun: bool
 ) -> Choice:
-    """The first whole one of the folders.
+    """Choose the first whole one of the folders, the latest first.
 
     Args:
-        folders: the latest first.
+        folders: the candidates.
         complaint: why it is not the one that verl would take.
         check: how much is compared.
         parts: the models that the run loads.
@@ -180,20 +175,20 @@ def _doubt(verdict: Verdict) -> str | None:
     if verdict.state is not State.UNSEALED:
         return None
     return (
-        f"{verdict.folder} has no manifest, as those of earlier versions: its files seem whole, but damage "
-        "inside of them would go unseen"
+        f"{verdict.folder} has no manifest, as those of verl alone: its files seem whole, but damage inside "
+        "of them would go unseen"
     )
 
 
 def _parts(config: DictConfig) -> tuple[str, ...]:
-    """The models that verl trains: a critic where one is enabled, or where GAE leaves it open."""
+    """Return the models that verl trains: a critic where one is enabled, or where GAE leaves it open."""
     enabled = config.critic.enable
     critic = config.algorithm.adv_estimator == "gae" if enabled is None else enabled
     return (ACTOR, CRITIC) if critic else (ACTOR,)
 
 
 def _check_processes(config: DictConfig, folder: Path, parts: Sequence[str]) -> None:
-    """FSDP loads the shards of as many processes as it runs."""
+    """Refuse shards of other processes than this run has: FSDP loads those of as many as it runs."""
     if config.actor_rollout_ref.actor.strategy not in _FSDP:
         return
     processes = config.trainer.nnodes * config.trainer.n_gpus_per_node

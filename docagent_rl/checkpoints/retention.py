@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from docagent_rl.checkpoints.inspection import DATA, QUEUE
 from docagent_rl.checkpoints.manifest import UNFINISHED, mark_unfinished
-from docagent_rl.checkpoints.structure import DATA, QUEUE
 
 
 class Retention:
@@ -28,11 +28,7 @@ class Retention:
         self._best: tuple[float, Path] | None = None
 
     def make_room(self, folder: Path) -> None:
-        """Before a checkpoint is saved: no more than the limit with it, but never less than one whole one.
-
-        Args:
-            folder: where it will be; what is there counts no longer.
-        """
+        """Retire checkpoints before one is saved to `folder`, but never the last whole one."""
         mark_unfinished(folder)
         for saved in self._saved.values():
             saved[:] = [path for path in saved if path != folder]
@@ -47,11 +43,9 @@ class Retention:
             self._retire(part, number)
 
     def rate(self, folder: Path, score: float) -> None:
-        """Keep a checkpoint beside the limit as long as no other has a higher score; of equal ones the later.
+        """Keep a checkpoint of this process beside the limit while no other has a higher score of validation.
 
-        Args:
-            folder: of a checkpoint; others than those of this process are not kept apart.
-            score: of its validation.
+        Of equal ones the later stays.
         """
         known = any(folder in saved for saved in self._saved.values())
         if known and (self._best is None or score >= self._best[0]):
@@ -65,14 +59,11 @@ class Retention:
         for folder in old:
             mark_unfinished(folder)
             shutil.rmtree(folder / part, ignore_errors=True)
-            if not any(folder in others for others in self._saved.values()):
-                _remove_rest(folder)
-
-
-def _remove_rest(folder: Path) -> None:
-    """What is of no use without the models; a user's own files stay, with the folder."""
-    (folder / DATA).unlink(missing_ok=True)
-    shutil.rmtree(folder / QUEUE, ignore_errors=True)
-    (folder / UNFINISHED).unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+            if any(folder in others for others in self._saved.values()):
+                continue
+            # of no use without the models; a user's own files stay, with the folder
+            (folder / DATA).unlink(missing_ok=True)
+            shutil.rmtree(folder / QUEUE, ignore_errors=True)
+            (folder / UNFINISHED).unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()

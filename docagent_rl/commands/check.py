@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.archives import audit_archives
-from docagent_rl.checkpoints.audit import audit_checkpoints, has_checkpoints
+from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.retrieval.index_files import HEADER

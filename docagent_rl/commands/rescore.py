@@ -156,7 +156,7 @@ class _Output:
         """
         from omegaconf import OmegaConf
 
-        from docagent_rl.checkpoints.archives import remove_seal
+        from docagent_rl.checkpoints.audit import remove_seal
 
         data, steps = self.folder / DATA, self.folder / "trajectories"
         earlier = _earlier_files(data)

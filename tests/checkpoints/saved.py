@@ -8,8 +8,13 @@ from pathlib import Path
 
 import torch
 
-from docagent_rl.checkpoints.layout import step_folder, write_tracker
-from docagent_rl.checkpoints.manifest import CheckpointCheck, mark_unfinished, write_manifest
+from docagent_rl.checkpoints.manifest import (
+    CheckpointCheck,
+    mark_unfinished,
+    step_folder,
+    write_manifest,
+    write_tracker,
+)
 
 
 def save_part(folder: Path, *, ranks: int = 1, size: int = 1000, seed: int = 0) -> None:

@@ -45,7 +45,7 @@ def test_sizes_do_not_read_the_tensors(tmp_path, monkeypatch):
     folder = save(tmp_path, 3, check=SIZES)
     cut(folder / MODEL)
     assert MODEL in inspect(folder, SIZES).reason
-    monkeypatch.setattr("docagent_rl.checkpoints.structure._READ_WHOLE", 40_000)
+    monkeypatch.setattr("docagent_rl.checkpoints.inspection._READ_WHOLE", 40_000)
     folder = save(tmp_path, 4, size=20_000)  # 80 kB, more than is read by the way
     flip(folder / MODEL, 40_000)
     assert inspect(folder, SIZES).state is State.WHOLE

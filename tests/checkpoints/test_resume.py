@@ -13,8 +13,7 @@ import torch
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.layout import TRACKER, read_tracker, step_of
-from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, read_tracker, step_of
 from docagent_rl.checkpoints.resume import latest_checkpoint, named_checkpoint, settle_resume
 from docagent_rl.checks.recipe_check import composed
 from tests.checkpoints.saved import cut, flip, save, save_for_ever

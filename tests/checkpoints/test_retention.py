@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.layout import step_folder, step_folders, step_of
-from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.checkpoints.manifest import CheckpointCheck, step_folder, step_folders, step_of
 from docagent_rl.checkpoints.retention import Retention
 from tests.checkpoints.saved import save
 

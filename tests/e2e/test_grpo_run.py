@@ -8,8 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.layout import read_tracker
-from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.checkpoints.manifest import CheckpointCheck, read_tracker
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.grpo import STEPS, VALIDATED
 from tests.e2e.identity import agreement, images

@@ -13,7 +13,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.layout import read_tracker
+from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.machine import check_folders
 from docagent_rl.checks.refusal import refuse

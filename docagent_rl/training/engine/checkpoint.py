@@ -13,10 +13,16 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir
-from docagent_rl.checkpoints.inspection import inspect
-from docagent_rl.checkpoints.layout import TRACKER, read_tracker, step_folder, step_of
-from docagent_rl.checkpoints.manifest import CheckpointCheck, checksums, read_manifest
-from docagent_rl.checkpoints.structure import ACTOR, archive_problem, is_shard
+from docagent_rl.checkpoints.inspection import ACTOR, archive_problem, inspect, is_shard
+from docagent_rl.checkpoints.manifest import (
+    TRACKER,
+    CheckpointCheck,
+    checksums,
+    read_manifest,
+    read_tracker,
+    step_folder,
+    step_of,
+)
 from docagent_rl.training.engine.adapter import (
     LORA,
     SETTINGS,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from docagent_rl.base.io import atomic_write
-from docagent_rl.checkpoints.archives import remove_seal, write_seal
+from docagent_rl.checkpoints.audit import remove_seal, write_seal
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine
 

@@ -14,10 +14,9 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf, open_dict
 from verl.trainer.ppo.checkpoint_callback import CheckpointCallback
 
-from docagent_rl.checkpoints.layout import step_folder, write_tracker
-from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
+from docagent_rl.checkpoints.inspection import ACTOR, CRITIC
+from docagent_rl.checkpoints.manifest import CheckpointCheck, step_folder, write_manifest, write_tracker
 from docagent_rl.checkpoints.retention import Retention
-from docagent_rl.checkpoints.structure import ACTOR, CRITIC
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.training.trainer.background import Background
 from docagent_rl.training.trainer.verl_trainer import VerlTrainer

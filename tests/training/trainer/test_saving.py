@@ -8,8 +8,14 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl.trainer.ppo.checkpoint_callback import CheckpointCallback
 
 from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.layout import read_tracker, step_folder, step_folders, step_of
-from docagent_rl.checkpoints.manifest import MANIFEST, CheckpointCheck
+from docagent_rl.checkpoints.manifest import (
+    MANIFEST,
+    CheckpointCheck,
+    read_tracker,
+    step_folder,
+    step_folders,
+    step_of,
+)
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.training.trainer.modes import DocAgentSync
 from docagent_rl.training.trainer.saving import parts_only
