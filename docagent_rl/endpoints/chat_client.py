@@ -53,21 +53,12 @@ _LENGTH = "max_completion_tokens"
 
 @dataclass(frozen=True, slots=True)
 class ChatEndpoint:
-    """The address of a model and the patience of who asks; further fields as in `endpoint.Endpoint`.
-
-    Args:
-        base_url: of the OpenAI-compatible API, usually ending in `/v1`.
-        model: name of the model.
-        api_key: kept out of every message and of `repr`, also when the server repeats it.
-        temperature: of the sampling.
-        extra_body: further fields of every request. Where `max_completion_tokens` is among them, whatever its
-            value, `max_tokens` is sent under that name.
-        price: of its tokens; none is not counted in money.
-    """
+    """The address of a model and the patience of its client; further fields as in `endpoint.Endpoint`."""
 
     base_url: str
     model: str
     api_key: str = NO_KEY
+    """Kept out of every message and of `repr`, also when the server repeats it."""
     timeout_s: float = 60.0
     deadline_s: float = 300.0
     attempts: int = 3
@@ -76,6 +67,8 @@ class ChatEndpoint:
     max_tokens: int = 512
     temperature: float = 0.0
     extra_body: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of every request. Where `max_completion_tokens` is among them, whatever its value,
+    `max_tokens` is sent under that name."""
     check_s: float = 10.0
     price: Price | None = None
 
@@ -83,10 +76,7 @@ class ChatEndpoint:
     def of(cls, section: Endpoint, name: str, **more: Any) -> ChatEndpoint:
         """Return the endpoint that a section describes, its key read from the environment.
 
-        Args:
-            section: with an address and a model.
-            name: of the section, for messages.
-            more: fields that not every section has, or that take the place of the section's.
+        `more` holds fields that not every section has, or that take the place of the section's.
 
         Raises:
             UserError: the key's environment variable is not set, or the address is none.
@@ -103,12 +93,8 @@ class ChatEndpoint:
 class ChatClient:
     """Sends messages and reads one reply each.
 
-    May be used from several event loops; each gets its own connections and its own limit.
-
-    Args:
-        endpoint: where to ask.
-        name: of the service, for messages.
-        meter: is charged; by default that of `meter.metering`, else its own.
+    May be used from several event loops; each gets its own connections and its own limit. The meter is by
+    default that of `meter.metering`, else its own.
     """
 
     def __init__(self, endpoint: ChatEndpoint, name: str, meter: Meter | None = None) -> None:
@@ -146,11 +132,11 @@ class ChatClient:
         deadline, without using up attempts (see `call_service`). Bodies are read up to `LONGEST_BODY`.
 
         Args:
-            messages: what is sent. Spellings of special tokens in their texts are broken, also those that
-                the texts of one message make together.
+            messages: to send. Spellings of special tokens in their texts are broken, also those that the
+                texts of one message make together.
             accept: sees the text, and raises `ReplyError` for a reply that is worth another attempt.
             sampling: of this reply.
-            partial: a reply that was cut off, or that consists of thoughts alone, is one as well.
+            partial: accept a reply that was cut off, or that consists of thoughts alone.
 
         Raises:
             BudgetError: the request may pass the budget; nothing was sent.

@@ -38,25 +38,19 @@ class CutOffError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A reply and its tokens.
-
-    Args:
-        text: as the model wrote it, thoughts included.
-        prompt_tokens: of the messages sent.
-        completion_tokens: of the reply.
-        cached: it was there already, and cost nothing.
-        estimated: the server reports no tokens; they were estimated from the length of the texts.
-        thoughts: what the server keeps apart from the text (`reasoning_content`).
-        cut_off: the reply reached its greatest length.
-    """
+    """A reply as the model wrote it, thoughts included, and its tokens."""
 
     text: str
     prompt_tokens: int
     completion_tokens: int
     cached: bool = False
+    """It was there already, and cost nothing."""
     estimated: bool = False
+    """The server reports no tokens; they were estimated from the length of the texts."""
     thoughts: str = ""
+    """The text that the server keeps apart (`reasoning_content`)."""
     cut_off: bool = False
+    """It reached its greatest length."""
 
     @property
     def usage(self) -> Usage:
@@ -64,11 +58,8 @@ class ChatReply:
         return Usage(self.prompt_tokens, self.completion_tokens, self.estimated)
 
 
-class _Part(BaseModel):
+class _Message(BaseModel):
     model_config = ConfigDict(strict=True)
-
-
-class _Message(_Part):
     content: str | None = None
     # servers name it in two ways, and some keep other things there
     reasoning_content: Any = None
@@ -79,26 +70,27 @@ class _Message(_Part):
         return next((t for t in (self.reasoning_content, self.reasoning) if isinstance(t, str)), "")
 
 
-class _Choice(_Part):
+class _Choice(BaseModel):
+    model_config = ConfigDict(strict=True)
     message: _Message
     finish_reason: str | None = None
 
 
-class _Completion(_Part):
+class _Completion(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
 
 
 def read_reply(
     body: bytes, usage: Usage, *, most_tokens: int | None = None, partial: bool = False
 ) -> ChatReply:
-    """Return the first choice of a chat completion.
+    """Return the first choice of a chat completion, whose body may be anything at all.
 
     Args:
-        body: as it arrived; anything at all.
+        body: as it arrived.
         usage: as the server reports it, or estimated for the messages alone.
         most_tokens: of the reply, where a limit was asked for; a text that cannot keep it is refused by its
             length (`LONGEST_TOKEN`), before anything counts or compares all of it.
-        partial: take what was cut off, and a reply of thoughts alone, as they are.
+        partial: accept a reply that was cut off, and one of thoughts alone.
 
     Raises:
         ReplyError: it is no chat completion, has no text, or the text did not end by itself.
@@ -133,7 +125,7 @@ def read_reply(
 
 
 def without_thoughts(text: str) -> str:
-    """Return what a reasoning model says after its thoughts; without thoughts, all of it.
+    """Return the text of a reasoning model after its thoughts; without thoughts, all of it.
 
     Raises:
         ReplyError: the thoughts do not end.
@@ -146,7 +138,7 @@ def without_thoughts(text: str) -> str:
 
 
 def reply_text(text: str) -> str:
-    """Return a reply without thoughts, and without what `untrusted` put into texts that it quotes.
+    """Return a reply without thoughts, and without the marks of `untrusted` in texts that it quotes.
 
     Raises:
         ReplyError: nothing is left.
@@ -169,12 +161,7 @@ _SILENT_FIRST = 5
 
 
 class TransientError(Exception):
-    """A failure that another attempt may cure.
-
-    Args:
-        message: what happened.
-        retry_after_s: seconds that the service asks to wait before the next request.
-    """
+    """A failure that another attempt may cure, perhaps after the seconds that the service asks to wait."""
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -186,12 +173,7 @@ class BusyError(TransientError):
 
 
 class RefusedError(Exception):
-    """A request that would be refused again.
-
-    Args:
-        message: what happened.
-        status: of the reply, where there was one.
-    """
+    """A request that would be refused again, with the status of the reply where there was one."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -213,14 +195,10 @@ _TOO_LONG = re.compile(
 
 
 def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
-    """Return an error of the client library, in our words.
+    """Return an error of the client library, in our words and without the key, whole or in pieces.
 
     The library's errors hold the request and the reply, and a reply may hold the key: none of them may be
     the cause or the context of what is raised.
-
-    Args:
-        error: of a request.
-        key: never part of the message, neither whole nor in pieces.
     """
     if isinstance(error, openai.APIStatusError):
         message = redacted(f"HTTP {error.status_code}: {_said(error)}", key)
@@ -243,11 +221,10 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
 
 
 def is_outage(error: InfrastructureError) -> bool:
-    """Whether an endpoint failed for one reply, by an error of its own, busy or too slow, so that it may
-    succeed for another; not where it refused the request, or replied with something that cannot be used.
+    """Return whether an error of `ChatClient` says that the endpoint may succeed for another request.
 
-    Args:
-        error: of `chat_client.ChatClient`.
+    It failed by an error of its own, was busy or too slow; it did not refuse the request, or send a reply
+    that cannot be used.
     """
     return isinstance(error.__cause__, TransientError | TimeoutError)
 
@@ -264,13 +241,9 @@ class Refusals:
         self._answered = True
 
     def of_one(self, error: InfrastructureError) -> str | None:
-        """Return why one request has no reply that can be used, in words; others are answered.
+        """Return the reason why one request has no usable reply while others are answered.
 
-        Args:
-            error: of `chat_client.ChatClient`.
-
-        Returns:
-            `None` where the endpoint failed, or refuses everything.
+        `None` where the endpoint failed, or refuses everything; the error is one of `chat_client.ChatClient`.
         """
         cause = error.__cause__
         if isinstance(cause, ReplyError | CutOffError):
@@ -285,11 +258,8 @@ class Refusals:
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a service asks to wait, from `Retry-After` (RFC 9110, section 10.2.3).
 
-    Args:
-        headers: of the reply. A date is counted from the reply's own `Date`, since clocks differ.
-
-    Returns:
-        At least 0; `None` when there is no such header or it cannot be read.
+    A date is counted from the reply's own `Date`, since clocks differ. At least 0; `None` when there is no
+    such header or it cannot be read.
     """
     asked = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(asked):

@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of a served model, in any one currency.
-
-    Args:
-        input: of a million tokens sent.
-        output: of a million tokens sampled.
-        cached: of a million tokens that an earlier request of the trajectory has sent; `None` is as `input`.
-        currency: its name, for tables and messages.
+    """The price of a million tokens of a served model, in any one currency.
 
     Raises:
         ValueError: a price is negative or not finite.
@@ -36,6 +30,7 @@ class Price:
     input: float
     output: float
     cached: float | None = None
+    """Of tokens that an earlier request of the trajectory has sent; `None` is as `input`."""
     currency: str = "USD"
 
     def __post_init__(self) -> None:
@@ -72,7 +67,7 @@ class PriceConfig(Section):
 
 
 class Endpoint(Section):
-    """The address of a model, and the patience of who asks."""
+    """The address of a model, and the patience of its client."""
 
     base_url: str | None = None
     model: str | None = None
@@ -99,27 +94,21 @@ class Endpoint(Section):
 
     @property
     def named(self) -> bool:
-        """Whether it says where to ask whom."""
+        """Both address and model are given."""
         return bool(self.base_url and self.model)
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The sampling of one reply; `None` leaves a field to the endpoint's settings.
-
-    Args:
-        temperature: 0 is greedy.
-        top_p: share of the probability that is sampled from.
-        max_tokens: length of the reply.
-        seed: sent to the server, for those that know it.
-        response_format: of the protocol, for servers that let through JSON alone.
-    """
+    """The sampling of one reply; `None` leaves a field to the endpoint's settings."""
 
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
+    """Sent to the server, for those that know it."""
     response_format: Mapping[str, Any] | None = None
+    """Of the protocol, for servers that let through JSON alone."""
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that are set, as the protocol names them."""
@@ -172,9 +161,7 @@ class ModelConfig(Endpoint):
     def load(cls, file: Path | None, options: Mapping[str, Any]) -> ModelConfig:
         """Return a YAML file's keys with options over them.
 
-        Args:
-            file: of the keys of this section; `None` takes the options alone.
-            options: by key, nested as in the file; `None` counts as left out.
+        Options are nested as in the file; `None` counts as left out.
 
         Raises:
             UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
@@ -186,7 +173,7 @@ class ModelConfig(Endpoint):
             raise UserError(explain(error, "the model" if file is None else str(file))) from error
 
     def require(self, what: str) -> None:
-        """See that it says where to ask whom.
+        """Check that it names an address and a model.
 
         Raises:
             UserError: it does not.
@@ -207,7 +194,7 @@ class ModelConfig(Endpoint):
 
         Args:
             name: of its part, for messages.
-            cache_dir: where replies are kept unless the configuration says; `None` keeps none.
+            cache_dir: of replies, unless the configuration names one; `None` keeps none.
             meter: shared with other models; `None` is that of `meter.metering`, else one of its own.
 
         Raises:
@@ -238,7 +225,6 @@ def _mapping(file: Path) -> dict[str, Any]:
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options without those that were left out."""
     return {
         name: _given(value) if isinstance(value, Mapping) else value
         for name, value in options.items()

@@ -29,13 +29,7 @@ _QUERY = "token"
 
 
 class RefusalError(Exception):
-    """A request that gets an error for an answer.
-
-    Args:
-        status: of HTTP.
-        message: one line.
-        headers: of the answer.
-    """
+    """A request that gets an error for an answer: a status of HTTP, a message of one line, headers."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -66,12 +60,7 @@ class Policy:
 
 
 class Guard:
-    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones.
-
-    Args:
-        app: the application behind it.
-        policy: of the server.
-    """
+    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones."""
 
     def __init__(self, app: Any, policy: Policy) -> None:
         self._app, self._policy = app, policy

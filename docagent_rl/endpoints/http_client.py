@@ -35,8 +35,7 @@ class BodyError(Exception):
 def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
     """Return a client whose replies end at `LONGEST_BODY`; it takes the proxies of the environment.
 
-    Args:
-        timeout_s: seconds for a connection, and for each piece of a reply; who asks bounds the whole.
+    `timeout_s` bounds a connection and each piece of a reply, the caller the whole.
     """
     _keep_logs_clean()
     return httpx2.AsyncClient(
@@ -51,26 +50,16 @@ def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
 
 
 def client_of_run(url: str, timeout_s: float) -> httpx2.Client:
-    """Return a client of a server that is a part of the run: no proxy of the environment stands between them.
-
-    Args:
-        url: of the server.
-        timeout_s: see `asynchronous_client`; `read_body` bounds the whole.
-    """
+    """Return a client of a server of the run: no proxy of the environment stands between them."""
     _keep_logs_clean()
     return httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=False, trust_env=False)
 
 
 def read_body(response: httpx2.Response, *, longest: int, until: float) -> bytes:
-    """Return the body of a streamed response.
-
-    Args:
-        response: of `client_of_run`.
-        longest: bytes.
-        until: moment of `time.monotonic` when it has to be whole.
+    """Return the body of a streamed response, whole by the moment `until` of `time.monotonic`.
 
     Raises:
-        BodyError: it is longer.
+        BodyError: it is longer than `longest` bytes.
         httpx2.ReadTimeout: it takes longer.
     """
     body = bytearray()
@@ -95,12 +84,8 @@ def public_url(url: str) -> str:
 def check_url(url: str | None, setting: str) -> str:
     """Return the address without slashes at its end.
 
-    Args:
-        url: of a service.
-        setting: the configuration key that names it, for the message.
-
     Raises:
-        UserError: it is none of HTTP; the message has no secret of it.
+        UserError: it is no address of HTTP; the message names the setting and holds no secret of it.
     """
     try:
         parts = urlsplit(url or "")
@@ -118,8 +103,7 @@ def _keep_logs_clean() -> None:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Bound the body of a response that is not read yet: reading more than `LONGEST_BODY` raises `BodyError`,
-    with no more than that in memory, and the connection is closed.
+    """Let a response that is not read yet end at `LONGEST_BODY`: reading more raises `BodyError`.
 
     Raises:
         BodyError: the response announces a longer body, or is compressed.
@@ -165,12 +149,9 @@ _TELLING = 8
 def read_api_key(variable: str | None, setting: str) -> str:
     """Return the key in an environment variable, stripped; `NO_KEY` when no variable is named.
 
-    Args:
-        variable: name of the variable.
-        setting: the configuration key that names it, for the message.
-
     Raises:
-        UserError: the variable is not set, or no header could carry its value, which is not repeated.
+        UserError: the variable is not set, or no header could carry its value, which is not repeated; the
+            message names the setting.
     """
     if variable is None:
         return NO_KEY
@@ -187,12 +168,7 @@ def read_api_key(variable: str | None, setting: str) -> str:
 
 
 def redacted(text: str, key: str) -> str:
-    """Hide the key in a text: whole, in pieces that would help to guess it, in any case, or in base64.
-
-    Args:
-        text: that a service may have written.
-        key: `NO_KEY` leaves the text as it is.
-    """
+    """Hide the key in a text: whole, in pieces that would help to guess it, in any case, or in base64."""
     if key == NO_KEY:
         return text
     if len(key) < _TELLING:

@@ -24,13 +24,10 @@ _ROUNDING = 1e-9
 
 
 class BudgetError(UserError):
-    """The next request would pass the budget; what was done before is kept.
+    """The next request would pass the budget; results so far are kept.
 
-    Args:
-        spent: what was spent, in words.
-        limit: what the next request may take and which limit it would pass, in words.
-        key: the name of the limit as an option.
-        left: what is not done, in words.
+    The words of the message: the sum `spent`, the `limit` that the next request would pass, the `key` of that
+    limit as an option, and the work `left` undone.
     """
 
     def __init__(self, spent: str, limit: str, key: str, left: str = "") -> None:
@@ -42,7 +39,7 @@ class BudgetError(UserError):
         self._parts = (spent, limit, key)
 
     def leaving(self, left: str, spent: str | None = None) -> BudgetError:
-        """Return the same error, with what is not done and what was spent when all requests had ended."""
+        """Return the same error, with the work that is left and the sum spent when all requests had ended."""
         return BudgetError(spent or self._parts[0], *self._parts[1:], left)
 
 
@@ -70,41 +67,28 @@ class Amount:
 
 @dataclass(slots=True)
 class Account:
-    """The requests to one model.
-
-    Args:
-        requests: sent.
-        failed: of them, those without a reply that could be used.
-        cached: replies from the cache, which cost nothing.
-        prompt_tokens: sent.
-        completion_tokens: sampled.
-        estimated: requests whose tokens the server did not report.
-        cost: `None` without a price.
-        currency: of the cost.
-    """
+    """The requests to one model; without a price no cost."""
 
     requests: int = 0
     failed: int = 0
+    """Requests without a reply that could be used."""
     cached: int = 0
+    """Replies from the cache, which cost nothing."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: int = 0
+    """Requests whose tokens the server did not report."""
     cost: float | None = None
     currency: str = ""
 
 
 class Meter:
-    """Counts what models are asked, and keeps limits before a request is sent.
+    """Counts requests to models, and keeps limits (on cost in `currency`, tokens, requests) before one is
+    sent.
 
     A request reserves what it may cost at most and is charged what it did cost. One that would pass a limit
     together with requests in flight waits for them; one that would pass it anyway is refused. Threads and
     event loops may share a meter.
-
-    Args:
-        max_cost: in `currency`.
-        max_tokens: sent and sampled, together.
-        max_requests: sent, those that failed included.
-        currency: for messages.
 
     Raises:
         UserError: a limit is negative or not finite.
@@ -140,7 +124,7 @@ class Meter:
             return {model: replace(account) for model, account in sorted(self._accounts.items())}
 
     def words(self) -> str:
-        """Return what was spent, for messages."""
+        """Return the sum of all charges in words."""
         spent = self.spent
         words = f"{spent.requests:,} requests, {spent.tokens:,} tokens"
         if spent.cost or self._limits["cost"] is not None:
@@ -177,19 +161,19 @@ class Meter:
     async def reply(
         self, model: str, price: Price | None, sent: int, sampled: int
     ) -> AsyncGenerator[ReplyMeter]:
-        """Hold room for the first request of a reply while the block lasts.
-
-        Args:
-            model: that is asked.
-            price: of its tokens; none is not counted in money.
-            sent: tokens of the messages, about.
-            sampled: tokens of the reply at most.
+        """Hold room for the first request of a reply, of about `sent` and at most `sampled` tokens, in the
+        block.
 
         Raises:
             BudgetError: there is no room, nor will there be when the requests in flight are done.
         """
         room = Amount(1, sent + sampled, price.cost(sent, sampled) if price else 0.0)
-        while not self._reserve(room):
+        while True:
+            self._require(room)
+            with self._lock:
+                if not self._passed(self._spent + self._reserved + room):
+                    self._reserved += room
+                    break
             await asyncio.sleep(_POLL_S)
         held = ReplyMeter(self, model, price, room)
         try:
@@ -197,16 +181,8 @@ class Meter:
         finally:
             self._charge(Amount(), held.rest)
 
-    def _reserve(self, room: Amount) -> bool:
-        self._require(room)
-        with self._lock:
-            if self._passed(self._spent + self._reserved + room):
-                return False
-            self._reserved += room
-            return True
-
     def _require(self, room: Amount) -> None:
-        """See that there is room, reservations aside."""
+        """Check that there is room, reservations aside."""
         if name := self._passed(self.spent + room):
             unit = self.currency if name == "cost" else name
             takes = f"may take {getattr(room, name):,.6g} {unit}"

@@ -38,16 +38,11 @@ class _JsonOnlyDisk(diskcache.JSONDisk):
 
 
 class JsonCache:
-    """Values by key. Any number of threads and processes may share the folder.
+    """JSON values by key on disk. Any number of threads and processes may share the folder.
 
     All methods block: call them off the event loop. They raise `InfrastructureError` when the disk fails or
-    what lies there is damaged.
-
-    Args:
-        folder: where the cache lives; made, when it is missing, with the first value: a command that ends
-            before anything was paid for leaves nothing behind.
-        what: name of the cache for messages.
-        forever: nothing is ever dropped, for values that were paid for; else the oldest go beyond 1 GiB.
+    the data there are damaged. A missing folder is made with the first value: a command that ends before
+    anything was paid for leaves nothing behind. The oldest values go beyond 1 GiB, unless `forever`.
 
     Raises:
         UserError: the folder cannot be used.
@@ -79,7 +74,7 @@ class JsonCache:
             self._open().set(key, value, retry=True)
 
     def put_first(self, key: str, value: Any) -> Any:
-        """Keep a value unless there is one, and return the one that is kept, the same for all who ask."""
+        """Keep a value unless there is one, and return the one that is kept, the same for all processes."""
         with self._working():
             self._open().add(key, value, retry=True)
         kept = self.get(key)
@@ -113,17 +108,17 @@ _REPLY = TypeAdapter(ChatReply)
 
 
 class RemoteModel:
-    """Asks a model and keeps its replies.
+    """A model whose replies are kept.
 
     A reply is kept under the SHA-256 of what decides it: model, messages (images by the SHA-256 of their
     bytes), sampling parameters and the number of the sample. Equal requests in flight are sent once. A kept
-    reply costs nothing and is marked `cached`; so is one that somebody else waits for. That a reply was cut
+    reply costs nothing and is marked `cached`; so is one that another request brings. That a reply was cut
     off is kept as well, until more tokens are allowed.
 
     May be used from several event loops. `endpoint.concurrency` limits the requests in flight.
 
     Args:
-        endpoint: where to ask.
+        endpoint: the address.
         name: of the model's part, for messages, e.g. `teacher`.
         cache: replies given before. `None` keeps nothing.
         meter: see `ChatClient`; may be shared.
@@ -188,11 +183,10 @@ class RemoteModel:
     async def check(
         self, messages: Sequence[ChatMessage] = HELLO, read: Callable[[str], object] = reply_text
     ) -> None:
-        """Ask for a sign of life, past the cache, with the patience of a check. Who is busy is there.
+        """Ask for a sign of life, past the cache, with the patience of a check. A busy endpoint is there.
 
         Raises:
-            UserError: there is no reply; the message names the endpoint and the model. Or the budget has no
-                room for the request.
+            UserError: there is no reply (the message names endpoint and model), or no budget for the request.
         """
         try:
             await self._client.check(messages, read)
@@ -212,7 +206,7 @@ class RemoteModel:
         sample: int = 0,
         partial: bool = False,
     ) -> str:
-        """Return what a reply is kept under, in hexadecimal digits.
+        """Return the key of a reply, in hexadecimal digits.
 
         Its greatest length is no part of it, unless it may be partial: a reply that ended by itself would
         have ended so anyway.
@@ -293,7 +287,7 @@ class RemoteModel:
 
 
 def _kept(value: Any) -> ChatReply | None:
-    """Return the reply that a cache holds; `None` for what we did not write."""
+    """Return the reply that a cache holds; `None` for foreign values."""
     try:
         return dataclasses.replace(_REPLY.validate_python(value), cached=True)
     except ValidationError:

@@ -26,11 +26,7 @@ LONGEST_ASKED_WAIT_S = 120.0
 
 
 class Places:
-    """A limit on the calls in flight; every event loop has its own.
-
-    Args:
-        number: calls in flight at most.
-    """
+    """A limit on the calls in flight; every event loop has its own."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -40,11 +36,7 @@ class Places:
 
     @asynccontextmanager
     async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
-        """Hold a place. While none is free the clock stands still.
-
-        Args:
-            clock: a running deadline.
-        """
+        """Hold a place. While none is free the clock, a running deadline, stands still."""
         loop = asyncio.get_running_loop()
         free = self._free.setdefault(loop, asyncio.Semaphore(self._number))
         left = (clock.when() or loop.time()) - loop.time()
@@ -76,12 +68,11 @@ async def call_service(
         call: makes a fresh awaitable for every attempt.
         what: name of the service for the error message.
         attempts: number of calls at most.
-        deadline_s: seconds for all attempts and the backoff between them. Waiting for a place is no part of
-            it: a queue is no failure of the service.
+        deadline_s: seconds for all attempts and the backoff between them, without waiting for a place.
         backoff_s: seconds before the second attempt, doubled every time, up to as much again added at random.
         retry_on: failures after which to try again.
         give_up_on: failures of the service that another attempt would not change.
-        places: limits the attempts in flight; none is held during the backoff. `None`: no limit.
+        places: limits the attempts in flight; none is held during the backoff.
         uncounted: those of `retry_on` that are no attempts, for the service did not take the call (it is
             busy, or about to start again): only the deadline ends them.
         longest_wait_s: seconds of backoff at most.
@@ -134,16 +125,10 @@ async def run_jobs(
     at_once: int,
     done: Callable[[], None] | None = None,
 ) -> None:
-    """Do all jobs, in their order, some at a time.
+    """Do all jobs, in their order, `at_once` at a time, and call `done` after each.
 
     When one fails no other is begun, and those at work come to their end: what they ask for is paid for
     already. Then the first failure is raised.
-
-    Args:
-        jobs: taken one by one, as they are begun.
-        work: does one.
-        at_once: jobs at work at most.
-        done: called after each.
     """
     waiting, failures = iter(jobs), []
 
@@ -170,12 +155,9 @@ def describe(error: BaseException) -> str:
 
 
 class Answers(Generic[T]):
-    """Answers of one service, for several event loops.
+    """Answers of one service by question, for several event loops; equal questions in flight share one.
 
-    Who asks what is being asked waits for the same answer. Failures are shared and not kept.
-
-    Args:
-        capacity: answers that are kept; 0 keeps none, `None` shares none either.
+    Failures are shared and not kept. A `capacity` of 0 keeps no answer, `None` shares none either.
     """
 
     def __init__(self, capacity: int | None) -> None:
@@ -183,7 +165,7 @@ class Answers(Generic[T]):
         self._known: cachetools.LRUCache[Hashable, T] = cachetools.LRUCache(capacity or 1)
         self._lock = threading.Lock()
         self._coming: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Task[T]]
+            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[T]]
         ] = weakref.WeakKeyDictionary()
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
@@ -196,20 +178,15 @@ class Answers(Generic[T]):
         coming = self._coming.setdefault(asyncio.get_running_loop(), {})
         task, shared = coming.get(question), True
         if task is None:
-            task, shared = asyncio.ensure_future(_awaited(ask)), False
+            task, shared = asyncio.ensure_future(ask()), False
             coming[question] = task
-            task.add_done_callback(lambda done: self._settle(coming, question, done))
+
+            def settle(done: asyncio.Future[T]) -> None:
+                coming.pop(question, None)
+                if self._capacity and not done.cancelled() and done.exception() is None:
+                    with self._lock:
+                        self._known[question] = done.result()
+
+            task.add_done_callback(settle)
         # who gives up does not take the answer from those who wait with him
         return await asyncio.shield(task), shared
-
-    def _settle(
-        self, coming: dict[Hashable, asyncio.Task[T]], question: Hashable, task: asyncio.Task[T]
-    ) -> None:
-        coming.pop(question, None)
-        if self._capacity and not task.cancelled() and task.exception() is None:
-            with self._lock:
-                self._known[question] = task.result()
-
-
-async def _awaited(ask: Callable[[], Awaitable[T]]) -> T:
-    return await ask()

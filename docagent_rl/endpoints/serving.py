@@ -60,11 +60,7 @@ class TimedProtocol(H11Protocol):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; they wait in its queue until a server runs.
-
-    Args:
-        host: a name or an address.
-        port: 0: one that is free.
+    """Return a socket that takes connections, at a free port for 0; they wait until a server runs.
 
     Raises:
         UserError: the address cannot be listened at.
@@ -83,7 +79,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket) -> str:
-    """The URL of a server, without a path; one that listens at all addresses goes by the machine's name."""
+    """Return a server's URL without a path; one that listens at all addresses has the machine's name."""
     host, port = listener.getsockname()[:2]
     if ipaddress.ip_address(host).is_unspecified:
         host = socket.gethostname()
@@ -91,18 +87,13 @@ def url_of(listener: socket.socket) -> str:
 
 
 def run(app: Guard, listener: socket.socket) -> None:
-    """Serve until SIGINT or SIGTERM; requests that are answered are brought to an end.
-
-    Args:
-        app: what answers.
-        listener: see `listen`; closed in the end.
-    """
+    """Serve until SIGINT or SIGTERM, bring requests that are answered to an end, and close the socket."""
     with listener:
         make_server(app).run(sockets=[listener])
 
 
 def make_server(app: Guard) -> uvicorn.Server:
-    """The server of an application; none runs without a guard."""
+    """Return the server of an application; none runs without a guard."""
     config = uvicorn.Config(
         app,
         http=TimedProtocol,

@@ -25,12 +25,8 @@ _DATA = "data:"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one reply.
-
-    Args:
-        prompt_tokens: of the messages sent.
-        completion_tokens: of the reply, thoughts included.
-        estimated: the server reports none; they were estimated from the length of the texts.
+    """Tokens of the messages sent and of one reply, thoughts included; estimated where no server reports
+    them.
     """
 
     prompt_tokens: int
@@ -98,27 +94,25 @@ def image_part(data: bytes, kind: str = "image/jpeg") -> dict[str, Any]:
 def digestible(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return the message with the SHA-256 of each image in place of its bytes."""
     content = message["content"]
-    return {**message, "content": content if isinstance(content, str) else list(map(_digestible, content))}
-
-
-def _digestible(part: Mapping[str, Any]) -> dict[str, Any]:
-    if part["type"] != "image_url":
-        return dict(part)
-    image = dict(part["image_url"])
-    data = image_bytes(part)
-    url = image.pop("url")
-    digest = hashlib.sha256(url.encode() if data is None else data).hexdigest()
-    return {"type": "image_url", "image_url": {**image, "sha256": digest}}
+    if isinstance(content, str):
+        return dict(message)
+    parts = []
+    for part in map(dict, content):
+        if part["type"] == "image_url":
+            data, image = image_bytes(part), dict(part["image_url"])
+            url = image.pop("url")
+            digest = hashlib.sha256(url.encode() if data is None else data).hexdigest()
+            part = {"type": "image_url", "image_url": {**image, "sha256": digest}}
+        parts.append(part)
+    return {**message, "content": parts}
 
 
 def _part_tokens(part: Mapping[str, Any]) -> int:
     if part["type"] == "text":
         return text_tokens(part["text"])
     data = image_bytes(part) if part["type"] == "image_url" else None
-    return _UNKNOWN_IMAGE if data is None else _image_tokens(data)
-
-
-def _image_tokens(data: bytes) -> int:
+    if data is None:
+        return _UNKNOWN_IMAGE
     from PIL import Image
 
     try:

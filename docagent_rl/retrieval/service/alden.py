@@ -173,42 +173,36 @@ _SCORED: TypeAdapter[tuple[list[list[_Page]], list[list[FiniteFloat]]]] = TypeAd
 )
 
 
-class AldenDialect:
-    """ALDEN's: pages of one document, from 0, with their images, which are not looked at.
+def _call(question: Question) -> Call:
+    if question.doc_id is None:
+        raise InfrastructureError(
+            "a server of ALDEN searches one document, and the environment searches all: set "
+            "docagent.env.search.scope=document, or use a server of another kind"
+        )
+    asked = {
+        "query": question.sendable,
+        "id": [question.doc_id] * len(question.queries),
+        "top_n": min(question.top_k + question.hidden, MOST_PAGES),
+        "return_score": True,
+        "recall_ocr": False,
+        "mm_fetch": False,
+    }
+    return Call("POST", "/batch_search", json.dumps(asked).encode())
 
-    Excluded pages are asked for in addition and left out.
-    """
 
-    largest_reply = 128 << 20
-    native = False
+def _read(body: bytes, question: Question) -> list[list[Hit]]:
+    pages, scores = wire.validate_reply(_SCORED, body)
+    if [len(each) for each in pages] != [len(each) for each in scores]:
+        raise ValueError("not as many scores as pages")
+    doc_id = question.doc_id or ""
+    return [
+        [Hit(PageRef(doc_id, int(page.id) + 1), score) for page, score in zip(found, numbers, strict=True)]
+        for found, numbers in zip(pages, scores, strict=True)
+    ]
 
-    def call(self, question: Question) -> Call:
-        """See `Dialect.call`."""
-        if question.doc_id is None:
-            raise InfrastructureError(
-                "a server of ALDEN searches one document, and the environment searches all: set "
-                "docagent.env.search.scope=document, or use a server of another kind"
-            )
-        asked = {
-            "query": question.sendable,
-            "id": [question.doc_id] * len(question.queries),
-            "top_n": min(question.top_k + question.hidden, MOST_PAGES),
-            "return_score": True,
-            "recall_ocr": False,
-            "mm_fetch": False,
-        }
-        return Call("POST", "/batch_search", json.dumps(asked).encode())
 
-    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
-        """See `Dialect.read`."""
-        pages, scores = wire.validate_reply(_SCORED, body)
-        if [len(each) for each in pages] != [len(each) for each in scores]:
-            raise ValueError("not as many scores as pages")
-        doc_id = question.doc_id or ""
-        return [
-            [
-                Hit(PageRef(doc_id, int(page.id) + 1), score)
-                for page, score in zip(found, numbers, strict=True)
-            ]
-            for found, numbers in zip(pages, scores, strict=True)
-        ]
+DIALECT = wire.Dialect(_call, _read, largest_reply=128 << 20)
+"""ALDEN's: pages of one document, from 0, with their images, which are not looked at.
+
+Excluded pages are asked for in addition and left out.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,13 +25,17 @@ from docagent_rl.retrieval.base import (
     check_queries,
 )
 from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
-from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.alden import AldenDialect
+from docagent_rl.retrieval.service import alden, vrag_rl, wire
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, ask_blaming
-from docagent_rl.retrieval.service.vrag_rl import VragDialect, VragFaissDialect
-from docagent_rl.retrieval.service.wire import Call, Dialect, NativeDialect
 
 CONNECT_S = 5.0
+_DIALECTS = {
+    ServerApi.NATIVE: wire.NATIVE,
+    ServerApi.VRAG_RL: vrag_rl.DIALECT,
+    ServerApi.VRAG_RL_FAISS: vrag_rl.FAISS_DIALECT,
+    ServerApi.ALDEN: alden.DIALECT,
+}
+_LARGEST_INFO = 1 << 20
 _REFUSED = frozenset({400, 413, 414, 422, 431})
 _BUSY = frozenset({429, 503})
 _PASSING = frozenset({408, 409, 425})
@@ -39,184 +43,26 @@ _LONGEST = 200
 _PIECE = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a server is.
-
-    Args:
-        url: of the server, without the path of its API.
-        key: of the configuration's section, for messages.
-        token: kept out of every message.
-        timeout_s: seconds of one request.
-        connections: at a time, for every event loop.
-    """
-
-    url: str
-    key: str
-    token: str = field(default=NO_KEY, repr=False)
-    timeout_s: float = 10.0
-    connections: int = 64
-
-    @property
-    def shown(self) -> str:
-        """The address without user and password."""
-        return public_url(self.url)
-
-
-class Connections:
-    """Requests to one server; every event loop has its own connections.
-
-    Args:
-        place: the server.
-    """
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    async def ask(self, call: Call, *, largest: int) -> bytes:
-        """Return the body of a successful answer.
-
-        Args:
-            call: the request.
-            largest: bytes of a body at most.
-
-        Raises:
-            NotTakenError: nobody is there, or it is busy.
-            ServiceFailedError: no answer in time, a lost connection, an error of the server.
-            QueryRefusedError: it does not take what was asked.
-            InfrastructureError: it does not let us in, or has no such path.
-        """
-        status, headers, body = await self._exchange(call, largest)
-        if status == 200:
-            return body
-        message = f"HTTP {status}: {self._said(body)}"
-        raise self._failure(status, headers, message)
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session is not None:
-            await session.close()
-
-    async def _exchange(self, call: Call, largest: int) -> tuple[int, Mapping[str, str], bytes]:
-        import aiohttp
-
-        try:
-            async with self._client().request(
-                call.method,
-                self.place.url + call.path,
-                params=call.params or None,
-                data=call.body,
-                allow_redirects=False,
-            ) as reply:
-                return reply.status, dict(reply.headers), await _bounded(reply, largest)
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            failed: Exception = NotTakenError(self._line(f"no connection: {describe(error)}"))
-        except TimeoutError:
-            failed = ServiceFailedError(f"no answer within {self.place.timeout_s:g} s")
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            failed = ServiceFailedError(self._line(f"the connection broke: {describe(error)}"))
-        # outside of the handlers: what was caught may hold the token, and so must not become the context
-        raise failed
-
-    def _failure(self, status: int, headers: Mapping[str, str], message: str) -> Exception:
-        from docagent_rl.endpoints.chat_reply import retry_after_s
-
-        key, shown = self.place.key, self.place.shown
-        if status in _BUSY:
-            lowered = {name.lower(): value for name, value in headers.items()}
-            return NotTakenError(message, retry_after_s(lowered))
-        if status in _REFUSED:
-            return QueryRefusedError(message)
-        if status in (401, 403):
-            return InfrastructureError(
-                f"{key}.service: {shown} does not let us in ({message}): {key}.service.token_env names the "
-                "variable with the token, which has to be set on every node"
-            )
-        if status == 500:
-            return ServerFaultError(message)
-        if status >= 500 or status in _PASSING:
-            return ServiceFailedError(message)
-        return InfrastructureError(
-            f"{key}.service: {shown} has no such search or document ({message}): see {key}.service.url, "
-            f"{key}.service.api and whether it serves the same store"
-        )
-
-    def _client(self) -> Any:
-        import aiohttp
-
-        loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None or session.closed:
-            place = self.place
-            headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
-            if place.token != NO_KEY:
-                headers["Authorization"] = f"Bearer {place.token}"
-            session = self._sessions[loop] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=place.connections),
-                timeout=aiohttp.ClientTimeout(total=place.timeout_s, sock_connect=CONNECT_S),
-                headers=headers,
-                # nothing is unpacked: little may unpack to much
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        return session
-
-    def _said(self, body: bytes) -> str:
-        return self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
-
-    def _line(self, text: str) -> str:
-        return visible(redacted(text, self.place.token))
-
-
-async def _bounded(reply: Any, largest: int) -> bytes:
-    if reply.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
-        raise ValueError("the answer is compressed, which was not asked for")
-    pieces, total = [], 0
-    async for piece in reply.content.iter_chunked(_PIECE):
-        pieces.append(piece)
-        total += len(piece)
-        if total > largest:
-            reply.close()
-            raise ValueError(f"the answer is longer than {largest >> 20} MiB")
-    return b"".join(pieces)
-
-
-_LARGEST_INFO = 1 << 20
-_DIALECTS: dict[ServerApi, Dialect] = {
-    ServerApi.NATIVE: NativeDialect(),
-    ServerApi.VRAG_RL: VragDialect(),
-    ServerApi.VRAG_RL_FAISS: VragFaissDialect(),
-    ServerApi.ALDEN: AldenDialect(),
-}
-
-
 class HttpRetriever(RemoteRetriever):
-    """Asks a server, once a call; whoever calls tries again.
+    """Asks a server, once a call; callers try again. Every event loop has its own connections.
 
     A query that the server refuses, or fails at while it answers another, raises `QueryRefusedError` (see
-    `remote.ask_blaming`).
-
-    Args:
-        config: of the retriever.
-        store: the documents; hits on pages that it does not have are errors.
-        key: of the section, for messages.
+    `host.ask_blaming`). Hits on pages that the store does not have are errors.
 
     Raises:
         UserError: the token's variable is not set, or the address is none.
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
-        service = config.service
-        url = check_url(service.url, f"{key}.service.url")
-        token = read_api_key(service.token_env, f"{key}.service.token_env")
-        place = Place(url, key, token, service.timeout_s, service.connections)
-        self._api, self._store, self._place = service.api, store, place
-        self._dialect, self._connections = _DIALECTS[service.api], Connections(place)
+        self._service, self._store, self._key = config.service, store, key
+        self._url = check_url(config.service.url, f"{key}.service.url")
+        self._shown = public_url(self._url)
+        self._token = read_api_key(config.service.token_env, f"{key}.service.token_env")
+        self._dialect = _DIALECTS[config.service.api]
         self._num_pages = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
+        self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
+            weakref.WeakKeyDictionary()
+        )
 
     async def asearch(
         self,
@@ -240,9 +86,9 @@ class HttpRetriever(RemoteRetriever):
         if not meant:
             return [[] for _ in queries]
         asked = Question(tuple(meant), doc_id, int(top_k), frozenset(exclude))
-        key, shown = self._place.key, self._place.shown
+        key, shown = self._key, self._shown
         answers = await ask_blaming(
-            lambda each: self._once(replace(asked, queries=tuple(each))),
+            lambda each: self._search(replace(asked, queries=tuple(each))),
             meant,
             refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.api",
         )
@@ -250,7 +96,7 @@ class HttpRetriever(RemoteRetriever):
         return [next(found) if query.strip() else [] for query in queries]
 
     async def check(self) -> None:
-        """See that the server is there, lets us in, answers, and has an index of these documents.
+        """Check that the server is there, lets us in, answers, and has an index of these documents.
 
         The connections of the running event loop are closed then.
 
@@ -259,46 +105,45 @@ class HttpRetriever(RemoteRetriever):
             UserError: it is another one than the configuration says.
         """
         try:
-            if self._api is ServerApi.NATIVE:
-                self._compare(await self._info())
+            if self._service.api is ServerApi.NATIVE:
+                await self._compare_documents()
             if self._num_pages:
-                first = None if self._api is not ServerApi.ALDEN else min(self._num_pages)
-                await self._once(Question((HARMLESS,), first, 1))
+                first = None if self._service.api is not ServerApi.ALDEN else min(self._num_pages)
+                await self._search(Question((HARMLESS,), first, 1))
         except ServiceFailedError as error:
             raise InfrastructureError(
-                f"{self._place.key}.service.url={self._place.shown}: {error}: start the server, or correct "
-                "the address"
+                f"{self._key}.service.url={self._shown}: {error}: start the server, or correct the address"
             ) from None
         except (InfrastructureError, QueryRefusedError) as error:
-            raise UserError(f"{self._place.key}.service.url={self._place.shown}: {error}") from None
+            raise UserError(f"{self._key}.service.url={self._shown}: {error}") from None
         finally:
             await self.aclose()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        await self._connections.aclose()
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
 
-    async def _once(self, asked: Question) -> list[list[Hit]]:
+    async def _search(self, asked: Question) -> list[list[Hit]]:
         dialect = self._dialect
-        body = await self._connections.ask(dialect.call(asked), largest=dialect.largest_reply)
+        body = await self._ask(dialect.call(asked), dialect.largest_reply)
         try:
             answer = dialect.read(body, asked)
             return wire.select_hits(answer, asked, native=dialect.native, num_pages=self._num_pages)
         except (ValueError, UserError) as error:
             raise ServiceFailedError(f"an answer that cannot be used: {error}") from None
 
-    async def _info(self) -> wire.Info:
-        body = await self._connections.ask(Call("GET", wire.INFO), largest=_LARGEST_INFO)
+    async def _compare_documents(self) -> None:
+        body = await self._ask(wire.Call("GET", wire.INFO), _LARGEST_INFO)
+        key, shown = self._key, self._shown
         try:
-            return wire.Info.model_validate_json(body)
+            info = wire.Info.model_validate_json(body)
         except ValidationError as error:
             raise UserError(
-                f"{self._place.key}.service: {self._place.shown} is no server of `docagent-rl index serve` "
-                f"({wire.first_problem(error)}): see {self._place.key}.service.api"
+                f"{key}.service: {shown} is no server of `docagent-rl index serve` "
+                f"({wire.first_problem(error)}): see {key}.service.api"
             ) from None
-
-    def _compare(self, info: wire.Info) -> None:
-        key, shown = self._place.key, self._place.shown
         if info.version != wire.VERSION:
             raise UserError(f"{key}.service: {shown} speaks version {info.version}, this one {wire.VERSION}")
         for name, theirs in info.fingerprints.items():
@@ -307,3 +152,95 @@ class HttpRetriever(RemoteRetriever):
                     f"{key}.service: {shown} serves {info.pages} pages of {info.documents} documents whose "
                     f"{name}s are not those of {self._store.path}: serve an index of this store"
                 )
+
+    async def _ask(self, call: wire.Call, largest: int) -> bytes:
+        """Return the body of a successful answer, of at most so many bytes.
+
+        Raises:
+            NotTakenError: nobody is there, or it is busy.
+            ServiceFailedError: no answer in time, a lost connection, an error of the server.
+            QueryRefusedError: it refuses the query.
+            InfrastructureError: it does not let us in, or has no such path.
+        """
+        import aiohttp
+
+        try:
+            async with self._session().request(
+                call.method,
+                self._url + call.path,
+                params=call.params or None,
+                data=call.body,
+                allow_redirects=False,
+            ) as reply:
+                status, headers, body = reply.status, dict(reply.headers), await _bounded(reply, largest)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            failed: Exception = NotTakenError(self._line(f"no connection: {describe(error)}"))
+        except TimeoutError:
+            failed = ServiceFailedError(f"no answer within {self._service.timeout_s:g} s")
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failed = ServiceFailedError(self._line(f"the connection broke: {describe(error)}"))
+        else:
+            if status == 200:
+                return body
+            text = self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
+            failed = self._failure(status, headers, f"HTTP {status}: {text}")
+        # outside of the handlers: what was caught may hold the token, and so must not become the context
+        raise failed
+
+    def _failure(self, status: int, headers: Mapping[str, str], message: str) -> Exception:
+        from docagent_rl.endpoints.chat_reply import retry_after_s
+
+        key, shown = self._key, self._shown
+        if status in _BUSY:
+            lowered = {name.lower(): value for name, value in headers.items()}
+            return NotTakenError(message, retry_after_s(lowered))
+        if status in _REFUSED:
+            return QueryRefusedError(message)
+        if status in (401, 403):
+            return InfrastructureError(
+                f"{key}.service: {shown} does not let us in ({message}): {key}.service.token_env names the "
+                "variable with the token, which has to be set on every node"
+            )
+        if status == 500:
+            return ServerFaultError(message)
+        if status >= 500 or status in _PASSING:
+            return ServiceFailedError(message)
+        return InfrastructureError(
+            f"{key}.service: {shown} has no such search or document ({message}): see {key}.service.url, "
+            f"{key}.service.api and whether it serves the same store"
+        )
+
+    def _session(self) -> Any:
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None or session.closed:
+            headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+            if self._token != NO_KEY:
+                headers["Authorization"] = f"Bearer {self._token}"
+            session = self._sessions[loop] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=self._service.connections),
+                timeout=aiohttp.ClientTimeout(total=self._service.timeout_s, sock_connect=CONNECT_S),
+                headers=headers,
+                # nothing is unpacked: little may unpack to much
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return session
+
+    def _line(self, text: str) -> str:
+        return visible(redacted(text, self._token))
+
+
+async def _bounded(reply: Any, largest: int) -> bytes:
+    if reply.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
+        raise ValueError("the answer is compressed, which was not asked for")
+    pieces, total = [], 0
+    async for piece in reply.content.iter_chunked(_PIECE):
+        pieces.append(piece)
+        total += len(piece)
+        if total > largest:
+            reply.close()
+            raise ValueError(f"the answer is longer than {largest >> 20} MiB")
+    return b"".join(pieces)

@@ -124,6 +124,9 @@ class RayRetriever(RemoteRetriever):
     merged. Of the replicas of a shard each has its turn; where one is gone, the next is asked at once.
     Searches change nothing, so that one which is asked again is none too many.
 
+    The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
+    and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
+
     Args:
         config: of the retriever.
         store: the documents.
@@ -131,11 +134,17 @@ class RayRetriever(RemoteRetriever):
         opener: opens the retriever in an actor.
 
     Raises:
-        InfrastructureError, UserError: see `Replicas`.
+        InfrastructureError: Ray does not run, or an actor does not start in time.
+        UserError: an actor cannot open the index.
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: ActorOpener) -> None:
-        self._store, self._service, self._key = store, config.service, key
+        import ray
+
+        if not ray.is_initialized():
+            raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
+        self._config, self._service, self._store, self._key = config, config.service, store, key
+        self._opener = opener
         doc_ids = store.doc_ids()
         rows = PageRows(doc_ids, [store.document(doc_id).num_pages for doc_id in doc_ids])
         spans = rows.parts(config.service.shards)
@@ -143,7 +152,16 @@ class RayRetriever(RemoteRetriever):
             doc_id: next(n for n, (start, end) in enumerate(spans) if start <= rows.span(doc_id)[0] < end)
             for doc_id in doc_ids
         }
-        self._replicas = Replicas(config, store, key, opener)
+        job = ray.get_runtime_context().get_job_id()
+        identity = f"{job} {key} {config.model_dump_json()} {store.path}"
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+        self._name = f"docagent-{key.rpartition('.')[2]}-{digest}"
+        self._lock, self._turn = threading.Lock(), itertools.count()
+        self._resting: dict[Place, float] = {}
+        """Moments until which actors that failed are asked last."""
+        places = itertools.product(range(config.service.shards), range(config.service.replicas))
+        self._handles = {place: self._make(place) for place in places}
+        self._wait()
 
     async def asearch(
         self,
@@ -179,10 +197,12 @@ class RayRetriever(RemoteRetriever):
         )
 
     async def _ask(self, shard: int, question: Question) -> list[list[Hit]]:
-        """Return the hits of the first replica that takes the search."""
-        busy_s = None
-        for place, handle in self._replicas.in_turn(shard):
-            answer = await self._answer(place, handle, question)
+        """Return the hits of the first replica that takes the search; those that failed lately come last."""
+        number, start = self._service.replicas, next(self._turn)
+        places = [(shard, (start + offset) % number) for offset in range(number)]
+        now, busy_s = time.monotonic(), None
+        for place in sorted(places, key=lambda place: self._resting.get(place, 0.0) > now):
+            answer = await self._answer(place, self._handles[place], question)
             if isinstance(answer, NotTakenError):
                 busy_s = min(filter(None, (busy_s, answer.retry_after_s)), default=None)
             elif isinstance(answer, Exception):
@@ -204,87 +224,36 @@ class RayRetriever(RemoteRetriever):
             reference = handle.search.remote(question)
             async with asyncio.timeout(self._service.timeout_s):
                 answer = await reference
-            if isinstance(answer, TimeoutError):
-                self._replicas.late(place, handle)
-                return ServiceFailedError("an actor did not come to it in time")
-            return answer
+            if not isinstance(answer, TimeoutError):
+                return answer
+            failed = ServiceFailedError("an actor did not come to it in time")
         except TimeoutError:
-            self._replicas.late(place, handle)
             ray.cancel(reference)
-            return ServiceFailedError(f"an actor gave no answer within {self._service.timeout_s:g} s")
+            failed = ServiceFailedError(f"an actor gave no answer within {self._service.timeout_s:g} s")
         except ActorDiedError:
-            self._replicas.failed(place)
-            await asyncio.to_thread(self._replicas.renew, place, handle)
+            self._rest(place)
+            await asyncio.to_thread(self._renew, place, handle)
+            return None
         except RayError:
-            self._replicas.failed(place)
-        return None
+            self._rest(place)
+            return None
+        self._rest(place)
+        handle.health.remote()  # an actor looks whether it hangs, and makes room if so
+        return failed
 
-
-class Replicas:
-    """Handles to all actors of a retriever.
-
-    The first who asks for an actor makes it, in the namespace of the run; the name holds the run's job and
-    everything that the actor depends on. Ray starts a killed one again, on another node if need be.
-
-    Args:
-        config: of the retriever.
-        store: the documents.
-        key: of the section, for messages.
-        opener: opens the retriever in an actor.
-
-    Raises:
-        InfrastructureError: Ray does not run, or an actor does not start in time.
-        UserError: an actor cannot open the index.
-    """
-
-    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: ActorOpener) -> None:
-        import ray
-
-        if not ray.is_initialized():
-            raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
-        self._config, self._store, self._key, self._opener = config, store, key, opener
-        job = ray.get_runtime_context().get_job_id()
-        identity = f"{job} {key} {config.model_dump_json()} {store.path}"
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
-        self._name = f"docagent-{key.rpartition('.')[2]}-{digest}"
-        self._lock, self._turn = threading.Lock(), itertools.count()
-        self._resting: dict[Place, float] = {}
-        places = itertools.product(range(config.service.shards), range(config.service.replicas))
-        self._handles = {place: self._made(place) for place in places}
-        self._wait()
-
-    def in_turn(self, shard: int) -> list[tuple[Place, Any]]:
-        """Return the actors of a shard, the one whose turn it is first and those that failed lately last."""
-        number, start = self._config.service.replicas, next(self._turn)
-        places = [(shard, (start + offset) % number) for offset in range(number)]
-        now = time.monotonic()
-        places.sort(key=lambda place: self._resting.get(place, 0.0) > now)
-        return [(place, self._handles[place]) for place in places]
-
-    def failed(self, place: Place) -> None:
-        """Note that an actor did not answer."""
+    def _rest(self, place: Place) -> None:
         self._resting[place] = time.monotonic() + REST_S
 
-    def late(self, place: Place, handle: Any) -> None:
-        """Note that an actor did not answer in time; it looks whether it hangs, and makes room if so."""
-        self.failed(place)
-        handle.health.remote()
-
-    def renew(self, place: Place, gone: Any) -> None:
-        """Make an actor anew that is gone for good; blocks.
-
-        Args:
-            place: of the actor.
-            gone: the handle that failed; somebody may have made another one since.
-        """
+    def _renew(self, place: Place, gone: Any) -> None:
+        """Make an actor anew that is gone for good, unless somebody has since; blocks."""
         with self._lock:
             if self._handles[place] is gone:
-                self._handles[place] = self._made(place)
+                self._handles[place] = self._make(place)
 
-    def _made(self, place: Place) -> Any:
+    def _make(self, place: Place) -> Any:
         import ray
 
-        service = self._config.service
+        service = self._service
         # Ray 2.60 lets an actor that books no GPU see all of them
         variables = {} if service.num_gpus else {"CUDA_VISIBLE_DEVICES": ""}
         variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -307,7 +276,7 @@ class Replicas:
         import ray
         from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
 
-        start_s = self._config.service.start_s
+        start_s = self._service.start_s
         until = time.monotonic() + start_s
         waiting: list[Any] = list(self._handles.values())
         while waiting:

@@ -124,63 +124,57 @@ class _Results(BaseModel):
 _IMAGES: TypeAdapter[list[list[_Image]]] = TypeAdapter(list[list[_Image]])
 
 
-class VragDialect:
-    """VRAG-RL's and UniDoc-RL's: ten pages of the whole corpus, without scores.
-
-    Pages of other documents and excluded ones are left out of the ten, so that there may be fewer than asked
-    for. Scores are reciprocal ranks.
-    """
-
-    largest_reply = 16 << 20
-    native = False
-
-    def call(self, question: Question) -> Call:
-        """See `Dialect.call`."""
-        queries = question.sendable
-        if any(len(query.encode()) > LONGEST_IN_ADDRESS for query in queries):
-            raise QueryRefusedError(f"a query of more than {LONGEST_IN_ADDRESS} bytes, for an address")
-        if question.top_k > PAGES_A_QUERY:
-            raise InfrastructureError(
-                f"the server gives {PAGES_A_QUERY} pages a query, and top_k is {question.top_k}: lower "
-                "docagent.env.search.top_k"
-            )
-        return Call("GET", "/search", params=[("queries", query) for query in queries])
-
-    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
-        """See `Dialect.read`."""
-        found = wire.validate_reply(_IMAGES, body)
-        return [
-            [Hit(page_of(each.image_file), 1.0 / rank) for rank, each in enumerate(images, start=1)]
-            for images in found
-        ]
+def _call(question: Question) -> Call:
+    queries = question.sendable
+    if any(len(query.encode()) > LONGEST_IN_ADDRESS for query in queries):
+        raise QueryRefusedError(f"a query of more than {LONGEST_IN_ADDRESS} bytes, for an address")
+    if question.top_k > PAGES_A_QUERY:
+        raise InfrastructureError(
+            f"the server gives {PAGES_A_QUERY} pages a query, and top_k is {question.top_k}: lower "
+            "docagent.env.search.top_k"
+        )
+    return Call("GET", "/search", params=[("queries", query) for query in queries])
 
 
-class VragFaissDialect:
-    """VRAG-RL's newer one: as many pages of the whole corpus as are asked for.
+def _read(body: bytes, question: Question) -> list[list[Hit]]:
+    found = wire.validate_reply(_IMAGES, body)
+    return [
+        [Hit(page_of(each.image_file), 1.0 / rank) for rank, each in enumerate(images, start=1)]
+        for images in found
+    ]
 
-    More are asked for where some are excluded, and ten times as many for one document.
-    """
 
-    largest_reply = 16 << 20
-    native = False
+DIALECT = wire.Dialect(_call, _read)
+"""VRAG-RL's and UniDoc-RL's: ten pages of the whole corpus, without scores; scores are reciprocal ranks.
 
-    def call(self, question: Question) -> Call:
-        """See `Dialect.call`."""
-        top_k = (question.top_k + question.hidden) * (1 if question.doc_id is None else 10)
-        asked = {
-            "queries": question.sendable,
-            "top_k": min(top_k, wire.HIGHEST_TOP_K),
-            "search_corpus": None,
-        }
-        return Call("POST", "/search", json.dumps(asked).encode())
+Pages of other documents and excluded ones are left out of the ten, so that there may be fewer than asked
+for.
+"""
 
-    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
-        """See `Dialect.read`."""
-        hits = []
-        for found in wire.validate_reply(TypeAdapter(_Results), body).results:
-            if len(found.score) != len(found.data):
-                raise ValueError(f"{len(found.score)} scores for {len(found.data)} pages")
-            hits.append(
-                [Hit(page_of(each.image_file), s) for each, s in zip(found.data, found.score, strict=True)]
-            )
-        return hits
+
+def _call_faiss(question: Question) -> Call:
+    top_k = (question.top_k + question.hidden) * (1 if question.doc_id is None else 10)
+    asked = {
+        "queries": question.sendable,
+        "top_k": min(top_k, wire.HIGHEST_TOP_K),
+        "search_corpus": None,
+    }
+    return Call("POST", "/search", json.dumps(asked).encode())
+
+
+def _read_faiss(body: bytes, question: Question) -> list[list[Hit]]:
+    hits = []
+    for found in wire.validate_reply(TypeAdapter(_Results), body).results:
+        if len(found.score) != len(found.data):
+            raise ValueError(f"{len(found.score)} scores for {len(found.data)} pages")
+        hits.append(
+            [Hit(page_of(each.image_file), s) for each, s in zip(found.data, found.score, strict=True)]
+        )
+    return hits
+
+
+FAISS_DIALECT = wire.Dialect(_call_faiss, _read_faiss)
+"""VRAG-RL's newer one: as many pages of the whole corpus as are asked for.
+
+More are asked for where some are excluded, and ten times as many for one document.
+"""

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
@@ -85,53 +85,38 @@ class Call:
     params: list[tuple[str, str]] = field(default_factory=list)
 
 
-class Dialect(Protocol):
-    """How one kind of search server is asked, and what its answers say."""
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The requests and replies of one kind of search server."""
 
-    largest_reply: int
+    call: Callable[[Question], Call]
+    """Makes the request of a search.
+
+    Raises `QueryRefusedError` where it cannot be sent, `InfrastructureError` where the server has no such
+    search.
+    """
+    read: Callable[[bytes, Question], list[list[Hit]]]
+    """Reads the hits of each query; raises `ValueError`, of one line, where the body is no answer."""
+    largest_reply: int = 16 << 20
     """Bytes."""
-    native: bool
+    native: bool = False
     """It keeps to `Retriever.search` itself; otherwise answers are cut to what was asked."""
 
-    def call(self, question: Question) -> Call:
-        """Return the request of a search.
 
-        Raises:
-            QueryRefusedError: it cannot be sent.
-            InfrastructureError: the server has no such search.
-        """
-        ...
-
-    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
-        """Return the hits of each query.
-
-        Raises:
-            ValueError: the body is no answer; one line says why.
-        """
-        ...
+def _call(question: Question) -> Call:
+    if any(len(query) > LONGEST_QUERY for query in question.queries):
+        raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
+    request = SearchRequest.model_construct(
+        queries=question.sendable,
+        doc_id=None if question.doc_id is None else encodable(question.doc_id),
+        top_k=question.top_k,
+        exclude=sorted((ref.doc_id, ref.page) for ref in question.exclude),
+    )
+    return Call("POST", SEARCH, request.model_dump_json().encode())
 
 
-class NativeDialect:
-    """That of `docagent-rl index serve`."""
-
-    largest_reply = 16 << 20
-    native = True
-
-    def call(self, question: Question) -> Call:
-        """See `Dialect.call`."""
-        if any(len(query) > LONGEST_QUERY for query in question.queries):
-            raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
-        request = SearchRequest.model_construct(
-            queries=question.sendable,
-            doc_id=None if question.doc_id is None else encodable(question.doc_id),
-            top_k=question.top_k,
-            exclude=sorted((ref.doc_id, ref.page) for ref in question.exclude),
-        )
-        return Call("POST", SEARCH, request.model_dump_json().encode())
-
-    def read(self, body: bytes, question: Question) -> list[list[Hit]]:
-        """See `Dialect.read`."""
-        return read_reply(body)
+NATIVE = Dialect(_call, lambda body, _: read_reply(body), native=True)
+"""That of `docagent-rl index serve`."""
 
 
 def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:

@@ -63,7 +63,7 @@ def test_the_server_is_checked(server, store, make_store, tmp_path):
         asyncio.run(without.check())
     with pytest.raises(InfrastructureError, match=r"service\.token_env"):
         without.search(["cat"], top_k=1)
-    assert TOKEN not in repr(retriever_at(server, store, token_env="MY_TOKEN")._place)
+    assert TOKEN not in repr(retriever_at(server, store, token_env="MY_TOKEN"))
 
 
 @pytest.mark.slow
