@@ -26,7 +26,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Arguments of one search, to be kept."""
+    """Arguments of one search, to be kept; they are those of `Retriever.search`."""
 
     queries: tuple[str, ...]
     doc_id: str | None = None
@@ -40,7 +40,7 @@ class Question:
 
     @property
     def hidden(self) -> int:
-        """Pages that an answer may hold in vain."""
+        """The number of excluded pages that an answer may hold in vain."""
         return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
 
     def asks_for(self, ref: PageRef) -> bool:
@@ -51,17 +51,15 @@ class Question:
 class QueryRefusedError(Exception):
     """A service understood a query and will not serve it: too long, characters that it does not take.
 
-    Whoever wrote the query is at fault, and asking again changes nothing. For a policy that means a search
-    without hits (`envs.services.RetrieverService`), never a trajectory that does not count.
+    The query is at fault, and asking again changes nothing. For a policy that means a search without hits
+    (`envs.services.RetrieverService`), never a trajectory that does not count.
     """
 
 
 class ServiceFailedError(OSError):
-    """One try of a search at a service: taken and not brought to an end, or answered with nonsense.
+    """One try of a search at a service: begun and not brought to an end, or answered with nonsense.
 
-    Args:
-        message: what happened.
-        retry_after_s: seconds that the service asks to wait.
+    It may say how many seconds the service asks to wait.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -121,7 +119,7 @@ class AsyncRetriever(Protocol):
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """Search as `Retriever.search`, once: whoever awaits it tries again.
+        """Search as `Retriever.search`, once: the caller tries again.
 
         Raises:
             NotTakenError, ServiceFailedError: this try has failed.
@@ -134,19 +132,16 @@ class Divisible(Protocol):
     """A retriever whose search over all documents can be done in parts."""
 
     def part(self, number: int, of: int) -> Retriever:
-        """Return one that searches a part of the documents, where it is told no document.
+        """Return a retriever of part `number`, from 0, of the documents (`PageRows.parts`).
 
-        Its scores are those of the whole: of BM25, the word statistics are.
-
-        Args:
-            number: of the part, from 0 (`PageRows.parts`).
-            of: parts.
+        It searches that part where no document is named. Its scores are those of the whole: of BM25, the word
+        statistics are.
         """
         ...
 
 
 def check_queries(queries: Sequence[str], top_k: int) -> None:
-    """Refuse arguments of `Retriever.search` that no retriever can serve.
+    """Check arguments of `Retriever.search`.
 
     Raises:
         UserError: `top_k` is not a whole number from 1.
@@ -164,29 +159,16 @@ def best_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
 
 
 def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
-    """Return the rows with the highest positive scores.
+    """Return at most `top_k` rows with the highest positive scores, shape (m,).
 
-    Args:
-        scores: One score a row, shape (n,).
-        top_k: Number of rows at most, from 1.
-
-    Returns:
-        Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k. Rows whose score
-        is not positive are never among them.
+    Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape (n,).
     """
     return best_rows(scores, np.flatnonzero(scores > 0), top_k)
 
 
 def best_rows(scores: np.ndarray, rows: np.ndarray, top_k: int) -> np.ndarray:
-    """Return those of some rows with the highest scores, whatever their sign.
-
-    Args:
-        scores: One score a row, shape (n,).
-        rows: The rows that may be hits, ascending.
-        top_k: Number of rows at most, from 1.
-
-    Returns:
-        Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k.
+    """Return at most `top_k` of some rows (ascending) with the highest scores, whatever their sign; see
+    `top_rows`.
     """
     if len(rows) > top_k:
         found = scores[rows]
@@ -198,12 +180,7 @@ def best_rows(scores: np.ndarray, rows: np.ndarray, top_k: int) -> np.ndarray:
 
 
 class PageRows:
-    """Which row is which page.
-
-    Args:
-        doc_ids: of the documents, sorted.
-        num_pages: of each document, from 1.
-    """
+    """The rows of pages: the documents one after the other, sorted by id, each in page order."""
 
     def __init__(self, doc_ids: Sequence[str], num_pages: Sequence[int]) -> None:
         self.doc_ids, self.num_pages = tuple(doc_ids), tuple(num_pages)
@@ -219,7 +196,7 @@ class PageRows:
             yield from (PageRef(doc_id, number) for number in range(1, pages + 1))
 
     def span(self, doc_id: str | None) -> tuple[int, int]:
-        """Return first row of a document and the one behind its last; None: of all documents.
+        """Return the first row of a document and the one behind its last; None: of all documents.
 
         Raises:
             UserError: there is no such document.
@@ -247,10 +224,10 @@ class PageRows:
         return PageRef(self.doc_ids[position], int(row - self._starts[position]) + 1)
 
     def parts(self, of: int) -> list[tuple[int, int]]:
-        """Return rows of each part of the corpus: whole documents, in their order, of about as many pages.
+        """Return the rows of each part of the corpus: whole documents, in their order, of about as many
+        pages.
 
-        Args:
-            of: parts; some are empty where there are fewer documents.
+        Some are empty where there are fewer documents than parts.
         """
         borders, done = [0], 0
         for doc_id in self.doc_ids:

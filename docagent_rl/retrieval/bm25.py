@@ -72,16 +72,11 @@ class Postings:
         return cls(*(np.load(file, mmap_mode="r").view(np.ndarray) for file in files), num_rows)
 
     def scores(self, tokens: Sequence[int], start: int, end: int) -> np.ndarray:
-        """Return sums over a query's tokens, those that are repeated counted again.
+        """Return sums over a query's tokens, repeated ones counted again, for the rows from `start` to before
+        `end`.
 
-        Args:
-            tokens: ids.
-            start: first row.
-            end: the row behind the last.
-
-        Returns:
-            Of shape (end - start,), as bm25s has them for all pages: the sum is over the same numbers in the
-            same order.
+        The sums, of shape (end - start,), are those of bm25s for all pages: over the same numbers in the same
+        order.
         """
         sums = np.zeros(end - start, dtype=self.data.dtype)
         for token in tokens:
@@ -95,7 +90,7 @@ class Postings:
 
 
 def load_bm25s() -> ModuleType:
-    """Import bm25s, which brings numba along; it says what it does at DEBUG only where somebody asks."""
+    """Import bm25s; it logs its work at DEBUG only where that level was asked for."""
     import bm25s
 
     logger = logging.getLogger("bm25s")
@@ -131,7 +126,7 @@ class BM25Settings:
 
 
 class BM25Header(IndexHeader):
-    """What was indexed."""
+    """The texts and settings of an index."""
 
     schema_version: Literal[4] = 4
     kind: Literal["bm25"] = "bm25"
@@ -252,7 +247,7 @@ class BM25Retriever:
         return len(self._rows)
 
     def check(self, store: DocumentStore) -> None:
-        """Check that `store` still holds the texts that were indexed.
+        """Check that `store` still holds the indexed texts.
 
         Raises:
             UserError: It does not.
@@ -303,7 +298,7 @@ class BM25Retriever:
 
 
 def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> BM25Retriever:
-    """Open the index of a configuration, and see that it is that of the store; see `opening.open_local`."""
+    """Open the index of a configuration, and check that it is that of the store; see `opening.open_local`."""
     retriever = BM25Retriever.load(config.required_index(key))
     retriever.check(store)
     return retriever

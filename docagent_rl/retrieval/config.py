@@ -1,4 +1,4 @@
-"""Which retriever the environments ask, and how."""
+"""Settings of retrievers: the one that the environments ask, and where it runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Backend(StrEnum):
 
 
 class ServerApi(StrEnum):
-    """What a search server speaks."""
+    """APIs of search servers."""
 
     NATIVE = "native"
     """That of `docagent-rl index serve`."""
@@ -44,7 +44,7 @@ class ServerApi(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How the rankings of several retrievers become one."""
+    """Ways to join the rankings of several retrievers."""
 
     RRF = "rrf"
     """Reciprocal ranks (Cormack et al., SIGIR 2009)."""
@@ -101,7 +101,7 @@ class ServiceConfig(Section):
 
 
 class RetrieverConfig(Section):
-    """How pages are found."""
+    """Settings of a retriever."""
 
     kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
     """A registered kind (`docagent_rl.retrieval.opening`), or `package.module:CLASS` of your own."""
@@ -163,10 +163,8 @@ class RetrieverConfig(Section):
         return self.index
 
     def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:
-        """Yield this section and those of its parts that this process opens, with their keys.
-
-        Args:
-            key: of this section, such as `docagent.retriever`.
+        """Yield this section, whose key is given, and those of its parts that this process opens, with their
+        keys.
         """
         yield key, self
         if self.backend is not Backend.HTTP:
@@ -174,11 +172,7 @@ class RetrieverConfig(Section):
                 yield from part.flat(f"{key}.parts.{name}")
 
     def indexes(self, key: str) -> Iterator[tuple[str, Path]]:
-        """Yield every index that this process reads, with the key that names it.
-
-        Args:
-            key: of this section, such as `docagent.retriever`.
-        """
+        """Yield every index that this process reads, with the key that names it; see `flat`."""
         for name, section in self.flat(key):
             if section.index is not None and section.backend is not Backend.HTTP:
                 yield f"{name}.index", section.index

@@ -47,7 +47,7 @@ FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
 
 
 class IndexHeader(BaseModel):
-    """What the header of an index of any kind holds."""
+    """The header of an index of any kind."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -101,9 +101,7 @@ class IndexFiles:
     def publish(self, write: Callable[[Path], None], header: IndexHeader) -> None:
         """Put new files in the place of the old ones; the caller has claimed the folder.
 
-        Args:
-            write: writes the array files to an empty folder.
-            header: of the index; the checksums of the files are filled in.
+        `write` fills an empty folder with the array files; their checksums are filled in to the header.
         """
         self.sweep(r"\..*\.tmp")
         temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=".", suffix=".tmp"))
@@ -137,7 +135,7 @@ class IndexFiles:
                 path.unlink(missing_ok=True)
 
     def read(self, load: Callable[[bytes, IndexFiles], T]) -> T:
-        """Return what `load` makes of the header and the files.
+        """Return the result of `load` for the header and the files.
 
         Files that vanish because a writer replaces the index meanwhile are no damage: it is read again.
 
@@ -191,7 +189,7 @@ class IndexFiles:
         return self.folder(checksums)
 
     def damages(self, checksums: Mapping[str, str]) -> dict[Path, str]:
-        """Return what is wrong, by file; empty when every file is as it was written."""
+        """Return the problem of each damaged file."""
         folder, found = self.folder(checksums), {}
         for name, expected in sorted(checksums.items()):
             path = folder / name
@@ -215,13 +213,13 @@ class IndexFiles:
 
 
 def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
-    """Return what to do about an index that does not fit."""
+    """Return the advice for an index that does not fit."""
     command = f"docagent-rl index build --store {store} --out {root} --force"
     return f"rebuild the index with `{command}`, and for one of vectors --model MODEL"
 
 
 def index_kind(root: Path) -> str:
-    """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where it cannot be seen."""
+    """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where there is none."""
     try:
         found = json.loads((root / HEADER).read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -47,14 +47,7 @@ class Encoding:
 def build_bm25(
     store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False, progress: bool = False
 ) -> BuiltIndex:
-    """Index the words of all pages.
-
-    Args:
-        store: the documents.
-        out: folder of the index.
-        settings: of BM25.
-        force: replace an index of other pages or settings.
-        progress: show a bar.
+    """Index the words of all pages in a folder; `force` replaces an index of other pages or settings.
 
     Raises:
         UserError: another index is there, or no page has text.
@@ -83,16 +76,10 @@ def build_vectors(
     force: bool = False,
     progress: bool = False,
 ) -> BuiltIndex:
-    """Index the vectors of all pages, or of those that are new or changed since.
+    """Index the vectors of all pages, or of those that are new or changed since, in a folder.
 
-    Args:
-        store: the documents.
-        out: folder of the index.
-        model: see `encoders.models.named_spec`.
-        encoding: how pages are encoded.
-        settings: how vectors are stored.
-        force: replace an index of another model, or a damaged one.
-        progress: show a bar.
+    The model is one of `encoders.spec.named_spec`; `force` replaces an index of another model, or a damaged
+    one.
 
     Raises:
         UserError: there is no such model, another index is there, or it is damaged.
@@ -111,7 +98,7 @@ def build_vectors(
 
 @contextmanager
 def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory | PageVectors]:
-    """Yield what encodes: this process, or a cluster that is let go of afterwards."""
+    """Yield the encoder: this process, or a cluster that is disconnected afterwards."""
     make = partial(
         open_encoder,
         spec,
@@ -173,7 +160,7 @@ def open_index(root: Path) -> BM25Retriever | VectorIndex:
 
 
 def describe(root: Path) -> dict[str, object]:
-    """Return what an index of any kind holds, for people.
+    """Return the contents of an index of any kind, for people.
 
     Raises:
         UserError: there is none, or it is damaged.

@@ -22,14 +22,8 @@ class HybridRetriever:
 
     Each part is asked for `depth` pages, or for as many as the search asks for where that is more. A page
     that some parts do not rank gets nothing of those. Parts are searched side by side: the answer takes as
-    long as the slowest.
-
-    Args:
-        parts: at least one, by name.
-        fusion: how rankings are joined.
-        rrf_k: of reciprocal ranks.
-        weights: of parts, by name; those left out weigh 1, those of weight 0 are not asked.
-        depth: pages that each part ranks, at least.
+    long as the slowest. Parts without a weight weigh 1, those of weight 0 are not asked; `rrf_k` is of
+    reciprocal ranks.
 
     Raises:
         UserError: there is no part, or all weigh 0.
@@ -108,12 +102,8 @@ def reciprocal_ranks(
     """Score by reciprocal rank fusion: the sum over rankings of `weight / (k + rank)`, ranks from 1.
 
     Cormack, Clarke and Buettcher, SIGIR 2009, section 2, with k = 60; weights are 1 there. Pages of equal
-    score have the ranks of their places, which are those of `PageRef` (`Retriever.search`).
-
-    Args:
-        rankings: best first, by the name of the part.
-        weights: by name; those left out weigh 1.
-        k: the larger, the less the first ranks stand out.
+    score have the ranks of their places, which are those of `PageRef` (`Retriever.search`). Rankings, best
+    first, and weights go by the name of the part; those without a weight weigh 1.
     """
     scores: defaultdict[PageRef, float] = defaultdict(float)
     for name in sorted(rankings):
@@ -128,11 +118,7 @@ def weighted_scores(
     """Sum over rankings `weight * (score - lowest) / (highest - lowest)`, of a ranking's own scores.
 
     A page that a ranking lacks gets nothing of it, as its last one does; where all scores of a ranking are
-    equal, each is 1.
-
-    Args:
-        rankings: best first, by the name of the part.
-        weights: by name; those left out weigh 1.
+    equal, each is 1. Rankings and weights are those of `reciprocal_ranks`.
     """
     scores: defaultdict[PageRef, float] = defaultdict(float)
     for name in sorted(rankings):
@@ -181,12 +167,7 @@ def kinds() -> list[str]:
 
 
 def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """Open the retriever of a configuration where its backend says.
-
-    Args:
-        config: of it.
-        store: the documents that it finds pages of.
-        key: of the section, for messages.
+    """Open the retriever of a configuration, whose key is given for messages, where its backend says.
 
     Raises:
         UserError: there is no such retriever, its index is not that of the store, or a token is missing.
@@ -219,18 +200,14 @@ def open_local(config: RetrieverConfig, store: DocumentStore, key: str = KEY) ->
 
 
 def open_in_actor(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
-    """Open a retriever, or a part of one, in the process of an actor.
-
-    Raises:
-        UserError: as `open_local`; or the retriever cannot be split as the configuration says.
-    """
+    """Open a retriever, or a part of one, in the process of an actor; see `open_local` and `check_parts`."""
     retriever = open_local(config, store, key)
     check_parts(retriever, config, key)
     return retriever
 
 
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """Open a retriever before Ray runs: what actors will open is opened here.
+    """Open a retriever before Ray runs: here in place of its actors.
 
     Raises:
         UserError: as `open_retriever`; or the retriever cannot be split as the configuration says.
@@ -249,13 +226,7 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
 def open_hybrid(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, opener: PartOpener = open_retriever
 ) -> HybridRetriever:
-    """Open a hybrid, each part where its own `backend` says.
-
-    Args:
-        config: of the hybrid.
-        store: the documents.
-        key: of the section, for messages.
-        opener: of parts.
+    """Open a hybrid, each part where its own `backend` says, by `opener`.
 
     Raises:
         UserError: it has no parts, or one cannot be opened.
@@ -269,7 +240,7 @@ def open_hybrid(
 
 
 def check_parts(retriever: Retriever, config: RetrieverConfig, key: str) -> None:
-    """See that a retriever can be split.
+    """Check that a retriever can be split.
 
     Raises:
         UserError: it cannot, and there are to be several parts.

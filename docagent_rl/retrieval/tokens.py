@@ -20,7 +20,7 @@ _UNSEEN = frozenset("\u115f\u1160\u3164\uffa0\ufffd")
 
 
 class Stemmer(StrEnum):
-    """What reduces words to their stems."""
+    """Methods to reduce words to their stems."""
 
     NONE = "none"
     ENGLISH = "english"
@@ -67,7 +67,9 @@ def fold(text: str) -> str:
 
 
 def spans(text: str, pattern: re.Pattern[str] = WORD) -> Iterator[tuple[int, int, str]]:
-    """`(start, end, token)` of what a pattern finds in the folded text, with its place in `text` itself."""
+    """Yield `(start, end, token)` of each match of a pattern in the folded text, with its place in `text`
+    itself.
+    """
     places = [place for place, character in enumerate(text) for _ in _FOLDING[ord(character)]]
     for match in pattern.finditer(fold(text)):
         yield places[match.start()], places[match.end() - 1] + 1, match[0]

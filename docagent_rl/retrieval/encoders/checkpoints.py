@@ -39,32 +39,23 @@ _PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "
 
 
 def model_folder(model: str, revision: str | None = None, *, named: str = "model") -> Path:
-    """Return the folder of a model, fetched from the hub where the network may be used.
-
-    Args:
-        model: `wheel:<package>`, a folder, or a name of the hub.
-        revision: of the hub.
-        named: what names it, for messages.
+    """Return the folder of a model: `wheel:<package>`, a folder, or a name of the hub, fetched if need be.
 
     Raises:
         UserError: it is not there.
     """
     if model.startswith(WHEEL):
-        return _in_wheel(model, named)
+        package = model.removeprefix(WHEEL)
+        try:
+            return Path(importlib.import_module(package).get_model_path())
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"{named}={model}: there is no package {package!r} with a model") from error
     path = Path(model).expanduser()
     if path.is_dir():
         return path.resolve()
     if path.is_absolute() or model.startswith((".", "~")) or model.count("/") != 1:
         raise UserError(f"{named}={model}: there is no such folder; name a folder or a model of the hub")
     return _from_hub(model, revision, named)
-
-
-def _in_wheel(model: str, named: str) -> Path:
-    package = model.removeprefix(WHEEL)
-    try:
-        return Path(importlib.import_module(package).get_model_path())
-    except (ImportError, AttributeError) as error:
-        raise UserError(f"{named}={model}: there is no package {package!r} with a model") from error
 
 
 def _from_hub(model: str, revision: str | None, named: str) -> Path:
@@ -169,20 +160,12 @@ _RETRIEVAL = "ForRetrieval"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The classes of a family.
-
-    Attributes:
-        model: of colpali-engine.
-        processor: of colpali-engine.
-        model_type: in the checkpoint's config.json.
-        hub_model: of transformers; None if it has none.
-        hub_processor: of transformers.
-        hub_model_type: in the config.json of its checkpoints.
-    """
+    """The classes of a family: those of colpali-engine, and of transformers where it has some (`hub_`)."""
 
     model: str
     processor: str
     model_type: str
+    """In the checkpoint's config.json."""
     hub_model: str | None = None
     hub_processor: str | None = None
     hub_model_type: str | None = None
@@ -206,23 +189,12 @@ FORMS: Mapping[Family, Form] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model and what prepares its input.
-
-    Attributes:
-        model: in evaluation mode.
-        processor: of it.
-        by_transformers: whether both are of transformers, not of colpali-engine.
-    """
-
-    model: Any
-    processor: Any
-    by_transformers: bool
-
-
-def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> Loaded:
+def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[Any, Any, bool]:
     """Read a whole model, or an adapter and the model under it.
+
+    Returns:
+        The model in evaluation mode, the processor of its input, and whether both are of transformers and
+        not of colpali-engine.
 
     Raises:
         UserError: it is of another family, or weights are missing.
@@ -233,8 +205,13 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> Loaded
     whole = base or folder
     config = read_json(whole / "config.json")
     by_transformers = any(str(name).endswith(_RETRIEVAL) for name in config.get("architectures") or ())
-    form = FORMS[spec.family]
-    _check_type(config, form, by_transformers, f"{named} ({whole})")
+    form, found = FORMS[spec.family], config.get("model_type")
+    asked = form.hub_model_type if by_transformers else form.model_type
+    if found != asked:
+        raise UserError(
+            f"{named} ({whole}) is a model of type {found}, where {asked or form.model_type} is read: set "
+            "family"
+        )
     model_class, processor_class = _classes(form, by_transformers)
     model, info = model_class.from_pretrained(
         whole, dtype=getattr(torch, spec.dtype), output_loading_info=True, local_files_only=True
@@ -250,19 +227,15 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> Loaded
     set_pixels(processor.image_processor, spec, named)
     if spec.page_prompt is not None:
         processor.visual_prompt_prefix = spec.page_prompt
-    return Loaded(model.eval(), processor, by_transformers)
+    return model.eval(), processor, by_transformers
 
 
 def check_complete(info: Mapping[str, Any], named: str, supplied: Collection[str] = ()) -> None:
-    """Refuse a model with weights that were drawn at random.
-
-    Args:
-        info: of `from_pretrained`.
-        named: what names the model.
-        supplied: names that an adapter brought.
+    """Refuse a model, by the info of `from_pretrained`, with weights that no file and no adapter (`supplied`)
+    brought.
 
     Raises:
-        UserError: some were.
+        UserError: some were drawn at random.
     """
     missing = sorted(set(info["missing_keys"]) - set(supplied))
     wrong = sorted(str(key) for key in info["mismatched_keys"])
@@ -314,17 +287,8 @@ def _classes(form: Form, by_transformers: bool) -> tuple[Any, Any]:
     return getattr(engine, form.model), getattr(engine, form.processor)
 
 
-def _check_type(config: Mapping[str, Any], form: Form, by_transformers: bool, named: str) -> None:
-    asked = form.hub_model_type if by_transformers else form.model_type
-    found = config.get("model_type")
-    if found != asked:
-        raise UserError(
-            f"{named} is a model of type {found}, where {asked or form.model_type} is read: set family"
-        )
-
-
 def _add_adapter(model: Any, folder: Path, named: str) -> set[str]:
-    """Put a LoRA adapter on a model; names of the weights that it brings whole.
+    """Put a LoRA adapter on a model, and return the names of the weights that it brings whole.
 
     Adapters of 2024 name layers as transformers did then. transformers renames those of models, not those of
     adapters, and without this would go on with an adapter drawn at random.

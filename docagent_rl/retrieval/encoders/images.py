@@ -32,9 +32,10 @@ class LateImageEncoder(LocalEncoder):
     """
 
     def _load(self) -> int:
-        loaded = load_late_interaction(self.folder, self.spec, self._named)
-        self._model = loaded.model.to(self._lane.device)
-        self._processor, self._by_transformers = loaded.processor, loaded.by_transformers
+        model, self._processor, self._by_transformers = load_late_interaction(
+            self.folder, self.spec, self._named
+        )
+        self._model = model.to(self._lane.device)
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
         config = self._model.config
         return self._kept(getattr(self._model, "dim", None) or config.embedding_dim)
@@ -69,7 +70,7 @@ class LateImageEncoder(LocalEncoder):
         return [each[kept].cpu().numpy() for each, kept in zip(vectors, mask.bool(), strict=True)]
 
     def _additions(self, batch: Any) -> dict[str, Any]:
-        """Return inputs that the libraries leave out, and the models were trained with."""
+        """Return inputs that the libraries leave out, and with which the models were trained."""
         import torch
 
         ids = batch["input_ids"]

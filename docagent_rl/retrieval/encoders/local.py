@@ -30,11 +30,9 @@ _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
 
 
 class Texts:
-    """What a tokenizer does to texts of pages and queries.
+    """The preparation of texts of pages and queries by a fast tokenizer of transformers.
 
-    Args:
-        tokenizer: a fast one of transformers.
-        others: tokens that a processor replaces, such as that of an image.
+    `others` are tokens that a processor replaces, such as that of an image.
     """
 
     def __init__(self, tokenizer: Any, others: Iterable[str] = ()) -> None:
@@ -69,10 +67,7 @@ class Texts:
     def passages(self, text: str, room: int, overlap: int) -> list[str]:
         """Return pieces that together are the text; none of a blank one.
 
-        Args:
-            text: of a page.
-            room: tokens of a piece, at most.
-            overlap: tokens that neighbours share, at least; fewer than `room`.
+        A piece has at most `room` tokens; neighbours share at least `overlap`, which is less than `room`.
         """
         spans = self.spans(text, room, overlap)
         return [text[start:end] for start, end in spans if text[start:end].strip()]
@@ -134,14 +129,10 @@ _DEVICE = "docagent.retriever.encoder.device"
 
 
 class Lane:
-    """Runs a model's work, one piece after the other, whatever thread asks for it.
+    """Runs a model's work, one piece after the other, for all threads.
 
-    torch's number of threads is the process's. It is `threads` while a lane works and what it was when none
-    does, so that a process which only now and then encodes keeps its own.
-
-    Args:
-        device: of torch; None: the CPU.
-        threads: of torch on the CPU.
+    torch's number of threads is the process's. It is `threads`, by default one, while a lane works and its
+    old number when none does, so that a process which only now and then encodes keeps its own.
 
     Raises:
         UserError: there is no such device.
@@ -188,10 +179,7 @@ class Lane:
 
 
 def find_device(name: str | None) -> torch.device:
-    """Return a device that is there.
-
-    Args:
-        name: of torch; None: `cpu`.
+    """Return a device of torch by its name; None: the CPU.
 
     Raises:
         UserError: torch knows no such device, or this machine has none.
@@ -217,12 +205,8 @@ def find_device(name: str | None) -> torch.device:
 class LocalEncoder(ABC):
     """A `PageEncoder` whose model runs in this process.
 
-    Args:
-        spec: the model.
-        device: of torch; None: the CPU.
-        batch_size: pages, passages or queries at a time.
-        threads: of torch on the CPU; None: one.
-        named: what names the model, for messages.
+    `batch_size` is of pages, passages or queries, `threads` of torch on the CPU; `named` is the model's
+    setting, for messages.
 
     Raises:
         UserError: the model is not there, is another than the specification says, or has no such device.
@@ -266,7 +250,7 @@ class LocalEncoder(ABC):
 
     @abstractmethod
     def _load(self) -> int:
-        """Read the model, set `_texts`; the length of a vector."""
+        """Read the model, set `_texts`, and return the length of a vector."""
 
     @abstractmethod
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
@@ -277,7 +261,7 @@ class LocalEncoder(ABC):
         """Return vectors of a batch of queries."""
 
     def _kept(self, dim: int | None) -> int:
-        """Return components that are left of the model's.
+        """Return the number of components that are left of the model's.
 
         Raises:
             UserError: more are asked for than there are.
@@ -359,7 +343,7 @@ def normalise(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
     """Return vectors as float32, cut to `dims`, of length 1.
 
     Raises:
-        UserError: the model gives numbers that are none.
+        UserError: they are not finite.
     """
     vectors = np.asarray(vectors, dtype=np.float32)[:, : spec.dims]
     if not np.isfinite(vectors).all():

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,10 +31,6 @@ class QueryEncoder:
     The first query of a batch waits `wait_ms` for others; time that it waited for the last batch counts. A
     batch that fails is tried query by query, so that one of them fails for itself; where a service is down,
     all of its batch fail at once. Every caller of a query gets its exception.
-
-    Args:
-        encoder: the model.
-        config: sizes and times.
     """
 
     def __init__(self, encoder: Encoder, config: QueryEncoderConfig | None = None) -> None:
@@ -100,7 +96,7 @@ class QueryEncoder:
         self._forget()
 
     def _forget(self) -> None:
-        """Drop what was asked longest ago; what is on its way stays."""
+        """Drop the queries that were asked longest ago; those on their way stay."""
         with self._state:
             done = [query for query, vectors in self._known.items() if vectors.done()]
             for query in done[: max(0, len(done) - self._room)]:
@@ -118,14 +114,7 @@ def open_encoder(
     threads: int | None = None,
     named: str = "encoder.model",
 ) -> LocalEncoder:
-    """Open the model of a specification in this process.
-
-    Args:
-        spec: the model.
-        device: of torch; None: the CPU.
-        batch_size: pages, passages or queries at a time.
-        threads: of torch on the CPU; None: one.
-        named: what names the model, for messages.
+    """Open the model of a specification in this process; see `LocalEncoder`.
 
     Raises:
         UserError: the specification is none, or the model is not there, damaged, or another.
@@ -136,11 +125,7 @@ def open_encoder(
 
 
 def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> QueryEncoder:
-    """Open the encoder of queries of an index.
-
-    Args:
-        spec: of the encoder of its pages, as the index holds it.
-        config: how queries are encoded.
+    """Open the encoder of queries of an index, whose specification is that of the encoder of its pages.
 
     Raises:
         UserError: see `open_encoder`; or the server cannot serve the model.
@@ -149,21 +134,12 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
     read = EncoderSpec.read(spec)
     if config.model is not None:
         read = read.model_copy(update={"model": config.model, "revision": None})
-    return QueryEncoder(_query_model(read, config), config)
-
-
-def _query_model(spec: EncoderSpec, config: QueryEncoderConfig) -> Encoder:
     if config.endpoint is not None:
         from docagent_rl.retrieval.encoders.served import ServedEncoder
 
-        return ServedEncoder(spec, config.endpoint, batch_size=config.batch_size)
-    return open_encoder(
-        spec,
-        device=config.device,
-        batch_size=config.batch_size,
-        threads=config.threads,
-        named=f"{KEY}.model",
-    )
+        return QueryEncoder(ServedEncoder(read, config.endpoint, batch_size=config.batch_size), config)
+    options: dict[str, Any] = config.model_dump(include={"device", "batch_size", "threads"})
+    return QueryEncoder(open_encoder(read, **options, named=f"{KEY}.model"), config)
 
 
 def _encoder_class(family: Family) -> type[LocalEncoder]:

@@ -42,16 +42,12 @@ _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class ServedEncoder:
-    """An `Encoder` of queries at a server.
+    """An `Encoder` of queries at a server, `http://host:port`.
 
     That the server's weights are those of the specification is its operator's word; length and form of its
-    vectors are checked. A ColBERT's queries are not padded with [MASK] there, for vLLM would attend to it:
-    their vectors are fewer than sentence-transformers', and the fingerprint is another.
-
-    Args:
-        spec: the model; its files have to be here too, for the tokenizer and their digest.
-        endpoint: `http://host:port`.
-        batch_size: texts a request.
+    vectors are checked. The model's files have to be here too, for the tokenizer and their digest. A
+    ColBERT's queries are not padded with [MASK] there, for vLLM would attend to it: their vectors are fewer
+    than sentence-transformers', and the fingerprint is another.
 
     Raises:
         UserError: vLLM does not serve the family, or the model's files are not here.
@@ -138,11 +134,6 @@ class _ComeAgainError(Exception):
 
 class VllmClient:
     """Asks `/v1/embeddings` for a vector a text, or `/pooling` for one a token.
-
-    Args:
-        url: `http://host:port`.
-        attempts: tries a request.
-        timeout_s: of each.
 
     Raises:
         UserError: the URL is none.

@@ -29,7 +29,7 @@ Prompt = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
 
 
 class Family(StrEnum):
-    """What reads a checkpoint."""
+    """Architectures of checkpoints."""
 
     SENTENCE_TRANSFORMER = "sentence_transformer"
     """One vector a text or image, by sentence-transformers: e5, BGE, gte, MiniLM."""
@@ -48,19 +48,19 @@ class Family(StrEnum):
 
     @property
     def late_interaction(self) -> bool:
-        """Whether a page has a vector a token or patch."""
+        """A page has a vector a token or patch."""
         return self not in (Family.SENTENCE_TRANSFORMER, Family.QWEN2_VL)
 
     @property
     def contents(self) -> tuple[PageContent, ...]:
-        """What of a page its models read."""
+        """The contents of a page that its models read."""
         if self is Family.SENTENCE_TRANSFORMER:
             return (PageContent.TEXT, PageContent.IMAGE)
         return (PageContent.TEXT,) if self is Family.COLBERT else (PageContent.IMAGE,)
 
 
 class Pooling(StrEnum):
-    """How the vectors of tokens become one."""
+    """Ways to make one vector of those of tokens."""
 
     CHECKPOINT = "checkpoint"
     """As the checkpoint's modules.json says; one without that file is refused."""
@@ -137,14 +137,10 @@ class EncoderSpec(Section):
 
     @classmethod
     def read(cls, content: Mapping[str, object], named: str = "encoder") -> EncoderSpec:
-        """Read a specification from a file.
-
-        Args:
-            content: what the file says.
-            named: what holds it, for the message.
+        """Read a specification from the content of a file.
 
         Raises:
-            UserError: it is none.
+            UserError: it is none; the message names the file.
         """
         try:
             return cls.model_validate(content)
@@ -152,7 +148,7 @@ class EncoderSpec(Section):
             raise UserError(explain(error, named)) from error
 
     def decisive(self) -> dict[str, object]:
-        """Return all that decides over vectors beside the files: not where they lie."""
+        """Return all that decides over vectors beside the model's files."""
         # without defaults, so that a new field leaves the indexes that were built before it as they are
         said = self.model_dump(mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True)
         return {**said, "scheme": SCHEME}
@@ -199,10 +195,8 @@ MODELS = TypeAdapter(dict[str, KnownModel]).validate_python(
 def named_spec(name: str, named: str = "--model") -> EncoderSpec:
     """Return the specification of an encoder.
 
-    Args:
-        name: a name of the table (`docagent-rl index models`), a YAML or JSON file with the keys of
-            `EncoderSpec`, or a folder that holds `SPEC_FILE`.
-        named: what names it, for messages.
+    The name is one of the table (`docagent-rl index models`), a YAML or JSON file with the keys of
+    `EncoderSpec`, or a folder that holds `SPEC_FILE`.
 
     Raises:
         UserError: there is none of that name, or the file is no specification.

@@ -58,7 +58,7 @@ class _Pairs(BaseModel):
     mm_fetch: bool = False
 
     def check(self) -> None:
-        """See that there is a document for each query."""
+        """Check that there is a document for each query."""
         if len(self.query) != len(self.id):
             raise RefusalError(
                 422, f"id: {len(self.id)} documents for {len(self.query)} queries; give one for each"
@@ -112,16 +112,10 @@ def routes(served: Served) -> list[Route]:
 
 
 def fetch_page(store: DocumentStore, doc_id: str, wanted: str, *, formed: bool) -> dict[str, str]:
-    """Return a page by its number.
+    """Return a page by its number from 1: `3-th`, or, if `formed`, `image, 3` or `text, 3`.
 
-    Args:
-        store: the documents; one that it does not have has no pages.
-        doc_id: of the document.
-        wanted: `3-th`, or, where the form is named too, `image, 3` or `text, 3`; from 1.
-        formed: whether the form is named.
-
-    Returns:
-        `id` (`image, 2`, from 0) and `contents`; or `error` and what was wrong.
+    A document that the store does not have has no pages. The reply has `id` (`image, 2`, from 0) and
+    `contents`; or `error` and the problem.
     """
     match = (_FORMED if formed else _ORDINAL).fullmatch(wanted)
     if match is None:

@@ -37,33 +37,28 @@ IMAGE_FOLDER = "./search_engine/corpus/img"
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The retrievers and documents of a server.
-
-    Args:
-        store: the documents.
-        host: the retriever.
-        info: what `GET /v1/info` says.
-        texts: ranks page texts where ALDEN's API asks for them; None: as `host` does.
-        image_folder: what stands before the names of page images in VRAG-RL's API.
-    """
+    """The retrievers and documents of a server."""
 
     store: DocumentStore
     host: SearchHost
     info: Info
+    """The reply of `GET /v1/info`."""
     texts: SearchHost | None = None
+    """Ranks page texts where ALDEN's API asks for them; None: `host` does."""
     image_folder: str = IMAGE_FOLDER
+    """Stands before the names of page images in VRAG-RL's API."""
 
     async def search(self, question: Question, *, texts: bool = False) -> list[list[Hit]]:
-        """Search as `Retriever.search`; whatever goes wrong is an answer of HTTP.
+        """Search as `Retriever.search`; every failure is an answer of HTTP.
 
         Raises:
-            RefusalError: says which.
+            RefusalError: names it.
         """
         host = self.texts if texts and self.texts is not None else self.host
         return await _answered(host, host.search(question))
 
     async def check_health(self) -> None:
-        """See that searches come to an end.
+        """Check that searches come to an end.
 
         Raises:
             RefusalError: they do not, or fail.
@@ -80,14 +75,10 @@ class Served:
 def describe_index(
     retriever: Retriever, store: DocumentStore, *, kind: str = "", max_waiting: int = 0
 ) -> Info:
-    """Return what clients compare with what they have.
+    """Return the facts that clients compare with theirs.
 
-    Args:
-        retriever: one that ranks by texts or images alone says so in `contents` (`PageContent`); without it
-            both count.
-        store: whose pages it finds.
-        kind: of the retriever.
-        max_waiting: of its host.
+    A retriever that ranks by texts or images alone says so in `contents` (`PageContent`); otherwise both
+    count.
     """
     doc_ids = store.doc_ids()
     return Info(
@@ -130,14 +121,7 @@ def make_app(
     token: str | None = None,
     names: Collection[str] = (),
 ) -> Guard:
-    """Return an ASGI application.
-
-    Args:
-        served: what it answers from.
-        apis: which it speaks.
-        token: that clients have to send.
-        names: under which it is asked without a token (`Policy.names`).
-    """
+    """Return an ASGI application of some APIs; `names` are those of `Policy`, for clients without a token."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
@@ -72,7 +72,7 @@ class SearchHost:
         return self._held
 
     async def search(self, question: Question) -> list[list[Hit]]:
-        """Return what `Retriever.search` returns.
+        """Return the result of `Retriever.search`.
 
         Raises:
             NotTakenError: nothing was searched; the host has too much to do, or is closed.
@@ -81,14 +81,20 @@ class SearchHost:
         if not question.queries:
             return []
         job = _Job(question, len(question.queries))
-        self._take(job)
+        with self._there:
+            if self._closed or (self._held and self._held + job.places > self.max_waiting):
+                raise _busy()
+            self._held += job.places
+            self._jobs.append(job)
+            self._there.notify()
+        job.done.add_done_callback(lambda _: self._leave(job))
         async with asyncio.timeout(self.deadline_s):
             return await asyncio.wrap_future(job.done)
 
     async def probe(self) -> None:
-        """See that searches come to an end: one for a harmless word, ahead of all that wait.
+        """Check that searches come to an end: by one for a harmless word, ahead of all that wait.
 
-        It takes no place of theirs. Those who ask at the same time wait for the same search.
+        It takes no place of theirs. Callers at the same time wait for the same search.
 
         Raises:
             NotTakenError: the host is closed.
@@ -111,22 +117,13 @@ class SearchHost:
                 raise
 
     def close(self) -> None:
-        """Take nothing more; what waits is given up."""
+        """Refuse new searches, and give up those that wait."""
         with self._there:
             self._closed = True
             jobs, self._jobs = list(self._jobs), deque()
             self._there.notify_all()
         for job in jobs:
             job.done.cancel()
-
-    def _take(self, job: _Job) -> None:
-        with self._there:
-            if self._closed or (self._held and self._held + job.places > self.max_waiting):
-                raise _busy()
-            self._held += job.places
-            self._jobs.append(job)
-            self._there.notify()
-        job.done.add_done_callback(lambda _: self._leave(job))
 
     def _leave(self, job: _Job) -> None:
         if not job.done.cancelled():  # one that is searched for is let go by its thread
@@ -174,11 +171,15 @@ class SearchHost:
             )
             answers = [[next(found) for _ in job.question.queries] for job in jobs]
         except Exception as error:  # whatever a retriever raises is its caller's
-            if len(jobs) == 1:
-                _fail(jobs[0], error)
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._answer([job])
                 return
-            for job in jobs:
-                self._answer([job])
+            if isinstance(error, StopIteration):  # which no future takes
+                error = RuntimeError("the retriever answers fewer queries than it was asked")
+            if isinstance(error, CancelledError):
+                error = RuntimeError("the retriever was interrupted")
+            jobs[0].done.set_exception(error)
             return
         for job, answer in zip(jobs, answers, strict=True):
             job.done.set_result(answer)
@@ -188,18 +189,9 @@ def _busy() -> NotTakenError:
     return NotTakenError(f"as many searches wait as may: come again in {RETRY_AFTER_S:g} s", RETRY_AFTER_S)
 
 
-def _fail(job: _Job, error: Exception) -> None:
-    if isinstance(error, StopIteration):  # which no future takes
-        error = RuntimeError("the retriever answers fewer queries than it was asked")
-    if isinstance(error, CancelledError):
-        error = RuntimeError("the retriever was interrupted")
-    job.done.set_exception(error)
-
-
 FAULTS = 3
 """Times that a query has to fail where another does not, before it is the query's fault."""
 Ask = Callable[[Sequence[str]], Awaitable[list[list[Hit]]]]
-T = TypeVar("T")
 _background: list[asyncio.AbstractEventLoop] = []
 _lock = threading.Lock()
 
@@ -215,20 +207,21 @@ class RemoteRetriever(AsyncRetriever, Protocol):
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """Search as `asearch`, for threads."""
-        return _in_background(self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude))
+        """Search as `asearch`, on an event loop that the threads of this process share."""
+        with _lock:
+            if not _background:
+                loop = asyncio.new_event_loop()
+                threading.Thread(target=loop.run_forever, name="docagent-background", daemon=True).start()
+                _background.append(loop)
+        work = self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude)
+        return asyncio.run_coroutine_threadsafe(work, _background[0]).result()
 
 
 async def ask_blaming(ask: Ask, queries: Sequence[str], *, refuses_all: str) -> list[list[Hit]]:
-    """Return what a service answers to queries.
+    """Return the answers of a service to queries, by one request of `ask` with these queries.
 
     A query that is refused, or that makes a service fail `FAULTS` times while it answers a harmless one in
-    its place each time, is at fault.
-
-    Args:
-        ask: one request with these queries and otherwise the same arguments.
-        queries: what to ask.
-        refuses_all: what to say where the harmless query is refused as well.
+    its place each time, is at fault. `refuses_all` is the message where the harmless one is refused as well.
 
     Raises:
         QueryRefusedError: the queries are at fault.
@@ -251,13 +244,3 @@ async def ask_blaming(ask: Ask, queries: Sequence[str], *, refuses_all: str) -> 
             await ask([HARMLESS])
             if faults == FAULTS:
                 raise QueryRefusedError(f"the service fails at it and at nothing else: {error}") from None
-
-
-def _in_background(work: Coroutine[Any, Any, T]) -> T:
-    """Return what a coroutine returns, on an event loop that the threads of this process share."""
-    with _lock:
-        if not _background:
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="docagent-background", daemon=True).start()
-            _background.append(loop)
-    return asyncio.run_coroutine_threadsafe(work, _background[0]).result()

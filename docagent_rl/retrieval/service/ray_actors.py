@@ -44,16 +44,10 @@ MODULES_VARIABLE = "DOCAGENT_MODULES"
 
 
 class SearchActor:
-    """Opens a retriever, or one part of it, and answers for it.
+    """Opens a retriever, or one part (`shard`, from 0) of it, and answers for it.
 
-    It is made once a first search has come to an end, for which a retriever may load what it needs.
-
-    Args:
-        opener: opens the retriever of a configuration in this process.
-        settings: of the retriever, as `RetrieverConfig` in JSON mode.
-        store: folder of the documents.
-        key: of the section, for messages.
-        shard: the part of the corpus, from 0.
+    It is made once a first search has come to an end, for which a retriever may load files. `settings` are
+    those of the retriever, as `RetrieverConfig` in JSON mode.
     """
 
     def __init__(
@@ -79,7 +73,7 @@ class SearchActor:
         """Search as `Retriever.search`.
 
         Returns:
-            The hits of each query, or what the client is to raise: exceptions of tasks would bring their
+            The hits of each query, or the error for the client: exceptions of tasks would bring their
             tracebacks. `TimeoutError`: it did not come to an end in time.
         """
         try:
@@ -294,7 +288,7 @@ class RayRetriever(RemoteRetriever):
                 raise self._unstarted(error) from None
 
     def _unstarted(self, error: BaseException) -> Exception:
-        """Return what an actor's constructor raised, as far as Ray tells."""
+        """Return the error of an actor's constructor, as far as Ray tells."""
         while isinstance(inner := getattr(error, "cause", None), BaseException):
             error = inner
         text, marker = str(error).strip(), "docagent_rl.base.errors.UserError: "

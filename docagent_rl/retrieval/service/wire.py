@@ -63,7 +63,7 @@ class SearchReply(BaseModel):
 
 
 class Info(BaseModel):
-    """What a server has."""
+    """The contents of a server."""
 
     model_config = ConfigDict(strict=True)
     version: int
@@ -138,16 +138,11 @@ def read_reply(body: bytes) -> list[list[Hit]]:
 def select_hits(
     answer: Sequence[Sequence[Hit]], question: Question, *, native: bool, num_pages: dict[str, int]
 ) -> list[list[Hit]]:
-    """Return the hits of an answer that was asked for.
+    """Return the hits of an answer that were asked for.
 
     Of a page that comes twice the first hit counts. Servers that know less than `Retriever.search` send pages
-    that were not asked for, which are left out; of our own server they are a fault.
-
-    Args:
-        answer: of the server.
-        question: what was asked.
-        native: it is our own.
-        num_pages: of each document of the store.
+    that were not asked for, which are left out; of our own server (`native`) they are a fault. `num_pages`
+    are those of each document of the store.
 
     Raises:
         ValueError: not as many lists as queries, or pages of our own server that nobody asked for.
@@ -175,7 +170,7 @@ def validate_reply(adapter: TypeAdapter[T], body: bytes) -> T:
     """Return an answer.
 
     Raises:
-        ValueError: it is something else; one line says what is wrong first.
+        ValueError: it is something else; one line names the first problem.
     """
     try:
         return adapter.validate_json(body)

@@ -18,7 +18,7 @@ VECTORS, OFFSETS, SCALES = "vectors.npy", "offsets.npy", "scales.npy"
 
 
 class Precision(StrEnum):
-    """How the numbers of vectors are stored."""
+    """Ways to store the numbers of vectors."""
 
     BFLOAT16 = "bfloat16"
     """Two bytes each."""
@@ -69,10 +69,7 @@ class Bank:
         return found if self.scales is None else found * self.scales[numbers, None]
 
     def blocks(self, first: int, last: int, rows: int) -> Iterator[tuple[int, int]]:
-        """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the last).
-
-        Where a run ends decides over time only.
-        """
+        """Yield pages `first` to `last` in runs of about `rows` vectors: (first, one behind the last)."""
         while first < last:
             limit = self.offsets[first] + rows
             end = int(np.searchsorted(self.offsets, limit, side="right")) - 1
@@ -82,13 +79,7 @@ class Bank:
 
 
 def make_bank(pages: Sequence[np.ndarray], dim: int, precision: Precision = Precision.BFLOAT16) -> Bank:
-    """Return a bank in memory.
-
-    Args:
-        pages: float32 of shape (n, dim) each, n >= 0.
-        dim: length of a vector, for a bank without any.
-        precision: what they are rounded to.
-    """
+    """Return a bank in memory of pages, each float32 of shape (n, dim), n >= 0, rounded to a precision."""
     import torch
 
     offsets = np.cumsum([0, *(len(page) for page in pages)], dtype=np.int64)
@@ -101,12 +92,7 @@ def make_bank(pages: Sequence[np.ndarray], dim: int, precision: Precision = Prec
 
 
 def write_banks(folder: Path, banks: Iterable[Bank]) -> None:
-    """Write banks behind each other as the arrays of one, which `open_bank` reads.
-
-    Args:
-        folder: of the files.
-        banks: at least one, all of one dim and precision.
-    """
+    """Write banks, of one dim and precision, behind each other as the arrays of one, for `open_bank`."""
     offsets, scales = [np.zeros(1, np.int64)], []
     with (folder / VECTORS).open("wb") as file:
         for bank in banks:

@@ -1,14 +1,13 @@
-"""Makes an index of vectors, or brings one up to date."""
+"""Building of an index of vectors, and bringing one up to date."""
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -41,19 +40,14 @@ _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
 @dataclass(frozen=True, slots=True)
 class BuiltIndex:
-    """An index that was built.
-
-    Args:
-        pages: of the index.
-        documents: of the index.
-        new: pages that were read for it; 0: it was there.
-        blank: pages that no search can find, since they have no text.
-    """
+    """An index that was built."""
 
     pages: int
     documents: int
     new: int
+    """Pages that were read for it; 0: it was there."""
     blank: int = 0
+    """Pages that no search can find, since they have no text."""
 
 
 def build_index(
@@ -77,8 +71,8 @@ def build_index(
         store: the documents.
         encoder: makes the encoder in this process; or a `RayVectors`, for a cluster.
         path: of the folder.
-        kind: what the vectors stand for.
-        settings: how vectors are stored.
+        kind: of the vectors.
+        settings: of their storage.
         progress: show a bar on standard error.
         replace: another or a damaged index in the folder gives way.
         two_stages_from: vectors from which searches over all documents have a first stage.
@@ -133,16 +127,14 @@ def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorInde
         return index
     if replace:
         return None
-    differences = _differences(index.header.source.model_dump(mode="json"), source.model_dump(mode="json"))
-    raise UserError(f"{files.root} holds an index of other vectors ({differences}): {again}")
 
-
-def _differences(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     def short(value: object) -> str:
         return str(value)[:12] if isinstance(value, str) else str(value)
 
-    changed = [name for name in there if there[name] != wanted[name]]
-    return "; ".join(f"{name}: {short(there[name])}, not {short(wanted[name])}" for name in changed)
+    found, asked = index.header.source.model_dump(mode="json"), source.model_dump(mode="json")
+    changed = [name for name in found if found[name] != asked[name]]
+    differences = "; ".join(f"{name}: {short(found[name])}, not {short(asked[name])}" for name in changed)
+    raise UserError(f"{files.root} holds an index of other vectors ({differences}): {again}")
 
 
 class _Build:
@@ -175,8 +167,7 @@ class _Build:
     def publish(self, two_stages_from: int) -> int:
         """Put the new version in the place of the last one, unless nothing has changed.
 
-        Returns:
-            Number of pages without vectors.
+        Returns the number of pages without vectors.
         """
         previous, header = self._previous, self._header
         lengths = np.concatenate([np.diff(bank.offsets) for bank in self._banks()])
@@ -198,7 +189,7 @@ class _Build:
         return blank
 
     def _candidates(self, bank: Bank, *, trained_anew: bool) -> Candidates:
-        """Return the first stage; clusters of the last version and what it knew of vectors are kept."""
+        """Return the first stage, with the clusters and codes of the last version where they still hold."""
         last = self._previous
         if trained_anew or last is None or last.candidates is None:
             return Candidates.make(bank, train_clusters(bank))

@@ -1,4 +1,4 @@
-"""The first stage of a search over many pages: which are worth exact scores.
+"""The first stage of a search over many pages: it finds those that are worth exact scores.
 
 Vectors of all pages are clustered; a page is in the list of a cluster when one of its vectors is. For each
 vector of a query the clusters most like it are looked up, and a page counts with the best of those that it is
@@ -51,12 +51,8 @@ class Candidates:
 
     @classmethod
     def make(cls, bank: Bank, clusters: Clusters, known: np.ndarray | None = None) -> Candidates:
-        """List the pages of each cluster.
-
-        Args:
-            bank: vectors of all pages.
-            clusters: of these vectors.
-            known: int64: the cluster of each vector where it is known, -1 elsewhere.
+        """List the pages of each cluster; `known` has the cluster of each vector where it is known, -1
+        elsewhere.
         """
         codes = np.full(len(bank.vectors), -1, np.int64) if known is None else known
         missing = np.flatnonzero(codes < 0)
@@ -90,14 +86,9 @@ class Candidates:
         return cls(Clusters(centroids), codes, starts, pages, rows)
 
     def sums(self, query: np.ndarray, probes: int = PROBES) -> np.ndarray:
-        """Return what the clusters tell of a page's score for a query, but for a number that all pages share.
+        """Return the scores of pages by their clusters, but for a number that all pages share.
 
-        Args:
-            query: float32 of shape (t, dim).
-            probes: clusters that are looked up for each of its vectors.
-
-        Returns:
-            float32 of shape (rows,), from 0.
+        `query` is float32 of shape (t, dim); the scores are float32 of shape (rows,), from 0.
         """
         similar, found = self.clusters.nearest(query, probes)
         sums, best = np.zeros(self.rows, np.float32), np.zeros(self.rows, np.float32)
@@ -120,7 +111,7 @@ def train_clusters(bank: Bank) -> Clusters:
     """Return clusters of the vectors of a bank; equal banks give equal ones."""
     total = len(bank.vectors)
     count = cluster_count(total)
-    wanted = min(total, sample_size(count))
+    wanted = min(total, count * _SAMPLE)
     chosen = np.sort(np.random.default_rng(0).choice(total, wanted, replace=False))
     return Clusters(train(bank.rows(chosen)[np.random.default_rng(1).permutation(wanted)], count))
 
@@ -131,12 +122,10 @@ def cluster_count(vectors: int) -> int:
 
 
 class Clusters:
-    """Centres of clusters, of length 1, and which is most like a vector.
+    """Centres of clusters, float32 of shape (clusters, dim), of length 1.
 
-    Centres are found through some hundred of their own centres, so a few of the most alike may be missed.
-
-    Args:
-        centres: float32 of shape (clusters, dim).
+    The centres most like a vector are found through some hundred of their own centres, so a few may be
+    missed.
     """
 
     def __init__(self, centres: np.ndarray) -> None:
@@ -158,11 +147,7 @@ class Clusters:
         return len(self.centres)
 
     def nearest(self, vectors: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the centres most like each vector, the best first.
-
-        Args:
-            vectors: float32 of shape (n, dim).
-            count: of centres for a vector.
+        """Return the `count` centres most like each vector (float32 (n, dim)), the best first.
 
         Returns:
             Their products with the vector, float32 (n, count), and their numbers, int64 (n, count); -1 where
@@ -181,14 +166,10 @@ class Clusters:
 
 
 def train(sample: np.ndarray, clusters: int) -> np.ndarray:
-    """Find centres of clusters: of a few large ones, then within each as many as its share calls for.
+    """Find about so many centres of clusters: of a few large ones, then within each its share.
 
-    Args:
-        sample: float32 of shape (n, dim); the same gives the same centres.
-        clusters: how many, about.
-
-    Returns:
-        float32 of shape (m, dim), length 1.
+    `sample` is float32 of shape (n, dim), centres float32 of shape (m, dim), length 1; equal samples give
+    equal centres.
     """
     import faiss
 
@@ -203,11 +184,6 @@ def train(sample: np.ndarray, clusters: int) -> np.ndarray:
             share = max(1, round(clusters * len(members) / len(sample)))
             parts.append(_kmeans(members, min(share, len(members)), rounds=6))
     return np.concatenate(parts)[:_MOST]
-
-
-def sample_size(clusters: int) -> int:
-    """Return vectors to train on."""
-    return clusters * _SAMPLE
 
 
 def _kmeans(vectors: np.ndarray, clusters: int, rounds: int) -> np.ndarray:
@@ -230,7 +206,9 @@ def _kmeans(vectors: np.ndarray, clusters: int, rounds: int) -> np.ndarray:
 
 
 def _one_thread() -> None:
-    """Faiss: threads wait for each other where processes share processors. For the calling thread."""
+    """Let faiss use one thread for the calling one: threads wait for each other where processes share
+    processors.
+    """
     import faiss
 
     faiss.omp_set_num_threads(1)

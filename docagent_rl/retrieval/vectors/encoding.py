@@ -27,19 +27,15 @@ BATCH = 8
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """What is to be known of an encoder before it works.
-
-    Args:
-        content: what of a page it reads.
-        dim: of its vectors.
-        fingerprint: see `Encoder`.
-        spec: what it is opened with again, as JSON.
+    """Facts of an encoder: what of a page it reads, the length of its vectors, its fingerprint (see
+    `Encoder`).
     """
 
     content: PageContent
     dim: int
     fingerprint: str
     spec: Mapping[str, Any]
+    """The JSON with which it is opened again."""
 
     @classmethod
     def of(cls, encoder: PageEncoder) -> EncoderFacts:
@@ -89,11 +85,7 @@ class PageVectors(Protocol):
 
 
 class LocalVectors:
-    """Encodes in this process, a batch after the other.
-
-    Args:
-        factory: of the encoder.
-    """
+    """Encodes in this process, a batch after the other."""
 
     def __init__(self, factory: EncoderFactory) -> None:
         self._encoder = factory()
@@ -154,14 +146,9 @@ def pool_vectors(vectors: np.ndarray, factor: int) -> np.ndarray:
 
     Ward's hierarchy of the vectors, cut where max(n // factor, 1) clusters are left (hierarchical token
     pooling: Clavié et al., "Reducing the Footprint of Multi-Vector Retrieval with Minimal Performance Impact
-    via Token Pooling", 2024; colpali-engine clusters the rows of the matrix of distances instead).
-
-    Args:
-        vectors: float32 of shape (n, dim), n >= 0.
-        factor: from 1; 1 changes nothing.
-
-    Returns:
-        float32 of shape (m, dim), in the order in which clusters first occur.
+    via Token Pooling", 2024; colpali-engine clusters the rows of the matrix of distances instead). A factor
+    of 1 changes nothing. Float32 of shape (n, dim), n >= 0, becomes float32 of shape (m, dim), in the order
+    in which clusters first occur.
     """
     if factor == 1 or len(vectors) < 2:
         return vectors
@@ -185,12 +172,8 @@ class RayVectors:
     """Encodes on the cluster that this process is connected to (`ray.init`).
 
     What comes of a batch does not depend on the actor or on their number, and batches come back in their
-    order. Ray starts anew what was on a node that died. All nodes see the store under the same path.
-
-    Args:
-        factory: of the encoder; runs in the actors.
-        encoders: actors that each hold the model, at most.
-        num_gpus: an actor; a part where several fit on one.
+    order. Ray starts anew the actors of a node that died. All nodes see the store under the same path.
+    `encoders` is the greatest number of actors that each hold the model; `num_gpus`, of one, may be a part.
 
     Raises:
         InfrastructureError: this process is not connected to a cluster.
@@ -253,7 +236,7 @@ class RayVectors:
 
 
 class _EncoderActor:
-    """Encodes batches of pages on some node; the model is opened by the first who needs it."""
+    """Encodes batches of pages on some node; the first task that needs the model opens it."""
 
     def __init__(self, factory: EncoderFactory) -> None:
         self._factory, self._lock = factory, threading.Lock()
@@ -290,10 +273,10 @@ class _EncoderActor:
 
 
 def _result(reference: Any) -> Any:
-    """Return what an actor returns.
+    """Return the result of an actor's task, or raise its error.
 
     Raises:
-        InfrastructureError: Ray fails; what the actor raised is raised as it is.
+        InfrastructureError: Ray fails.
     """
     import ray
     from ray.exceptions import RayError, RayTaskError

@@ -1,4 +1,4 @@
-"""An index of vectors: its header, and what is read of it."""
+"""An index of vectors: its header, and reading it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from docagent_rl.retrieval.vectors.maxsim import page_scores, scattered_scores
 
 
 class Kind(StrEnum):
-    """What a vector stands for."""
+    """The parts of a document that have a vector each."""
 
     DENSE = "dense"
     """A page, or a passage of one."""
@@ -34,7 +34,7 @@ class _Frozen(BaseModel):
 
 
 class VectorSettings(_Frozen):
-    """How vectors are stored."""
+    """Settings of the storage of vectors."""
 
     precision: Precision = Precision.BFLOAT16
     pool_factor: int = Field(1, ge=1, le=1024)
@@ -42,7 +42,7 @@ class VectorSettings(_Frozen):
 
 
 class Source(_Frozen):
-    """What vectors were made by; those of equal sources may be compared."""
+    """The origin of vectors; those of equal sources may be compared."""
 
     kind: Kind
     encoder: Sha256
@@ -68,7 +68,7 @@ class StoredDocument(_Frozen):
 
 
 class VectorHeader(IndexHeader):
-    """What is in the index; its arrays are those of `Bank` and `Candidates`."""
+    """The contents of an index; its arrays are those of `Bank` and `Candidates`."""
 
     schema_version: Literal[2] = 2
     kind: Kind
@@ -89,7 +89,7 @@ class VectorHeader(IndexHeader):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What rankings depend on, but for vectors that an unsteady encoder made of the same pages."""
+        """All that rankings depend on, but for vectors that an unsteady encoder made of the same pages."""
         return self.source, self.documents, self.files.get("centroids.npy"), self.files.get("codes.npy")
 
 
@@ -112,11 +112,7 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
 class VectorIndex:
     """Vectors of all pages of a store, mapped into memory. Reading changes nothing: any thread may.
 
-    Args:
-        files: the folder.
-        header: what is in it.
-        bank: the vectors.
-        candidates: the first stage of searches over all documents, where there is one.
+    `candidates` is the first stage of searches over all documents, where there is one.
     """
 
     def __init__(
@@ -155,7 +151,7 @@ class VectorIndex:
         return len(self.rows)
 
     def check(self, store: DocumentStore) -> None:
-        """Check that a store still holds the pages that were indexed.
+        """Check that a store still holds the indexed pages.
 
         Raises:
             UserError: it does not; the message names a document that differs.
@@ -171,7 +167,7 @@ class VectorIndex:
             )
 
     def info(self) -> dict[str, object]:
-        """Return counts, sizes and the model, by what people call them."""
+        """Return counts, sizes and the model, by their names for people."""
         source = self.header.source
         return {
             "kind": self.header.kind.value,
@@ -190,14 +186,9 @@ class VectorIndex:
         }
 
     def scores(self, queries: Sequence[np.ndarray], doc_id: str | None = None) -> np.ndarray:
-        """Return exact scores of a document's pages, or of all.
+        """Return exact scores of the pages of a document, or of all, in the order of `PageRef`.
 
-        Args:
-            queries: float32 of shape (t, dim) each.
-            doc_id: of the document; None: of all.
-
-        Returns:
-            float32 of shape (queries, pages), pages in the order of `PageRef`.
+        Queries are float32 of shape (t, dim) each, the scores float32 of shape (queries, pages).
 
         Raises:
             UserError: there is no such document.

@@ -34,7 +34,7 @@ Dots = Callable[[int, int], np.ndarray]
 
 
 class Engine(StrEnum):
-    """What multiplies on the CPU."""
+    """Libraries that multiply on the CPU."""
 
     NUMKONG = "numkong"
     """The kernels for bfloat16 of the package numkong, where this processor has them. A row's products do not
@@ -44,7 +44,7 @@ class Engine(StrEnum):
 
 
 def round_query(query: np.ndarray) -> torch.Tensor:
-    """Return the vectors of a query as they are multiplied: bfloat16, shape (t, dim), t >= 1.
+    """Return the vectors of a query in the precision of products: bfloat16, shape (t, dim), t >= 1.
 
     Raises:
         ValueError: it has no vectors, or some are not finite.
@@ -64,22 +64,17 @@ def page_scores(
     *,
     engine: Engine | None = None,
 ) -> np.ndarray:
-    """Return scores of the consecutive pages `first` to `last` (one behind the last).
+    """Return scores of the consecutive pages `first` to `last` (0-based, one behind the last; by default
+    all).
 
-    With `Engine.NUMKONG` a score is the same to the last bit whichever pages and queries are scored with it.
-
-    Args:
-        bank: of the pages.
-        queries: float32 of shape (t, dim) each.
-        first: 0-based.
-        last: by default that of the bank.
-        engine: by default the fastest that is right on this processor.
+    With `Engine.NUMKONG`, the default where it is right on this processor, a score is the same to the last
+    bit whichever pages and queries are scored with it.
 
     Returns:
         float32 of shape (queries, last - first); `NO_SCORE` for pages without vectors.
 
     Raises:
-        ValueError: a query is empty, not finite, or of another dim.
+        ValueError: a query is empty, not finite, or of another shape than (t, dim).
     """
     last = bank.num_pages if last is None else last
     rows = [_checked(query, bank) for query in queries]
@@ -97,17 +92,7 @@ def page_scores(
 def scattered_scores(
     bank: Bank, query: np.ndarray, pages: np.ndarray, *, engine: Engine | None = None
 ) -> np.ndarray:
-    """Return scores of some pages: those of `page_scores`.
-
-    Args:
-        bank: of the pages.
-        query: float32 of shape (t, dim).
-        pages: their numbers, 0-based, int64.
-        engine: see `page_scores`.
-
-    Returns:
-        float32, a score a page, in the order given.
-    """
+    """Return the scores of `page_scores`, float32, for some pages (0-based, int64), in the order given."""
     multiply = dots_of(bank, _checked(query, bank), engine or default_engine())
     starts, ends = bank.offsets[pages].tolist(), bank.offsets[pages + 1].tolist()
     maxima = np.full((len(pages), len(query)), NO_SCORE, np.float32)
@@ -118,10 +103,8 @@ def scattered_scores(
 
 
 def rank_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
-    """Return the rows with the highest scores, positive or not; `NO_SCORE` is never among them.
-
-    Returns:
-        Rows by descending score, equal scores by ascending row; shape (m,) with m <= top_k.
+    """Return the rows with the highest scores, positive or not; `NO_SCORE` is never among them. See
+    `best_rows`.
     """
     return best_rows(scores, np.flatnonzero(scores > NO_SCORE), top_k)
 
@@ -133,7 +116,7 @@ def _checked(query: np.ndarray, bank: Bank) -> torch.Tensor:
 
 
 def _filled(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pages that have vectors, and their offsets: those without take no rows."""
+    """Return the pages that have vectors, and their offsets: those without take no rows."""
     filled = np.flatnonzero(np.diff(offsets))
     return filled, np.append(offsets[filled], offsets[-1])
 
@@ -165,12 +148,8 @@ def default_engine() -> Engine:
 
 
 def dots_of(bank: Bank, query: torch.Tensor, engine: Engine) -> Dots:
-    """Return the function that multiplies rows of a bank with the vectors of a query.
-
-    Args:
-        bank: of the pages.
-        query: bfloat16 of shape (t, dim).
-        engine: what multiplies.
+    """Return the function that multiplies rows of a bank with the vectors of a query, bfloat16 of shape (t,
+    dim).
     """
     multiply = _numkong(query, bank.vectors) if engine is Engine.NUMKONG else _torch(query, bank.vectors)
     scales = bank.scales

@@ -26,17 +26,12 @@ CANDIDATES = 200
 class VectorRetriever:
     """A `Retriever` over the vectors of pages.
 
-    All pages of a document, or of a small index, are scored exactly. Of a large index the pages that its
-    clusters of vectors speak for (`vectors.candidates`) are, so that a search over all documents may miss
-    some of the best. Every page with vectors can be a hit, however unlike the query, with a score that may be
+    All pages of a document, or of a small index, are scored exactly. Of a large index the best `candidates`
+    by its clusters of vectors (`vectors.candidates`) are, so that a search over all documents may miss some
+    of the best. Every page with vectors can be a hit, however unlike the query, with a score that may be
     negative; a page without text has none for an encoder of text, and is never one.
 
     Searching changes nothing, so any number of threads may search at once.
-
-    Args:
-        index: of the pages.
-        encoder: of queries; that of the pages.
-        candidates: pages of a search over all documents that are scored exactly, at least.
 
     Raises:
         UserError: the encoder is not that of the pages.
@@ -136,14 +131,7 @@ class VectorRetriever:
 
 
 class LateEncoder:
-    """The encoder of an index, taken at the index's word until the first query.
-
-    Checks before a run read no weights.
-
-    Args:
-        index: of the pages.
-        make: opens the encoder.
-    """
+    """The encoder of an index, opened with the first query: checks before a run read no weights."""
 
     def __init__(self, index: VectorIndex, make: Callable[[], Encoder]) -> None:
         source = index.header.source
@@ -162,13 +150,9 @@ class LateEncoder:
 def open_vectors(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
 ) -> VectorRetriever:
-    """Open the index of a configuration, and see that it is that of the store; see `opening.open_local`.
+    """Open the index of a configuration, and check that it is that of the store; see `opening.open_local`.
 
-    Args:
-        config: of the retriever.
-        store: the documents.
-        key: of the section, for messages.
-        late: whether the encoder of queries waits for the first one.
+    `late`: the encoder of queries is opened with the first one.
     """
     folder = config.required_index(key)
     if not (folder / HEADER).is_file():
@@ -199,7 +183,7 @@ def open_vectors(
 
 
 def check_model(index: VectorIndex, model: str, store: DocumentStore) -> None:
-    """See that an index was built as the model that a configuration names is used; where it lies may differ.
+    """Check that an index was built by the model that a configuration names, wherever that lies.
 
     Raises:
         UserError: it was not.
@@ -215,7 +199,7 @@ def check_model(index: VectorIndex, model: str, store: DocumentStore) -> None:
 
 
 def check_encoder(index: VectorIndex, encoder: Encoder) -> None:
-    """See that an encoder is the one that an index was built with.
+    """Check that an encoder is the one that an index was built with.
 
     Raises:
         UserError: it is not.
@@ -231,7 +215,7 @@ def check_encoder(index: VectorIndex, encoder: Encoder) -> None:
 
 
 def _usable(query: str, vectors: np.ndarray) -> bool:
-    """Return whether a query has vectors to compare; one that the model gives no numbers finds nothing."""
+    """Return whether a query has finite vectors to compare; one without finds nothing."""
     if len(vectors) and np.isfinite(vectors).all():
         return True
     logger.warning("the encoder gave no finite vectors for the query %.80r: it finds nothing", query)
