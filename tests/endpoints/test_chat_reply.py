@@ -1,21 +1,41 @@
-"""Whatever comes back, a call ends in a text or in one kind of error."""
+"""Any reply or failure of a server ends a call in a text or in one kind of error, which holds no key."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import copy
 import json
+import logging
+import time
+import traceback
+from email.utils import formatdate
 
+import httpx2
+import openai
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_reply import ChatReply, CutOffError, ReplyError, read_reply, without_thoughts
+from docagent_rl.endpoints.chat_reply import (
+    ChatReply,
+    CutOffError,
+    Refusals,
+    RefusedError,
+    ReplyError,
+    TooLongError,
+    TransientError,
+    failure,
+    is_outage,
+    read_reply,
+    retry_after_s,
+    without_thoughts,
+)
 from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import completion
-from tests.endpoints.conftest import HELLO
+from tests.endpoints.conftest import HELLO, client
 
 REPORTED = Usage(7, 5)
 
@@ -80,13 +100,6 @@ def test_any_bytes(body):
         read_reply(body, REPORTED)
 
 
-@pytest.mark.parametrize("status", [204, 302, 418, 599])
-@pytest.mark.parametrize("body", [b"\xff", b'{"error": [null]}'])
-def test_any_status(raw, status, body):
-    raw.respond(body, status)
-    assert isinstance(outcome(raw), InfrastructureError)
-
-
 DEEP = 20_000
 
 
@@ -106,6 +119,7 @@ def test_bodies_that_are_no_completion(body):
 @pytest.mark.parametrize(
     "response",
     [
+        *(b"HTTP/1.1 %d X\r\ncontent-length: 1\r\n\r\n\xff" % status for status in (204, 302, 418, 599)),
         b"", b"\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"SSH-2.0-OpenSSH\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
@@ -119,14 +133,9 @@ def test_what_is_no_http_response(raw, response):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("a", "a"),
-        ("<think>hm</think> a ", "a"),
-        ("hm</think>a", "a"),
-        ("<think></think>a </think> b", "a </think> b"),
-        ("<think>hm</think>", ""),
-    ],
-)
+    [("a", "a"), ("<think>hm</think> a ", "a"), ("hm</think>a", "a"), ("<think>hm</think>", ""),
+     ("<think></think>a </think> b", "a </think> b")],
+)  # fmt: skip
 def test_thoughts_are_left_out(text, said):
     assert without_thoughts(text) == said
 
@@ -148,3 +157,190 @@ def test_a_partial_reply_keeps_what_was_cut_off_and_its_thoughts_apart():
     found = read_reply(json.dumps(body).encode(), Usage(7, 0, estimated=True), partial=True)
     assert (found.text, found.thoughts, found.cut_off) == ("", "Still thinking", True)
     assert (found.completion_tokens, found.estimated) == (4, True)
+
+
+KEY = "sk-Very-Secret-0123456789"
+ECHOES = {
+    "whole": KEY,
+    "in lower case": KEY.lower(),
+    "cut": KEY[:14],
+    "basic": base64.b64encode(f"user:{KEY}".encode()).decode(),
+    "after much": "x" * 290 + KEY,
+}
+
+
+def everything(error) -> str:
+    """All that an error and those behind it could ever print."""
+    text, pending, seen = "".join(traceback.format_exception(error)), [error], []
+    while pending:
+        each = pending.pop()
+        if each is None or any(each is known for known in seen):
+            continue
+        seen.append(each)
+        text += repr(each) + str(getattr(each, "__dict__", "")) + repr(getattr(each, "body", ""))
+        pending += [each.__cause__, each.__context__]
+    return text
+
+
+@pytest.mark.parametrize("status", [401, 429])
+@pytest.mark.parametrize("echo", ECHOES)
+async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, status, echo):
+    caplog.set_level(logging.DEBUG)
+    said = f"Incorrect API key provided: {ECHOES[echo]}"
+    for body in (json.dumps({"error": {"message": said}}), json.dumps({"detail": [said]}), said):
+        # who is busy is waited for, but not beyond the deadline
+        headers = {"X-Echo": f"Bearer {KEY}", **({"Retry-After": "60"} if status == 429 else {})}
+        server.script = [(status, headers, body.encode())]
+        with pytest.raises(InfrastructureError) as failed:
+            await client(server, api_key=KEY).ask(HELLO, str)
+        told = (everything(failed.value) + caplog.text).lower()
+        for piece in (KEY[:10], KEY[-10:], ECHOES[echo][-12:]):
+            assert piece.lower() not in told
+        assert f"HTTP {status}" in str(failed.value)
+
+
+def test_a_key_in_the_status_line_is_told_nowhere(raw, caplog):
+    caplog.set_level(logging.DEBUG)
+    raw.response = f"HTTP/1.1 401 Bad {KEY}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
+    with pytest.raises(InfrastructureError) as failed:
+        asyncio.run(client(raw, api_key=KEY).ask(HELLO, str))
+    assert "HTTP 401" in str(failed.value)
+    assert KEY not in everything(failed.value) + caplog.text
+
+
+@pytest.mark.parametrize("body", [completion("good", f"stop {KEY}"), {"choices": KEY}, f"the key is {KEY}"])
+async def test_a_reply_tells_no_key(server, body):
+    def refuse(text):
+        assert text == "the key is [api key]"
+        raise ReplyError(f"no verdict in {text} {KEY}")
+
+    server.script = [body]
+    with pytest.raises(InfrastructureError) as failed:
+        await client(server, api_key=KEY).ask(HELLO, refuse)
+    assert KEY not in everything(failed.value)
+
+
+async def test_messages_of_the_server_stay_useful_and_harmless(server):
+    server.script = [(400, {}, b'{"error": {"message": "model m\\u001b[2J\\n is not\\tloaded"}}')]
+    with pytest.raises(InfrastructureError, match=r"HTTP 400.* m\\x1b\[2J is not loaded$"):
+        await client(server).ask(HELLO, str)
+
+
+async def test_the_address_is_told_without_its_secrets(server):
+    url = server.url.replace("http://", "http://user:hunter2@")
+    asked = ChatClient(ChatEndpoint(f"{url}?code=hunter2", "m", attempts=1), "planner")
+    server.script = [401]
+    with pytest.raises(InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1:\d+/v1") as failed:
+        await asked.ask(HELLO, str)
+    assert "hunter2" not in f"{everything(failed.value)} {asked.endpoint!r}"
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "body", "tries"),
+    [
+        (429, {}, {"error": {"message": "slow down", "code": "rate_limit_exceeded"}}, 6),
+        (503, {"Retry-After": "0.05"}, {}, 6),
+        # no wait fills an account, and who does not say when to come again may be broken
+        (429, {}, {"error": {"message": "no money", "code": "insufficient_quota"}}, 3),
+        (503, {}, {}, 3),
+        (500, {"Retry-After": "0"}, {}, 3),
+    ],
+)
+async def test_who_is_busy_is_waited_for_beyond_the_attempts(server, status, headers, body, tries):
+    server.script = [(status, headers, json.dumps(body).encode())] * 5 + ["ready"]
+    if tries == 6:
+        assert await client(server, deadline_s=60).ask(HELLO, str) == "ready"
+    else:
+        with pytest.raises(InfrastructureError, match=f"HTTP {status}"):
+            await client(server).ask(HELLO, str)
+    assert len(server.requests) == tries
+
+
+@pytest.mark.parametrize(
+    ("reply", "outage"),
+    [
+        (500, True),
+        (300.0, True),
+        # who wants to be asked beyond the deadline is given up at once
+        ((429, {"Retry-After": "600"}, b"{}"), True),
+        (401, False),
+        (b"<html>", False),
+    ],
+    ids=str,
+)
+async def test_an_outage_is_told_from_a_refusal_and_from_a_bad_reply(server, reply, outage):
+    server.script, patience = [reply], 0.3 if reply == 300.0 else 60
+    with pytest.raises(InfrastructureError) as failed:
+        await client(server, timeout_s=patience, deadline_s=60, attempts=1).ask(HELLO, str)
+    assert is_outage(failed.value) is outage
+    assert len(server.requests) <= 1
+
+
+def test_waits():
+    now, told = time.time(), [formatdate(1_000_000_000 + n, usegmt=True) for n in (0, 7)]
+    assert retry_after_s({}) is None
+    # by the clock of the service
+    assert retry_after_s({"date": told[0], "retry-after": told[1]}) == 7
+    assert retry_after_s({"retry-after": "0.5"}) == 0.5
+    assert retry_after_s({"retry-after": formatdate(now + 30, usegmt=True)}) == pytest.approx(30, abs=20)
+    assert retry_after_s({"retry-after": formatdate(now - 30, usegmt=True)}) == 0
+
+
+@settings(max_examples=40)
+@given(st.text() | st.from_regex(r"[A-Z][a-z]{2}, \d+ [A-Z][a-z]{2} \d+ \d+:\d+:\d+ \w+"), st.text())
+def test_any_header_is_read(asked, date):
+    wait = retry_after_s({"retry-after": asked, "date": date})
+    assert wait is None or 0 <= wait < float("inf")
+
+
+async def test_a_long_message_is_cut_before_it_is_searched_for_the_key(raw):
+    raw.respond(json.dumps({"error": {"message": f"{KEY} " + "x" * (5 << 20)}}).encode(), status=500)
+    with pytest.raises(InfrastructureError, match=r"HTTP 500: \[.*x{200}") as caught:
+        await client(raw, api_key=KEY, attempts=1, timeout_s=60, deadline_s=60).ask(HELLO, str)
+    assert KEY[:10] not in everything(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "kind"),
+    [
+        (400, "This model's maximum context length is 4096 tokens.", TooLongError),
+        (400, "Input length (5000 tokens) exceeds the maximum allowed length (4096 tokens).", TooLongError),
+        (413, "the request exceeds the available context size, try increasing it", TooLongError),
+        (422, "`inputs` tokens + `max_new_tokens` must be <= 4096; inputs must have less", TooLongError),
+        (400, "the image exceeds the maximum of 20 megapixels", RefusedError),
+        (401, "context length of your plan", RefusedError),
+    ],
+)
+def test_a_conversation_that_does_not_fit_is_told_from_other_refusals(status, message, kind):
+    request = httpx2.Request("POST", "http://127.0.0.1/v1")
+    response = httpx2.Response(status, request=request)
+    found = failure(openai.APIStatusError("told", response=response, body={"message": message}), "key")
+    assert type(found) is kind
+
+
+def failed_by(cause: Exception) -> InfrastructureError:
+    error = InfrastructureError("the model failed")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("cause", "why"),
+    [
+        (ReplyError("a reply without text"), "a reply without text"),
+        (CutOffError("cut off"), "cut off"),
+        (RefusedError("no", 400), "400"),
+        (RefusedError("no", 401), None),
+        (TransientError("no connection"), None),
+    ],
+)
+def test_a_refusal_of_one_request_is_told_from_others(cause, why):
+    found = Refusals().of_one(failed_by(cause))
+    assert found is None if why is None else why in found
+
+
+def test_an_endpoint_that_refuses_everything():
+    refusals, error = Refusals(), failed_by(RefusedError("no", 400))
+    assert [refusals.of_one(error) is None for _ in range(6)] == [False] * 4 + [True] * 2
+    refusals.answered()
+    assert refusals.of_one(error) is not None

@@ -1,8 +1,9 @@
-"""No service can fill the memory, hold a client for ever, or send it elsewhere."""
+"""No service can fill the memory, hold a client for ever, send it elsewhere, or make it print a key."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import gzip
 import json
@@ -12,11 +13,23 @@ import tracemalloc
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.endpoint import Endpoint
-from docagent_rl.endpoints.http_client import LONGEST_BODY, client_of_run, public_url, read_body
+from docagent_rl.endpoints.http_client import (
+    HIDDEN,
+    LONGEST_BODY,
+    NO_KEY,
+    client_of_run,
+    public_url,
+    read_api_key,
+    read_body,
+    redacted,
+    without_key,
+)
 from tests.chat_server import RawServer, completion
 from tests.endpoints.conftest import HELLO
 
@@ -116,12 +129,51 @@ def test_a_body_that_drips_is_not_waited_for_and_no_password_is_logged(raw, capl
 def test_addresses_are_told_without_their_secrets_and_those_that_are_none_are_refused():
     assert public_url("https://a:b@host:1/v1?key=x#y") == "https://host:1/v1"
     assert "[" not in public_url("http://[::1")
-    for url in (
-        "host:8000/v1",
-        "ftp://u:hunter2@host",
-        "http://u:hunter2@host:port/v1",
-        "http://u:hunter2@/v1",
-    ):
+    for url in ("host:8/v1", "ftp://u:hunter2@host", "http://u:hunter2@host:port", "http://u:hunter2@/v1"):
         with pytest.raises(UserError, match=r"judge\.base_url=") as caught:
             ChatEndpoint.of(Endpoint(base_url=url, model="m"), "judge")
         assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", "sk-very\nsecret", "sk-\x1bsecret", "sk-sécret", "sk-\udcffsecret"])
+def test_keys_come_from_the_environment_and_wrong_ones_are_not_repeated(monkeypatch, value):
+    monkeypatch.setenv("SOME_KEY", " sk-1\r\n")
+    assert read_api_key("SOME_KEY", "judge.api_key_env") == "sk-1"
+    assert read_api_key(None, "judge.api_key_env") == NO_KEY
+    monkeypatch.setenv("SOME_KEY", value)
+    with pytest.raises(UserError, match=r"judge\.api_key_env.*SOME_KEY") as refused:
+        read_api_key("SOME_KEY", "judge.api_key_env")
+    assert "secret" not in str(refused.value)
+
+
+KEY = "sk-Very/Secret+0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"Incorrect API key provided: {KEY}. Ask", f"Incorrect API key provided: {HIDDEN}. Ask"),
+        (KEY.upper() + KEY.lower(), HIDDEN),
+        (f"key {KEY[:12]}...{KEY[-8:]}", f"key {HIDDEN}...{HIDDEN}"),
+        ("sk-Very*****cdef", "sk-Very*****cdef"),
+    ],
+)
+def test_a_key_is_taken_out(text, left):
+    assert redacted(text, KEY) == left
+
+
+@given(st.text(), st.integers(0, 5), st.text())
+def test_no_telling_piece_of_a_key_is_left(before, shift, after):
+    packed = base64.b64encode(b"x" * shift + KEY.encode()).decode()
+    left = redacted(f"{before}{KEY}{after}{packed}{before}", KEY)
+    assert not [n for n in range(len(KEY) - 7) if KEY[n : n + 8].lower() in left.lower()]
+    assert packed[8:-4] not in left
+    assert HIDDEN in left
+
+
+def test_short_keys_and_no_key():
+    assert redacted("EMPTY is no key", "EMPTY") == f"{HIDDEN} is no key"
+    assert redacted("empty is a word", "EMPTY") == "empty is a word"
+    assert redacted("none", NO_KEY) == "none"
+    assert without_key("EMPTY none", "EMPTY") == "EMPTY none"
+    assert without_key(f"it is {KEY}!", KEY) == f"it is {HIDDEN}!"
