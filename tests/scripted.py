@@ -11,7 +11,7 @@ from transformers import AutoProcessor, AutoTokenizer
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics, ScriptContext
-from docagent_rl.lab.sft.scripted import ScriptedTrajectory, play_scripted
+from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, play_scripted
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Trajectory

@@ -198,7 +198,7 @@ def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: i
 
 
 def _replay(parsed: DocAgentConfig, source: Path) -> Player:
-    from docagent_rl.lab.agents.replay import ReplayPlayer
+    from docagent_rl.lab.agents.texts import ReplayPlayer
 
     return ReplayPlayer(_resources(parsed, run_counter(source)), source, validate=False)
 
@@ -227,7 +227,7 @@ def _report(
     console, errors = Console(), Console(stderr=True)
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
-    evidence = None if looking is None else PageJudge.of(looking, DocumentStore(parsed.store))
+    evidence = None if looking is None else PageJudge(looking, DocumentStore(parsed.store))
     funnel = sift(folder, config, judge, evidence)
     console.print(funnel.table())
     for warning in funnel.warnings():

@@ -108,7 +108,7 @@ def curate_command(
 
 def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
     """Questions by id, trajectories that were played, and questions of which some could not be."""
-    from docagent_rl.lab.agents.replay import trajectories_of
+    from docagent_rl.lab.agents.run_folder import trajectories_of
     from docagent_rl.lab.collect.case import case_of
 
     samples: dict[str, Sample] = {}
@@ -158,7 +158,7 @@ def questions_of(file: Path) -> list[Sample]:
     Raises:
         UserError: it holds neither.
     """
-    from docagent_rl.lab.agents.replay import trajectories_of
+    from docagent_rl.lab.agents.run_folder import trajectories_of
 
     if file.suffix == ".parquet":
         return read_parquet(file)

@@ -72,9 +72,8 @@ def sft_command(
     --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
     """
     # these import transformers
-    from docagent_rl.lab.collect.sources import read_all, trajectory_files
-    from docagent_rl.lab.sft.files import file_pieces
-    from docagent_rl.lab.sft.rows import tokenizer_digest
+    from docagent_rl.lab.collect.collection import read_all, trajectory_files
+    from docagent_rl.lab.sft.rows import file_pieces, tokenizer_digest
     from docagent_rl.lab.sft.trajectories import Account, Parts, RowMaker, made_rows
 
     files = trajectory_files(trajectories)
@@ -115,7 +114,7 @@ def export_trajectories(
     Raises:
         UserError: the folder holds another export, no trajectory can be told, or pages are not in the store.
     """
-    from docagent_rl.lab.collect.sources import read_all, trajectory_files
+    from docagent_rl.lab.collect.collection import read_all, trajectory_files
     from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, TrajectoryFormat, example_lines
     from docagent_rl.lab.sft.trajectories import Account
 

@@ -108,7 +108,7 @@ async def open_player(
 
         return ScriptPlayer(resources, seed=seed)
     if agent is Agent.RANDOM:
-        from docagent_rl.lab.agents.chance import ChancePlayer
+        from docagent_rl.lab.agents.scripted import ChancePlayer
 
         return ChancePlayer(resources, seed=seed)
     from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer

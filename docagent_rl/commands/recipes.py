@@ -29,7 +29,7 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.checks.variant_table import variant_table
-from docagent_rl.lab.viewer.reward import reward_of
+from docagent_rl.lab.viewer.folder import reward_of
 
 _KINDS = {
     Kind.RL: ("reinforcement learning", "python"),

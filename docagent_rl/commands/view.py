@@ -130,9 +130,8 @@ def _export(runs: Sequence[OpenRun], file: Path, chosen: Chosen, *, force: bool)
 
 
 def _draw(runs: Sequence[OpenRun], file: Path, query: str, by: str, *, force: bool) -> None:
-    from docagent_rl.lab.viewer.figure import funnel_figure
-    from docagent_rl.lab.viewer.filters import read_pairs
-    from docagent_rl.lab.viewer.funnel import funnel
+    from docagent_rl.lab.viewer.funnel import funnel, funnel_figure
+    from docagent_rl.lab.viewer.queries import read_pairs
 
     if len(runs) != 1:
         raise UserError("--funnel draws one run")

@@ -15,7 +15,7 @@ from transformers import Qwen2_5_VLForConditionalGeneration
 from anchoring.results import ReaderSettings
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.lab.sft.scripted import play_scripted
+from docagent_rl.lab.sft.ledgers import play_scripted
 from docagent_rl.lab.tiny.model import build_model, build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import Example, build_tokenizer
 from docagent_rl.lab.tiny.warm_up import batch_loss

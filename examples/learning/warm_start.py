@@ -13,8 +13,8 @@ from typing import Any
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
 from docagent_rl.checks.recipe_check import composed
+from docagent_rl.lab.sft.ledgers import play_scripted
 from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
-from docagent_rl.lab.sft.scripted import play_scripted
 from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.parquet import read_parquet

@@ -16,8 +16,8 @@ from typing import Any
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.checks.recipe_check import composed
+from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, play_scripted
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
-from docagent_rl.lab.sft.scripted import ScriptedTrajectory, play_scripted
 from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.trajectory import Trajectory

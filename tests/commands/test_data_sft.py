@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
-from docagent_rl.lab.sft.rows import read_sft, sft_rows
+from docagent_rl.lab.sft.rows import SftFile, sft_rows, tokenizer_digest
 from tests.commands.conftest import called
 from tests.examples.learning.small_task import SmallTask
 from tests.lab.sft.recorded import about, in_texts, masked, model_of, with_turn, write
@@ -43,7 +43,7 @@ def test_rows_are_those_that_were_played_however_they_were_recorded(sft, task, p
     trajectory = played.trajectory
     told = sft([trajectory, in_texts(trajectory)], "rows.parquet").stdout
     (row,) = sft_rows(trajectory, played.ledgers)
-    rows = list(read_sft(tmp_path / "rows.parquet", task.processor.tokenizer))
+    rows = list(SftFile(tmp_path / "rows.parquet", tokenizer_digest(task.processor.tokenizer)))
     expected = (row.input_ids, row.loss_mask, row.images)
     assert [(r.input_ids, r.loss_mask, r.images) for r in rows] == [expected] * 2
     tokens, trained = len(row.input_ids), sum(row.loss_mask)
@@ -71,7 +71,7 @@ def test_trajectories_of_a_document_stay_together(sft, played, tmp_path):
         trajectory.sample = {**trajectory.sample, "question_id": f"q{number}"}
     sft(trajectories, "out", "--val-fraction", 0.4)
     files = [tmp_path / "out" / f"{part}.parquet" for part in ("train", "val")]
-    train, val = ({int(row.question_id[1:]) for row in read_sft(file)} for file in files)
+    train, val = ({int(row.question_id[1:]) for row in SftFile(file)} for file in files)
     assert (train | val, train & val) == (set(range(10)), set())
     assert len({number % 5 for number in val}) == 2
     assert not {number % 5 for number in val} & {number % 5 for number in train}

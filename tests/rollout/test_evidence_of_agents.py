@@ -9,8 +9,7 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.scripted_agent import Act
-from docagent_rl.lab.agents.finder import telling_words
-from docagent_rl.lab.agents.scripted import state_of
+from docagent_rl.lab.agents.scripted import state_of, telling_words
 from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import said as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at

@@ -1,4 +1,4 @@
-"""Trajectories in which a chat model plays a system's real environment, message by message."""
+"""Trajectories in which a chat model plays a system's environment, message by message."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from typing import Any
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.chat_reply import ChatReply
 from docagent_rl.endpoints.usage import message_tokens, text_tokens
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation
-from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker, assistant
-from docagent_rl.lab.agents.chat_model import ChatModel, ContextFullError
+from docagent_rl.lab.agents.chat_model import (
+    ChatModel,
+    ContextFullError,
+    ImageFormat,
+    MessageMaker,
+    assistant,
+)
 from docagent_rl.rollout.env_resources import EnvResources, environment_identity
 from docagent_rl.rollout.recorder import Recorder, new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
@@ -24,36 +28,26 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class ChatLimits:
-    """What a trajectory may take of a model's context.
-
-    Args:
-        turn: tokens sampled in one turn at most.
-        context: tokens of a conversation with its next turn; `None`: the server says when it is full.
-        min_turn: an observation is dropped when less than this would remain for the next turn.
-        seed: of the sampling; each turn of each trajectory has one of its own. `None` sends none.
-    """
+    """The tokens that a trajectory may take of a model's context, and the seed of its sampling."""
 
     turn: int = 2048
+    """Sampled in one turn at most."""
     context: int | None = None
+    """Of a conversation with its next turn; `None`: the server says when it is full."""
     min_turn: int = 16
+    """An observation is dropped when less than this would remain for the next turn."""
     seed: int | None = None
+    """Each turn of each trajectory has a seed made of it; `None` sends none."""
 
 
 @dataclass(slots=True)
 class ChatRollout:
-    """Plays one question to its end.
+    """One question, played to its end into `trajectory`, whose turns have no token ids.
 
     A turn that was cut off at its greatest length is truncated, as in a rollout. A conversation that the
     context does not hold ends the trajectory as `context_full`: what was shown last counts as never shown.
     Thoughts that a server keeps apart are no part of a turn's text, nor of the conversation; their tokens
     are counted.
-
-    Args:
-        env: a fresh environment.
-        model: writes the turns.
-        maker: makes messages.
-        limits: of the context.
-        trajectory: what is filled in while playing; its turns have no token ids.
     """
 
     env: DocEnv
@@ -63,16 +57,16 @@ class ChatRollout:
     trajectory: Trajectory
     recorder: Recorder = field(init=False)
     messages: list[dict[str, Any]] = field(default_factory=list)
-    """The conversation of the context that goes on."""
+    """The conversation of the present context."""
     row: int = 0
-    """Its number."""
+    """Number of that context."""
     held: int = 0
     """Tokens of the conversation when it was last sent, with the turn that followed; 0: nothing was sent."""
     added: int = 0
-    """About how many came since."""
+    """Tokens that came since, by estimate."""
 
     async def play(self, sample: Sample) -> Trajectory:
-        """Play until the environment is done or the context is full; the trajectory.
+        """Play until the environment is done or the context is full; return the trajectory.
 
         Raises:
             UserError: the sample cannot be played, or its prompt does not fit the context.
@@ -96,7 +90,13 @@ class ChatRollout:
         try:
             turn = await self._sample()
         except ContextFullError as error:
-            return await self._full(error)
+            if not self.trajectory.turns:
+                raise UserError(
+                    f"the prompt of {self.trajectory.uid} does not fit the model's context: {error}"
+                ) from error
+            self.trajectory.turns[-1].dropped = True
+            self.recorder.reward(await self.env.conclude(EndReason.CONTEXT_FULL))
+            return EndReason.CONTEXT_FULL
         result = await self.recorder.step(turn)
         self.recorder.reward(result.terms)
         if result.observation is None:
@@ -123,10 +123,15 @@ class ChatRollout:
             self.messages, most=self._room(), sample=self.trajectory.number, seed=seed
         )
         stop = StopCause.TRUNCATED if reply.cut_off else StopCause.END_OF_TURN
-        self._count(reply)
+        # the server knows the length of what it was shown
+        if number:
+            self.trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.held)
+        else:
+            self.trajectory.prompt_tokens = reply.prompt_tokens
         played = TrajectoryTurn(reply.text, stop.value, [], [], row=self.row)
         played.completion_tokens = reply.completion_tokens
-        played.reasoning_tokens = _reasoning(reply)
+        # about how many of the tokens are thoughts that the server keeps apart
+        played.reasoning_tokens = min(text_tokens(reply.thoughts), reply.completion_tokens)
         played.seconds["generate"] = time.perf_counter() - began
         self.trajectory.turns.append(played)
         self.messages.append(assistant(reply.text))
@@ -135,49 +140,26 @@ class ChatRollout:
         return AssistantTurn(reply.text, stop)
 
     def _room(self) -> int:
-        """Tokens that the next turn may have.
+        """Return the tokens that the next turn may have.
 
         Raises:
-            ContextFullError: too few.
+            ContextFullError: there are fewer than `min_turn`.
         """
         if self.limits.context is None:
             return self.limits.turn
-        room = self.limits.context - self.held - self.added
-        if room < self.limits.min_turn:
+        length = self.held + self.added
+        if self.limits.context - length < self.limits.min_turn:
             raise ContextFullError(
-                f"the conversation has about {self.held + self.added} tokens, and the context "
-                f"{self.limits.context}"
+                f"the conversation has about {length} tokens, and the context {self.limits.context}"
             )
-        return min(self.limits.turn, room)
-
-    def _count(self, reply: ChatReply) -> None:
-        """Note what the server tells of the length of what it was shown."""
-        if not self.trajectory.turns:
-            self.trajectory.prompt_tokens = reply.prompt_tokens
-            return
-        self.trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.held)
-
-    async def _full(self, error: ContextFullError) -> EndReason:
-        if not self.trajectory.turns:
-            raise UserError(
-                f"the prompt of {self.trajectory.uid} does not fit the model's context: {error}"
-            ) from error
-        self.trajectory.turns[-1].dropped = True
-        self.recorder.reward(await self.env.conclude(EndReason.CONTEXT_FULL))
-        return EndReason.CONTEXT_FULL
+        return min(self.limits.turn, self.limits.context - length)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatPlayer:
     """A `Player`: a chat model in the environments of a system, or in any other.
 
-    Args:
-        system: name of what is played.
-        environment: makes a fresh environment.
-        model: writes the turns.
-        maker: makes messages.
-        limits: of the context.
-        about: what the environments depend on, for `identity`.
+    `about` is what the environments depend on, for `identity`.
     """
 
     system: str
@@ -197,15 +179,7 @@ class ChatPlayer:
         form: ImageFormat = ImageFormat.PNG,
         validate: bool = True,
     ) -> ChatPlayer:
-        """In the environments of a configuration.
-
-        Args:
-            resources: what these share.
-            model: writes the turns.
-            limits: of the context.
-            form: how images travel.
-            validate: environments are those of an evaluation.
-        """
+        """Make one that plays in the environments of a configuration; with `validate`, of an evaluation."""
         return cls(
             resources.system.name,
             lambda: resources.environment(validate=validate),
@@ -217,7 +191,7 @@ class ChatPlayer:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """See `Player`."""
+        """Model, limits, format of images and environments."""
         return {
             "player": "chat",
             "model": dict(self.model.identity),
@@ -227,24 +201,18 @@ class ChatPlayer:
         }
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """See `Player`."""
+        """Play one trajectory of a question."""
         trajectory = new_trajectory(sample, number, self.system)
-        return await ChatRollout(self.environment(), self.model, self.maker, self.limits, trajectory).play(
-            sample
-        )
+        rollout = ChatRollout(self.environment(), self.model, self.maker, self.limits, trajectory)
+        return await rollout.play(sample)
 
     async def close(self) -> None:
-        """See `Player`."""
+        """Close the model."""
         await self.model.close()
 
 
-def _reasoning(reply: ChatReply) -> int:
-    """About how many of a reply's tokens are thoughts that are kept apart."""
-    return min(text_tokens(reply.thoughts), reply.completion_tokens)
-
-
 def _seed(seed: int | None, uid: str, number: int, turn: int) -> int | None:
-    """A seed for one turn, of 31 bits; the same on every machine."""
+    """Return a seed of 31 bits for one turn; the same on every machine."""
     if seed is None:
         return None
     digest = hashlib.sha256(f"{seed} {uid} {number} {turn}".encode("utf-8", "replace")).digest()

@@ -1,16 +1,29 @@
-"""A model that is spoken to by messages."""
+"""A chat model, and observations as messages of the chat-completions protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import base64
+import io
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol
 
+import cachetools
+from PIL import Image
+
 from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_client import ChatMessage
 from docagent_rl.endpoints.chat_reply import ChatReply, TooLongError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
+from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import Picture
+
+_CACHE_BYTES = 256 << 20
 
 
 class ContextFullError(Exception):
@@ -18,23 +31,19 @@ class ContextFullError(Exception):
 
 
 class ChatModel(Protocol):
-    """Continues conversations, many at a time in one event loop."""
+    """A model that continues conversations, many at a time in one event loop."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What its replies depend on; JSON-ready, no secrets."""
+        """Everything that its replies depend on; JSON-ready, no secrets."""
         ...
 
     async def reply(
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
-        """The next turn, as the model wrote it.
+        """Return the next turn, of `most` tokens at most, as the model wrote it.
 
-        Args:
-            messages: of the chat-completions protocol.
-            most: tokens that are sampled at most; a turn may be cut off there.
-            sample: tells replies to the same messages apart.
-            seed: of the sampling, where it is one that a seed decides.
+        `sample` tells replies to the same messages apart.
 
         Raises:
             ContextFullError: the conversation is too long.
@@ -44,23 +53,19 @@ class ChatModel(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections and processes; may be called twice."""
+        """Close connections and processes; may be called twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointModel:
-    """A model behind an endpoint.
-
-    Args:
-        remote: how it is asked; cached and budgeted as it says.
-    """
+    """A `ChatModel` behind an endpoint; cached and budgeted as `remote` says."""
 
     remote: RemoteModel
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """See `ChatModel`: not where the model is served."""
+        """Model and sampling, not the address."""
         endpoint = self.remote.endpoint
         return {
             "model": endpoint.model,
@@ -71,19 +76,86 @@ class EndpointModel:
     async def reply(
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
-        """See `ChatModel`."""
+        """Ask the endpoint; a seed is sent where the temperature is not 0."""
         sampling = Sampling(max_tokens=most, seed=seed if self.remote.endpoint.temperature else None)
         try:
-            return await self.remote.ask(messages, _anything, sampling=sampling, sample=sample, partial=True)
+            # any text is a turn: the environment judges it
+            return await self.remote.ask(
+                messages, lambda text: None, sampling=sampling, sample=sample, partial=True
+            )
         except InfrastructureError as error:
             if isinstance(error.__cause__, TooLongError):
                 raise ContextFullError(str(error.__cause__)) from error
             raise
 
     async def close(self) -> None:
-        """See `ChatModel`."""
+        """Close the connection."""
         await self.remote.aclose()
 
 
-def _anything(text: str) -> None:
-    """A turn may say whatever it wants: the environment judges."""
+class ImageFormat(StrEnum):
+    """The format in which images travel."""
+
+    PNG = "png"
+    """The pixels as in training."""
+    JPEG = "jpeg"
+    """A fifth of the size, and blurred edges of small print (quality 90)."""
+
+
+@dataclass(slots=True)
+class MessageMaker:
+    """Makes messages of observations; images become `data:` URLs, 256 MiB of which are cached.
+
+    `render` makes the pixels of a reference, and may block.
+    """
+
+    render: Callable[[Picture], Image.Image]
+    form: ImageFormat = ImageFormat.PNG
+    _urls: cachetools.LRUCache[str, str] = field(
+        default_factory=lambda: cachetools.LRUCache(_CACHE_BYTES, getsizeof=len), init=False, repr=False
+    )
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
+
+    @classmethod
+    def over(cls, store: DocumentStore, form: ImageFormat = ImageFormat.PNG) -> MessageMaker:
+        """Make one that renders the pages of a store."""
+        return cls(lambda picture: render(picture, store), form)
+
+    def messages(self, observation: Observation) -> list[dict[str, Any]]:
+        """Return an observation's messages; texts alone are one string, as in a rollout. Blocks.
+
+        Raises:
+            UserError: the store does not hold a page as it was.
+        """
+        return [self._message(message) for message in observation.messages]
+
+    def _message(self, message: Message) -> dict[str, Any]:
+        role, parts = message.role.value, message.parts
+        if not any(isinstance(part, ImagePart) for part in parts):
+            return {"role": role, "content": "".join(p.text for p in parts if isinstance(p, TextPart))}
+        content = [
+            {"type": "image_url", "image_url": {"url": self._url(part.image)}}
+            if isinstance(part, ImagePart)
+            else {"type": "text", "text": part.text}
+            for part in parts
+        ]
+        return {"role": role, "content": content}
+
+    def _url(self, picture: Picture) -> str:
+        with self._lock:
+            url = self._urls.get(picture.key)
+        if url is None:
+            buffer = io.BytesIO()
+            options = {"compress_level": 1} if self.form is ImageFormat.PNG else {"quality": 90}
+            self.render(picture).save(buffer, format=self.form.value, **options)
+            packed = base64.b64encode(buffer.getvalue()).decode("ascii")
+            url = f"data:image/{self.form.value};base64,{packed}"
+            with self._lock:
+                if len(url) <= _CACHE_BYTES:
+                    self._urls[picture.key] = url
+        return url
+
+
+def assistant(text: str) -> dict[str, Any]:
+    """Return the message of a turn of the model."""
+    return {"role": "assistant", "content": text}

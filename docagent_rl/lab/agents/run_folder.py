@@ -1,12 +1,12 @@
-"""The folder of a run outside the trainer: what it is, and its trajectories as they end."""
+"""The folder of a run outside the trainer: its manifest, and its trajectories as they end."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from docagent_rl.base.text import encodable
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
 
 VERSION = 1
-_FOLLOWING = frozenset({"changes"})
-"""Keys that follow from others, so that a run goes on that was begun without them."""
+_DERIVED = "changes"
+"""Key that follows from the others, so that a run goes on that was begun without it."""
 
 Key = tuple[str, int]
 """Question and number of the trajectory."""
@@ -27,34 +27,27 @@ Key = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """Files of a run.
+    """Files of a run in a folder that `begin` makes.
 
-    - `run.json`: what is played by whom (`begin`);
+    - `run.json`: the manifest;
     - `trajectories.jsonl`: a `Trajectory` a line. While the run goes on in the order in which they end, when
       it is whole in the order of the questions.
-
-    Args:
-        path: the folder; made by `begin`.
     """
 
     path: Path
 
     @property
     def manifest_file(self) -> Path:
-        """What the run is."""
+        """The file of the manifest."""
         return self.path / "run.json"
 
     @property
     def trajectories_file(self) -> Path:
-        """Its trajectories."""
+        """The file of the trajectories."""
         return self.path / "trajectories.jsonl"
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
-        """Make the folder, or see that it holds this run.
-
-        Args:
-            manifest: JSON-ready; for a run to go on all of it has to be as it was, but `changes`, which
-                follow from the rest.
+        """Make the folder, or see that it holds a run with this manifest, `changes` apart.
 
         Raises:
             UserError: another run lies there, or the folder cannot be written.
@@ -64,7 +57,8 @@ class RunFolder:
         wanted = json.loads(json.dumps({"version": VERSION, **manifest}))
         if self.manifest_file.exists():
             found = self.manifest()
-            if differing := _differing(_decisive(found), _decisive(wanted)):
+            ours, theirs = ({k: v for k, v in each.items() if k != _DERIVED} for each in (found, wanted))
+            if differing := _differing(ours, theirs):
                 raise UserError(
                     f"{self.path} holds another run; what differs is {', '.join(differing)}: "
                     "name another folder, or remove this one"
@@ -77,7 +71,7 @@ class RunFolder:
         atomic_write(self.manifest_file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
 
     def manifest(self) -> dict[str, Any]:
-        """What the run is.
+        """Return the description of the run that `begin` wrote.
 
         Raises:
             UserError: there is none, or it cannot be read.
@@ -85,22 +79,18 @@ class RunFolder:
         try:
             found = json.loads(self.manifest_file.read_bytes())
         except FileNotFoundError:
-            raise UserError(f"{self.path} {self._what_else()}") from None
+            if not (self.path / "trajectories").is_dir():
+                raise UserError(f"{self.path} is no run: it has no {self.manifest_file.name}") from None
+            raise UserError(
+                f"{self.path} is a run of the trainer, and what is read here is a run of `docagent-rl eval` "
+                "or `collect`: `docagent-rl view` shows its trajectories, and `docagent-rl eval RECIPE "
+                f"--model {self.path}/checkpoints/global_step_N` plays a checkpoint of it"
+            ) from None
         except (OSError, ValueError) as error:
             raise UserError(f"{self.manifest_file} cannot be read: {error}") from error
         if not isinstance(found, dict) or found.get("version") != VERSION:
             raise UserError(f"{self.manifest_file} is no description of a run of this release")
         return found
-
-    def _what_else(self) -> str:
-        """What a folder is that has no manifest."""
-        if not (self.path / "trajectories").is_dir():
-            return f"is no run: it has no {self.manifest_file.name}"
-        return (
-            "is a run of the trainer, and what is read here is a run of `docagent-rl eval` or `collect`: "
-            "`docagent-rl view` shows its trajectories, and `docagent-rl eval RECIPE --model "
-            f"{self.path}/checkpoints/global_step_N` plays a checkpoint of it"
-        )
 
     @contextmanager
     def writing(self) -> Generator[TrajectoryWriter]:
@@ -112,14 +102,20 @@ class RunFolder:
         with writable(self.trajectories_file):
             handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
-            _hold(handle, self.path)
+            with suppress(OSError):  # of a file system without locks
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise UserError(
+                        f"{self.path} is written by another process: wait for it, or stop it"
+                    ) from None
             _cut_torn_line(handle)
             yield TrajectoryWriter(handle, self.trajectories_file)
         finally:
             os.close(handle)
 
     def trajectories(self) -> Iterator[Trajectory]:
-        """The trajectories that have ended, one at a time.
+        """Read the trajectories that have ended, one at a time.
 
         Raises:
             UserError: a line cannot be read.
@@ -128,11 +124,7 @@ class RunFolder:
             yield from read_trajectories(self.trajectories_file)
 
     def order(self, keys: Sequence[Key]) -> None:
-        """Put the trajectories in order, the last one of a key for all, and leave out what is not among
-        `keys`.
-
-        The file is read line by line and its lines are kept as they are.
-        """
+        """Write the lines anew in the order of `keys`: of each key the last, and no others."""
         place = {key: number for number, key in enumerate(keys)}
         at: dict[Key, tuple[int, int]] = {}
         with self.trajectories_file.open("rb") as file:
@@ -142,17 +134,13 @@ class RunFolder:
                 at[str(data["uid"]), int(data["number"])] = (begin, len(line))
                 begin += len(line)
             wanted = sorted((place[key], where) for key, where in at.items() if key in place)
-            atomic_write(self.trajectories_file, _pieces(file.fileno(), [where for _, where in wanted]))
+            pieces = (os.pread(file.fileno(), length, begin) for _, (begin, length) in wanted)
+            atomic_write(self.trajectories_file, pieces)
 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryWriter:
-    """Adds trajectories to a file that this process holds.
-
-    Args:
-        handle: of the file, open for appending.
-        file: its name, for messages.
-    """
+    """Appends trajectories to a file that this process has locked and opened as `handle`."""
 
     handle: int
     file: Path
@@ -171,17 +159,26 @@ class TrajectoryWriter:
 
 
 def key_of(trajectory: Trajectory) -> Key:
-    """Question and number of a trajectory."""
+    """Return question and number of a trajectory."""
     return trajectory.uid, trajectory.number
 
 
 def service_failed(trajectory: Trajectory) -> bool:
-    """Whether it was not played for the sake of a service."""
+    """Return whether it is masked because a service failed."""
     return trajectory.masked and trajectory.end == MaskReason.INFRASTRUCTURE.value
 
 
-def _decisive(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in manifest.items() if name not in _FOLLOWING}
+def trajectories_of(source: Path) -> Iterable[Trajectory]:
+    """Read the trajectories of a run's folder, or of a file of trajectories.
+
+    Raises:
+        UserError: there are none, or they cannot be read.
+    """
+    if source.is_dir():
+        folder = RunFolder(source)
+        folder.manifest()
+        return folder.trajectories()
+    return read_trajectories(source)
 
 
 def _differing(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> list[str]:
@@ -202,15 +199,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _hold(handle: int, path: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise UserError(f"{path} is written by another process: wait for it, or stop it") from None
-    except OSError:
-        return  # a file system without locks
-
-
 def _cut_torn_line(handle: int) -> None:
     """Remove what a killed process left of a line."""
     end = os.lseek(handle, 0, os.SEEK_END)
@@ -224,8 +212,3 @@ def _cut_torn_line(handle: int) -> None:
         at = begin
     if at < end:
         os.ftruncate(handle, at)
-
-
-def _pieces(handle: int, places: Sequence[tuple[int, int]]) -> Iterator[bytes]:
-    for begin, length in places:
-        yield os.pread(handle, length, begin)

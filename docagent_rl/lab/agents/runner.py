@@ -1,4 +1,4 @@
-"""Plays many trajectories at a time, keeps each when it ends, and goes on where it was stopped."""
+"""A run: many trajectories at a time, each stored when it ends, going on where it was stopped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
@@ -14,29 +15,22 @@ from docagent_rl.rollout.recorder import Player, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
 
-Listener = Callable[[Trajectory], None]
-"""Told of every trajectory of the run, those of earlier starts first."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """How a run goes.
-
-    Args:
-        trajectories: of each question.
-        concurrency: trajectories at a time.
-        attempts: starts of a trajectory that a service fails, before it is recorded as masked.
-        stop_after: trajectories in a row that a service failed, after which it is taken for dead.
-    """
+    """The numbers of a run."""
 
     trajectories: int = 1
+    """Of each question."""
     concurrency: int = 8
+    """Trajectories at a time."""
     attempts: int = 2
+    """Starts of a trajectory that a service fails, before it is recorded as masked."""
     stop_after: int = 16
+    """Trajectories in a row that a service failed, after which it is taken for dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """A trajectory that is to be played."""
 
     sample: Sample
@@ -50,21 +44,16 @@ class Task:
 
 @dataclass(slots=True)
 class Runner:
-    """A run of a player over questions.
+    """A run of a player, which stays open, over questions, in a folder that was begun.
 
-    Args:
-        player: plays; it stays open.
-        system: name of what is played, for a trajectory that never began.
-        folder: begun.
-        settings: how it goes.
-        heard: told of every trajectory.
+    `listener` is called with every trajectory of the run, those of earlier starts first.
     """
 
     player: Player
     system: str
     folder: RunFolder
     settings: RunSettings = field(default_factory=RunSettings)
-    heard: Listener = lambda _: None
+    listener: Callable[[Trajectory], None] = lambda _: None
     _failed_in_row: int = 0
 
     async def run(self, samples: Sequence[Sample]) -> None:
@@ -85,7 +74,7 @@ class Runner:
             for trajectory in self.folder.trajectories():
                 if key_of(trajectory) in wanted and not service_failed(trajectory):
                     played.add(key_of(trajectory))
-                    self.heard(trajectory)
+                    self.listener(trajectory)
             left = [task for task in tasks if task.key not in played]
             undone = len(left)
             try:
@@ -94,7 +83,7 @@ class Runner:
                         # off the loop: the disk is waited for
                         await asyncio.to_thread(writer.add, trajectory)
                         undone -= 1
-                        self.heard(trajectory)
+                        self.listener(trajectory)
             except BudgetError as error:
                 raise error.leaving(f"{undone} of {len(tasks)} trajectories") from error
             self.folder.order([task.key for task in tasks])
@@ -110,7 +99,8 @@ class Runner:
                 if not running:
                     break
                 done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for each in _unfailed_first(done):
+                # those that failed last, so that what ended with them is stored
+                for each in sorted(done, key=lambda task: task.exception() is not None):
                     if isinstance(error := each.exception(), BudgetError):
                         # no other is begun; what those at work wait for is paid for already
                         spent, waiting = spent or error, iter(())
@@ -154,7 +144,7 @@ class Runner:
 
 
 def tasks_of(samples: Iterable[Sample], trajectories: int) -> list[Task]:
-    """Trajectories of questions, in order.
+    """Return the trajectories of questions, in order.
 
     Raises:
         UserError: two questions share an id.
@@ -168,8 +158,3 @@ def tasks_of(samples: Iterable[Sample], trajectories: int) -> list[Task]:
             )
         seen[sample.question_id] = sample.dataset
     return [Task(sample, number) for sample in samples for number in range(trajectories)]
-
-
-def _unfailed_first(done: Iterable[asyncio.Task[Trajectory]]) -> list[asyncio.Task[Trajectory]]:
-    """Those that failed last, so that what ended with them is kept."""
-    return sorted(done, key=lambda each: each.exception() is not None)

@@ -1,27 +1,34 @@
-"""Players that know the references: the oracle, and the oracle with detours."""
+"""Players without a model: the oracle, the oracle with detours, and one that acts at random."""
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from pydantic import Field
 
 from docagent_rl.base.section import Section
-from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import AssistantTurn, DocEnv
-from docagent_rl.envs.script import COMMON_WORDS, Move
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.envs.base import AssistantTurn
+from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
 from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
-from docagent_rl.lab.agents.finder import Finder, telling_words
+from docagent_rl.envs.search_log import noting
+from docagent_rl.envs.services import EnvServices
 from docagent_rl.lab.agents.texts import play_texts, said
+from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.env_resources import EnvResources, environment_identity
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 
 _OPENING = (Move.FETCH, Move.READ)
+_LONGEST_WORD = 24
+_ANSWERS = ("yes", "no", "1", "2", "3", "4", "5", "10", NOT_ANSWERABLE)
 
 
 class Detours(Section):
@@ -40,16 +47,77 @@ NO_DETOURS = Detours(wrong_query=0, wrong_page=0, malformed=0)
 """The oracle's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Finder:
+    """Queries that bring a page up in the retriever of `services`; its searches are none of a trajectory.
+
+    A search shows `shown` new pages; with `corpus` it looks through all documents.
+    """
+
+    services: EnvServices
+    shown: int
+    corpus: bool = False
+
+    async def query(
+        self, sample: Sample, page: PageRef, *, exclude: Collection[PageRef] = (), skip: int = 0
+    ) -> str:
+        """Return the likeliest query of a reader that brings the page up, else the one that ranks it best.
+
+        A reader would write the question; where the retriever does not find the page by it, words of the
+        page itself are added. `exclude` are pages that are known already, `skip` the number of queries, from
+        the likeliest, that were tried.
+        """
+        best, place = "", None
+        # reads all pages of a document once
+        candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, self.services.store)))
+        for query in candidates[min(skip, len(candidates) - 1) :]:
+            with noting():
+                hits = await self.services.retriever.search(
+                    query,
+                    doc_id=None if self.corpus else sample.doc_id,
+                    top_k=self.shown + len(exclude) + 4,
+                )
+            fresh = [hit.ref for hit in hits if hit.ref not in exclude]
+            if page in fresh and (place is None or fresh.index(page) < place):
+                best, place = query, fresh.index(page)
+            if place is not None and place < self.shown:
+                break
+        return best or candidates[-1]
+
+
+def _queries(sample: Sample, page: PageRef, store: DocumentStore) -> Iterator[str]:
+    own = content_words(sample.question)
+    telling = telling_words(store, page)
+    yield sample.question
+    yield " ".join(own)
+    yield " ".join([*own[:4], *telling[:2]])
+    yield " ".join(telling[:4]) or sample.question
+    yield " ".join(telling[:10]) or sample.question
+
+
+def telling_words(store: DocumentStore, page: PageRef) -> list[str]:
+    """Return the words of a page that few pages of its document hold, the rarest first."""
+    counts = _page_counts(store, page.doc_id)
+    return sorted(_words(store.page(page).text()), key=lambda word: (counts[word], word))
+
+
+@lru_cache(maxsize=64)
+def _page_counts(store: DocumentStore, doc_id: str) -> Counter[str]:
+    """Return on how many pages of a document each word is."""
+    counts: Counter[str] = Counter()
+    for number in range(1, store.document(doc_id).num_pages + 1):
+        counts.update(_words(store.page(PageRef(doc_id, number)).text()))
+    return counts
+
+
+def _words(text: str) -> set[str]:
+    found = (word.strip(".,;:!?\"'()[]<>{}%$") for word in text.split())
+    return {word for word in found if 4 <= len(word) <= _LONGEST_WORD and word.isalnum()}
+
+
 @dataclass(slots=True)
 class ScriptedRollout:
-    """One trajectory of a script.
-
-    Args:
-        agent: writes turns.
-        finder: finds queries.
-        state: what the script knows.
-        detours: how often it goes astray.
-    """
+    """One trajectory of a script."""
 
     agent: ScriptedAgent
     finder: Finder
@@ -59,24 +127,22 @@ class ScriptedRollout:
     """The last turn could not be read."""
 
     async def write(self, trajectory: Trajectory) -> AssistantTurn:
-        """The next turn of the trajectory so far."""
+        """Return the next turn of the trajectory so far."""
         state = self.state
-        if trajectory.turns:
-            state.turn, state.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
-            self.agent.look(state)
+        _look(self.agent, state, trajectory)
         act = self.agent.right(state)
         spare = state.left > self.agent.needs(state)
         astray = self._astray(act) if spare else None
-        act = astray or await self._worded(act)
+        act = astray or await self._with_query(act)
         text = self.agent.write(act, state)
         if spare and self.agent.forgives and not self.spoilt and state.chance(self.detours.malformed):
             self.spoilt = True
             return said(_spoilt(text, state))
         self.spoilt = False
-        self._note(act, meant=astray is None)
+        self._note(act, intended=astray is None)
         return said(text)
 
-    async def _worded(self, act: Act) -> Act:
+    async def _with_query(self, act: Act) -> Act:
         if act.move is not Move.SEARCH or act.query:
             return act
         page, state = act.pages[0], self.state
@@ -91,54 +157,53 @@ class ScriptedRollout:
             wrong = [n for n, page in enumerate(state.brought) if page not in state.gold]
             return replace(act, index=state.rng.choice(wrong)) if wrong else None
         if act.move in _OPENING and state.chance(self.detours.wrong_page):
-            wrong_pages = [
-                page for page in _pages(state) if page not in state.gold and page not in state.seen
-            ]
+            wrong_pages = [page for page in _wrong_pages(state) if page not in state.seen]
             return replace(act, pages=(state.rng.choice(wrong_pages),)) if wrong_pages else None
         return None
 
-    def _note(self, act: Act, *, meant: bool) -> None:
+    def _note(self, act: Act, *, intended: bool) -> None:
         state = self.state
         if act.move is Move.SEARCH:
-            state.searches += meant
+            state.searches += intended
         if act.move is Move.CROP:
             state.magnified.update(act.pages)
-        if meant and act.move in (Move.SEARCH, *_OPENING):
+        if intended and act.move in (Move.SEARCH, *_OPENING):
             for page in act.pages:
                 state.tries[page] = state.tries.get(page, 0) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class ScriptPlayer:
+class _AgentPlayer:
+    """A `Player` over the scripted agent of a system; `seed` is of all its choices.
+
+    With `validate` environments are those of an evaluation.
+    """
+
+    def __init__(self, resources: EnvResources, *, seed: int = 0, validate: bool = True) -> None:
+        self.resources, self.seed, self.validate = resources, seed, validate
+        self.agent = resources.system.make_agent(resources.env_config)
+
+    async def close(self) -> None:
+        """Do nothing: no connection is open."""
+
+
+class ScriptPlayer(_AgentPlayer):
     """A `Player` that knows the references and plays the real environments of a system.
 
     Without detours it is the ceiling of a system: every gold page is searched for or opened by its number,
     known boxes are magnified, the answer is the reference. A question without a reference answer cannot be
     played.
-
-    Args:
-        resources: what the environments share.
-        detours: how often it goes astray.
-        seed: of all its choices, with question and trajectory.
-        validate: environments are those of an evaluation.
     """
 
-    resources: EnvResources
-    detours: Detours = NO_DETOURS
-    seed: int = 0
-    validate: bool = True
-    agent: ScriptedAgent = field(init=False)
-    finder: Finder = field(init=False)
-
-    def __post_init__(self) -> None:
-        agent = self.resources.system.make_agent(self.resources.env_config)
-        object.__setattr__(self, "agent", agent)
-        finder = Finder(self.resources.services, agent.pages_a_search, agent.corpus)
-        object.__setattr__(self, "finder", finder)
+    def __init__(
+        self, resources: EnvResources, detours: Detours = NO_DETOURS, seed: int = 0, validate: bool = True
+    ) -> None:
+        super().__init__(resources, seed=seed, validate=validate)
+        self.detours = detours
+        self.finder = Finder(resources.services, self.agent.pages_a_search, self.agent.corpus)
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """See `Player`."""
+        """Detours, seed and environments."""
         return {
             "player": "oracle" if self.detours == NO_DETOURS else "detours",
             "detours": self.detours.model_dump(),
@@ -147,45 +212,94 @@ class ScriptPlayer:
         }
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """See `Player`."""
-        env: DocEnv = self.resources.environment(validate=self.validate)
+        """Play one trajectory of a question."""
+        env = self.resources.environment(validate=self.validate)
         state = state_of(self.resources, sample, f"{self.seed} {sample.question_id} {number}")
+        _ = state.answer  # refuses questions without a reference
         script = ScriptedRollout(self.agent, self.finder, state, self.detours)
-        # refuses questions without a reference
-        _ = state.answer
         trajectory = new_trajectory(sample, number, self.resources.system.name)
         return await play_texts(env, sample, script.write, trajectory)
 
-    async def close(self) -> None:
-        """See `Player`: there is nothing to let go of."""
+
+class ChancePlayer(_AgentPlayer):
+    """A `Player` that takes any legal action, with any argument: the floor of a system.
+
+    It sees the question and the number of pages, and never the references.
+    """
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """Seed and environments."""
+        environment = environment_identity(self.resources, validate=self.validate)
+        return {"player": "chance", "seed": self.seed, "environment": environment}
+
+    async def play(self, sample: Sample, number: int) -> Trajectory:
+        """Play one trajectory of a question."""
+        state = state_of(self.resources, sample, f"chance {self.seed} {sample.question_id} {number}")
+
+        async def write(trajectory: Trajectory) -> AssistantTurn:
+            _look(self.agent, state, trajectory)
+            return said(self.agent.write(any_act(self.agent, state), state))
+
+        env = self.resources.environment(validate=self.validate)
+        trajectory = new_trajectory(sample, number, self.resources.system.name)
+        return await play_texts(env, sample, write, trajectory)
+
+
+def any_act(agent: ScriptedAgent, state: AgentState) -> Act:
+    """Return a legal action with arguments drawn at random."""
+    rng, question = state.rng, state.sample.question
+    move = rng.choice(agent.legal(state))
+    if move is Move.SEARCH:
+        words = [*content_words(question), *COMMON_WORDS]
+        return Act(move, query=" ".join(rng.sample(words, min(3, len(words)))))
+    if move is Move.SELECT:
+        return Act(move, index=rng.randrange(max(1, len(state.brought))))
+    if move in _OPENING:
+        return Act(move, pages=(PageRef(state.sample.doc_id, rng.randint(1, state.num_pages)),))
+    if move is Move.CROP:
+        left, top = rng.uniform(0, 0.7), rng.uniform(0, 0.7)
+        box = (left, top, rng.uniform(left + 0.2, 1), rng.uniform(top + 0.2, 1))
+        return Act(move, boxes=(box,))
+    if move is Move.ANSWER:
+        return Act(move, text=rng.choice((*_ANSWERS, rng.choice(content_words(question)))))
+    return Act(move)
 
 
 def state_of(resources: EnvResources, sample: Sample, seed: str) -> AgentState:
-    """What a script knows when a trajectory begins.
+    """Return the knowledge of a script when a trajectory begins.
 
     Raises:
         UserError: the document is not in the store.
     """
     turns = resources.system.max_turns(resources.env_config)
     state = AgentState(sample, resources.services.store, turns, random.Random(seed))
-    _ = state.num_pages
+    _ = state.num_pages  # looks into the store
     return state
 
 
-def _pages(state: AgentState) -> list[PageRef]:
-    return [PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1)]
+def _look(agent: ScriptedAgent, state: AgentState, trajectory: Trajectory) -> None:
+    """Have an agent look at what its last turn brought."""
+    if trajectory.turns:
+        state.turn, state.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+        agent.look(state)
+
+
+def _wrong_pages(state: AgentState) -> list[PageRef]:
+    pages = (PageRef(state.sample.doc_id, number) for number in range(1, state.num_pages + 1))
+    return [page for page in pages if page not in state.gold]
 
 
 def _wrong_query(state: AgentState) -> str:
-    """What somebody asks who is on the wrong track: words of another page, or of reports in general."""
-    others = [page for page in _pages(state) if page not in state.gold]
+    """Return words of another page, or of reports in general."""
+    others = _wrong_pages(state)
     words = telling_words(state.store, state.rng.choice(others))[:6] if others else []
     telling = state.rng.sample(words, min(2, len(words))) or [state.rng.choice(COMMON_WORDS)]
     return " ".join([state.word(), *telling])
 
 
 def _spoilt(text: str, state: AgentState) -> str:
-    """A turn without its last closing tag, or plain talk."""
+    """Return a turn without its last closing tag, or plain talk."""
     end = text.rfind("</")
     if end > 0 and state.chance(0.6):
         return text[:end]

@@ -1,11 +1,9 @@
-"""What filters know of a recorded trajectory."""
+"""The facts of a recorded trajectory that filters look at."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.lab.agents.run_folder import Key
@@ -16,58 +14,53 @@ from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A trajectory, as far as filters look at it.
-
-    Args:
-        question: its id.
-        number: among those of the question.
-        dataset: of the question.
-        finished: the agent ended it by itself.
-        sound: every turn was well-formed and could be executed; systems that score the form of a trajectory
-            gave it full marks.
-        prediction: the answer; `None` without one.
-        references: right answers; none where a refusal is right, and where nobody knows.
-        refusal: declining to answer is right.
-        listing: they are the items of one answer.
-        gold: evidence as `doc#page`; `None` where it is unknown, empty where there is none.
-        shown: pages that were shown before the end at reading resolution.
-        listed: pages that the agent called relevant, for systems in which it says so.
-        actions: kinds of the turns' actions, in order.
-        tokens: of prompt and response, as far as they were counted.
-        images: of prompt and observations.
-        said: a digest of all turns.
-        reward: of the trajectory.
-        outcome: how right the environment found the answer, 0 to 1; `None` where it did not judge.
-        asked: the question's text.
-        verdict: how right a judge found the answer that was asked afterwards (`judging`).
-        supported: a judge that sees pages found that they bear the answer out (`judging`); `None` unasked.
-        unjudged: why a judge that was asked gave no verdict; empty where it did, or nobody asked.
-        failed: another model fails the question (`intermediate`); `None` where nobody looked.
-    """
+    """A trajectory, as far as filters look at it."""
 
     question: str
+    """Id of the question."""
     number: int
+    """Among the trajectories of the question."""
     dataset: str
     finished: bool
+    """The agent ended it by itself."""
     sound: bool
+    """Every turn was well-formed and could be executed, and the trajectory's form, where a system scores it,
+    got full marks."""
     prediction: str | None
+    """The answer; `None` without one."""
     references: tuple[str, ...]
+    """Right answers; none where a refusal is right, and where nobody knows."""
     refusal: bool
+    """Declining to answer is right."""
     listing: bool
+    """The references are the items of one answer."""
     gold: frozenset[str] | None
+    """Evidence as `doc#page`; `None` where it is unknown, empty where there is none."""
     shown: frozenset[str]
+    """Pages that were shown before the end at reading resolution."""
     listed: frozenset[str] | None
+    """Pages that the agent called relevant, for systems in which it says so."""
     actions: tuple[str, ...]
+    """Kinds of the turns' actions, in order."""
     tokens: int
+    """Of prompt and response, as far as they were counted."""
     images: int
-    said: str
+    """Of prompt and observations."""
+    digest: str
+    """Of all turns' texts."""
     reward: float
     outcome: float | None
-    asked: str = ""
+    """How right the environment found the answer, 0 to 1; `None` where it did not judge."""
+    text: str = ""
+    """Of the question."""
     verdict: float | None = None
+    """How right a judge found the answer that was asked afterwards (`judging`)."""
     supported: bool | None = None
+    """A judge that sees pages found that they bear the answer out (`judging`); `None` unasked."""
     unjudged: str = ""
+    """Why a judge that was asked gave no verdict; empty where it did, or nobody asked."""
     failed: bool | None = None
+    """Another model fails the question (`collection.with_failures`); `None` where nobody looked."""
 
     @property
     def key(self) -> Key:
@@ -75,8 +68,10 @@ class Case:
         return self.question, self.number
 
     def likeness(self, threshold: float) -> float:
-        """How like the references the answer is: what names something exactly or not at all, free text by
-        edit distance, 0 below the threshold (Doc-V*, appendix C).
+        """Return the likeness of the answer to the references, 0 to 1 (Doc-V*, appendix C).
+
+        Names, dates and numbers are right or not at all, free text counts by edit distance, as 0 below the
+        threshold.
         """
         if not self.references and not self.refusal:
             return 0.0
@@ -84,51 +79,55 @@ class Case:
         gold = Gold(GoldForm.ABSTENTION) if self.refusal else Gold(form, self.references)
         return AnswerRule(threshold).score(self.prediction, gold)
 
+    def judge_references(self) -> tuple[str, ...]:
+        """Return the references as a scorer of whole answers takes them: a list is one."""
+        return ("; ".join(self.references),) if self.listing else self.references
+
 
 def case_of(trajectory: Trajectory) -> Case:
-    """What filters know of a trajectory."""
+    """Return the facts of a trajectory."""
     sample = trajectory.sample
     turns = [turn for turn in trajectory.turns if not turn.dropped]
-    listing = str(sample.get("answer_format", "")).strip().casefold().partition("/")[0] == "list"
-    said = "\0".join(turn.text for turn in trajectory.turns).encode("utf-8", "replace")
     refusal = sample.get("answerable") is False
+    texts = "\0".join(turn.text for turn in trajectory.turns)
+    sound = not trajectory.masked and trajectory.well_formed is not False
+    gold = sample.get("extra", {}).get("page_ids")
+    if gold is None:
+        gold = [f"{sample.get('doc_id')}#{page}" for page in sample.get("evidence_pages", ())]
+    lists = [turn.info["relevant_pages"] for turn in trajectory.turns if "relevant_pages" in turn.info]
+    listed = frozenset(f"{sample.get('doc_id')}#{page}" for pages in lists for page in pages)
+    messages = [*trajectory.prompt, *(message for turn in turns for message in turn.observation)]
     return Case(
         question=str(sample.get("question_id") or trajectory.uid),
         number=trajectory.number,
         dataset=str(sample.get("dataset", "")),
         finished=trajectory.status == Status.FINISHED.value,
-        sound=_sound(trajectory),
+        sound=sound and all(map(_is_sound, trajectory.turns)),
         prediction=_prediction(trajectory),
         references=() if refusal else tuple(sample.get("answers", ())),
         refusal=refusal,
-        listing=listing,
-        gold=_gold(sample),
+        listing=str(sample.get("answer_format", "")).strip().casefold().partition("/")[0] == "list",
+        gold=frozenset(gold) if gold or refusal else None,
         shown=frozenset(page for turn in turns for page in pages_shown(turn)),
-        listed=_listed(trajectory),
+        listed=listed if lists else None,
         actions=tuple(str(turn.info.get("action", {}).get("kind", "")) for turn in trajectory.turns),
         tokens=trajectory.prompt_tokens + trajectory.response_tokens,
-        images=sum(map(_images, (trajectory.prompt, *(turn.observation for turn in turns)))),
-        said=hashlib.sha256(said).hexdigest(),
+        images=sum("image" in part for message in messages for part in message.get("parts", ())),
+        digest=hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest(),
         reward=trajectory.reward,
         outcome=trajectory.outcome,
-        asked=str(sample.get("question", "")),
+        text=str(sample.get("question", "")),
     )
 
 
 def pages_shown(turn: TrajectoryTurn) -> list[str]:
-    """Pages that a turn brought up to be read or chosen from, as `doc#page`."""
+    """Return the pages that a turn brought up to be read or chosen from, as `doc#page`."""
     return [look.page for look in turn_looks({"info": turn.info, "observation": turn.observation}, 0)]
 
 
-def _sound(trajectory: Trajectory) -> bool:
-    if trajectory.masked or trajectory.well_formed is False:
-        return False
-    return all(
-        turn.info.get("valid", True)
-        and not turn.info.get("faults")
-        and turn.stop == StopCause.END_OF_TURN.value
-        for turn in trajectory.turns
-    )
+def _is_sound(turn: TrajectoryTurn) -> bool:
+    info, stop = turn.info, turn.stop
+    return bool(info.get("valid", True) and not info.get("faults") and stop == StopCause.END_OF_TURN.value)
 
 
 def _prediction(trajectory: Trajectory) -> str | None:
@@ -139,23 +138,3 @@ def _prediction(trajectory: Trajectory) -> str | None:
         return outcome.get("extracted")
     action = info.get("action", {})
     return action.get("text") if action.get("kind") == "answer" else None
-
-
-def _gold(sample: Mapping[str, Any]) -> frozenset[str] | None:
-    pages = sample.get("extra", {}).get("page_ids")
-    if pages is None:
-        pages = [f"{sample.get('doc_id')}#{page}" for page in sample.get("evidence_pages", ())]
-    if not pages and sample.get("answerable") is not False:
-        return None
-    return frozenset(pages)
-
-
-def _listed(trajectory: Trajectory) -> frozenset[str] | None:
-    lists = [turn.info["relevant_pages"] for turn in trajectory.turns if "relevant_pages" in turn.info]
-    if not lists:
-        return None
-    return frozenset(f"{trajectory.sample.get('doc_id')}#{page}" for pages in lists for page in pages)
-
-
-def _images(messages: Iterable[Mapping[str, Any]]) -> int:
-    return sum("image" in part for message in messages for part in message.get("parts", ()))

@@ -1,34 +1,46 @@
-"""A collection: trajectories in the folder of a run, and what filters leave of them."""
+"""A collection: trajectories in the folder of a run, and those that filters leave of them, step by step."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.lab.agents.replay import trajectories_of
-from docagent_rl.lab.agents.run_folder import RunFolder, key_of, service_failed
+from docagent_rl.base.terminal import shown
+from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed, trajectories_of
 from docagent_rl.lab.agents.runner import Runner, RunSettings, tasks_of
 from docagent_rl.lab.collect.case import Case, case_of
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.curation import rates
-from docagent_rl.lab.collect.filters import Failed, Filter
-from docagent_rl.lab.collect.funnel import Funnel, run_funnel
+from docagent_rl.lab.collect.filters import Balance, Failed, Filter
 from docagent_rl.lab.collect.judging import EvidenceJudge, judged
 from docagent_rl.lab.eval.questions import digest_of
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.recorder import Player
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from docagent_rl.samples.sample import Sample
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+KIND = "collect"
+KEPT, FUNNEL, VERDICTS = "kept.jsonl", "funnel.json", "verdicts.jsonl"
+PLAYED = "played"
+_BALANCE = Balance().kind
+_MUCH = 0.3
+"""Share of right trajectories above which what balancing drops is named."""
+_VALIDATION = "val-"
+"""Beginning of the files of a training run's validation."""
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
@@ -43,23 +55,18 @@ def check_runs(filters: Sequence[Filter]) -> None:
 
 
 def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case]:
-    """Cases that know whether the model of a `Failed` filter fails their question: in all of its
-    trajectories.
-
-    Args:
-        cases: trajectories that were played.
-        filters: in order.
+    """Return cases with `failed`: the model of a `Failed` filter is wrong in all its trajectories.
 
     Raises:
         UserError: the model's run cannot be read, did not play a question that is asked for, or there are two
             such filters.
     """
-    wanted = [step for step in filters if isinstance(step, Failed)]
-    if not wanted:
+    steps = [step for step in filters if isinstance(step, Failed)]
+    if not steps:
         return list(cases)
-    if len(wanted) > 1:
+    if len(steps) > 1:
         raise UserError("a collection takes one filter `failed`: one model")
-    (step,) = wanted
+    (step,) = steps
     played = (case_of(each) for each in trajectories_of(step.run) if not each.masked)
     right = {rate.question: rate.right for rate in rates(played, step.by, step.threshold)}
     lacking = {case.question for case in cases if case.dataset not in step.exempt} - right.keys()
@@ -72,64 +79,124 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
     return [replace(case, failed=right.get(case.question) == 0) for case in cases]
 
 
-KIND = "collect"
-KEPT, FUNNEL, VERDICTS = "kept.jsonl", "funnel.json", "verdicts.jsonl"
-
-
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """What is played.
-
-    Args:
-        recipe: whose system.
-        system: its name.
-        samples: the questions.
-        settings: trajectories of each question, and how many at a time.
-    """
+    """The questions that are played, in the system of a recipe."""
 
     recipe: str
     system: str
     samples: Sequence[Sample]
     settings: RunSettings
 
-    def manifest(self, player: Player) -> dict[str, Any]:
-        """What the run is, for `RunFolder.begin`. Filters are no part of it: they may be changed later."""
-        return {
-            "kind": KIND,
-            "recipe": self.recipe,
-            "player": dict(player.identity),
-            "questions": {"count": len(self.samples), "sha256": digest_of(self.samples)},
-            "trajectories": self.settings.trajectories,
-        }
-
     def is_whole(self, folder: RunFolder) -> bool:
-        """Whether nothing is left to play, so that nobody has to be there who plays."""
+        """Return whether nothing is left to play, so that no player has to be there."""
         if not folder.trajectories_file.exists():
             return False
         played = {key_of(each) for each in folder.trajectories() if not service_failed(each)}
         return all(task.key in played for task in tasks_of(self.samples, self.settings.trajectories))
 
     async def play(self, player: Player, folder: RunFolder) -> None:
-        """Play what has not been played, with a bar on standard error.
-
-        Args:
-            player: plays; it stays open.
-            folder: of the run; made where it is missing.
+        """Play what has not been played, with a bar on standard error; `player` stays open.
 
         Raises:
             UserError: the folder holds another run, or the budget is spent; what was played is kept.
             InfrastructureError: a service is dead; what was played is kept.
         """
-        folder.begin(self.manifest(player))
+        # filters are no part of the manifest: they may be changed later
+        manifest = {
+            "kind": KIND,
+            "recipe": self.recipe,
+            "player": dict(player.identity),
+            "questions": {"count": len(self.samples), "sha256": digest_of(self.samples)},
+            "trajectories": self.settings.trajectories,
+        }
+        folder.begin(manifest)
         console = Console(stderr=True)
         columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
             task = bar.add_task("", total=len(self.samples) * self.settings.trajectories)
+            runner = Runner(player, self.system, folder, self.settings, lambda _: bar.advance(task))
+            await runner.run(self.samples)
 
-            def advance(_: Trajectory) -> None:
-                bar.advance(task)
 
-            await Runner(player, self.system, folder, self.settings, advance).run(self.samples)
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Counts of the trajectories that a step left, of the questions that had one left, and by dataset."""
+
+    step: str
+    trajectories: int
+    questions: int
+    datasets: dict[str, int]
+
+    @classmethod
+    def of(cls, step: str, cases: Sequence[Case]) -> Stage:
+        """Count the cases that were left."""
+        datasets = Counter(case.dataset for case in cases)
+        return cls(step, len(cases), len({case.question for case in cases}), dict(sorted(datasets.items())))
+
+
+@dataclass(slots=True)
+class Funnel:
+    """Trajectories on their way through filters."""
+
+    trajectories: int
+    """Of the run, those that could not be played included."""
+    stages: list[Stage] = field(default_factory=list)
+    """What was played, then what each step left."""
+    dropped: dict[Key, str] = field(default_factory=dict)
+    """The step that dropped a trajectory."""
+    kept: list[Case] = field(default_factory=list)
+    """Trajectories that are left."""
+    unjudged: Counter[str] = field(default_factory=Counter)
+    """Trajectories about which a judge gave no verdict, by the reason."""
+
+    def warnings(self) -> list[str]:
+        """Return what is dropped for want of a verdict, and what balancing drops where that is much."""
+        found = [
+            f"{count} trajectories have no verdict of a judge, and do not stay by one ({why}): the same "
+            "command asks again"
+            for why, count in sorted(self.unjudged.items())
+        ]
+        for before, stage in pairwise(self.stages):
+            lost = before.trajectories - stage.trajectories
+            if stage.step.endswith(f" {_BALANCE}") and lost > _MUCH * before.trajectories:
+                found.append(
+                    f"step '{stage.step}' drops {lost} of {before.trajectories} trajectories: collect more "
+                    "of the rare ones, or raise `times` or `least` and run the same command, which only "
+                    "filters"
+                )
+        return found
+
+    def table(self) -> Table:
+        """Return a table for the terminal."""
+        from rich.table import Table
+
+        datasets = sorted({name for stage in self.stages for name in stage.datasets})
+        datasets = datasets if len(datasets) > 1 else []
+        table = Table("step", title=f"{self.trajectories} trajectories recorded")
+        for heading in ("trajectories", "left", "questions", *map(shown, datasets)):
+            table.add_column(heading, justify="right")
+        before = self.trajectories
+        for stage in self.stages:
+            left = f"{stage.trajectories / before:.1%}" if before else "-"
+            counts = [str(stage.datasets.get(name, 0)) for name in datasets]
+            table.add_row(stage.step, str(stage.trajectories), left, str(stage.questions), *counts)
+            before = stage.trajectories
+        return table
+
+
+def run_funnel(played: Iterable[Case], filters: Sequence[Filter], *, trajectories: int) -> Funnel:
+    """Put the cases that were played, in the order of the run, through filters."""
+    cases = list(played)
+    funnel = Funnel(trajectories, [Stage.of(PLAYED, cases)])
+    for number, step in enumerate(filters, start=1):
+        keeps = step.keep(cases)
+        name = f"{number} {step.kind}"
+        funnel.dropped |= {case.key: name for case, keep in zip(cases, keeps, strict=True) if not keep}
+        cases = [case for case, keep in zip(cases, keeps, strict=True) if keep]
+        funnel.stages.append(Stage.of(name, cases))
+    funnel.kept = cases
+    return funnel
 
 
 def sift(
@@ -138,15 +205,10 @@ def sift(
     judge: Judge | None = None,
     evidence: EvidenceJudge | None = None,
 ) -> Funnel:
-    """Filter the trajectories of a run; writes what is left, the funnel, and every trajectory's verdict.
+    """Filter the trajectories of a whole run; write what is left, the funnel, and every trajectory's verdict.
 
-    The lines of `kept.jsonl` are those of `trajectories.jsonl`.
-
-    Args:
-        folder: of a run that is whole.
-        config: with the filters.
-        judge: asked about answers where a filter wants it; `None`: nobody is.
-        evidence: asked about pages where a filter wants it; `None`: nobody is.
+    The lines of `kept.jsonl` are those of `trajectories.jsonl`. Without a `judge` of answers, or of
+    `evidence`, nobody is asked.
 
     Raises:
         UserError: a trajectory cannot be read, a file cannot be written, or the budget is spent.
@@ -164,33 +226,74 @@ def sift(
     funnel.unjudged = Counter(case.unjudged for case in cases if case.unjudged)
     kept = {case.key for case in funnel.kept}
     atomic_write(folder.path / KEPT, _lines(folder.trajectories_file, kept))
-    told = {**funnel.to_dict(), "filters": [each.model_dump(mode="json") for each in config.filters]}
-    told |= {"source": config.source, "departures": list(config.departures)}
-    atomic_write(folder.path / FUNNEL, json.dumps(told, indent=2, ensure_ascii=False) + "\n")
-    verdicts = (_verdict(case, funnel) for case in cases)
+    account = {
+        "trajectories": trajectories,
+        "stages": [asdict(stage) for stage in funnel.stages],
+        "filters": [each.model_dump(mode="json") for each in config.filters],
+        "source": config.source,
+        "departures": list(config.departures),
+    }
+    atomic_write(folder.path / FUNNEL, json.dumps(account, indent=2, ensure_ascii=False) + "\n")
+    verdicts: Iterator[dict[str, Any]] = (
+        {
+            "question_id": case.question,
+            "number": case.number,
+            "dropped_by": funnel.dropped.get(case.key),
+            "reward": case.reward,
+            "answer": case.prediction,
+            "verdict": case.verdict,
+            "supported": case.supported,
+            "unjudged": case.unjudged or None,
+            "actions": list(case.actions),
+        }
+        for case in cases
+    )
     text = "".join(json.dumps(verdict, ensure_ascii=False) + "\n" for verdict in verdicts)
     atomic_write(folder.path / VERDICTS, text)
     return funnel
 
 
-def _verdict(case: Case, funnel: Funnel) -> Mapping[str, Any]:
-    return {
-        "question_id": case.question,
-        "number": case.number,
-        "dropped_by": funnel.dropped.get(case.key),
-        "reward": case.reward,
-        "answer": case.prediction,
-        "verdict": case.verdict,
-        "supported": case.supported,
-        "unjudged": case.unjudged or None,
-        "actions": list(case.actions),
-    }
-
-
-def _lines(trajectories: Path, kept: set[tuple[str, int]]) -> Iterator[bytes]:
+def _lines(trajectories: Path, kept: set[Key]) -> Iterator[bytes]:
     with trajectories.open("rb") as file:
         for line in file:
             data = json.loads(line)
             question = data["sample"].get("question_id") or data["uid"]
             if (str(question), int(data["number"])) in kept:
                 yield line
+
+
+def read_all(files: Sequence[Path]) -> Iterator[Trajectory]:
+    """Read the trajectories of files, or of folders (`trajectory_files`)."""
+    for file in trajectory_files(files):
+        yield from read_trajectories(file)
+
+
+def trajectory_files(paths: Sequence[Path]) -> list[Path]:
+    """Return the files of trajectories that a command means by files and folders.
+
+    Of a collection's folder what its filters left, of another run its trajectories, of any other folder all
+    but those of a run's validation, which have to be named.
+
+    Raises:
+        UserError: a folder holds none, or its collection has not come to its end.
+    """
+    found: list[Path] = []
+    for path in paths:
+        run = RunFolder(path)
+        if not path.is_dir():
+            found.append(path)
+        elif not run.manifest_file.exists():
+            inside = sorted(each for each in path.glob("*.jsonl") if not each.name.startswith(_VALIDATION))
+            if not inside:
+                raise UserError(f"{path}: no .jsonl file of trajectories in this folder")
+            found += inside
+        elif run.manifest().get("kind") != KIND:
+            found.append(run.trajectories_file)
+        elif (path / KEPT).exists():
+            found.append(path / KEPT)
+        else:
+            raise UserError(
+                f"{path} holds a collection that has not come to its end: run the same command again, or "
+                f"name {run.trajectories_file.name} there for all that was played so far, unfiltered"
+            )
+    return found

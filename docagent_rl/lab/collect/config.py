@@ -1,4 +1,4 @@
-"""How a collection goes: a preset of the package, or a YAML file of one's own."""
+"""The configuration of a collection: a preset of the package, or a YAML file of one's own."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain
-from docagent_rl.lab.agents.chat_messages import ImageFormat
+from docagent_rl.lab.agents.chat_model import ImageFormat
 from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
 
 
 class BoxFrame(StrEnum):
-    """What a grounding model measures its boxes in."""
+    """The unit of a grounding model's boxes."""
 
     DISPLAYED = "displayed"
     """Pixels of the image that it was sent."""
@@ -27,7 +27,7 @@ class BoxFrame(StrEnum):
 
 
 class TeacherConfig(Section):
-    """What helps a teacher behind an endpoint."""
+    """The help that a teacher behind an endpoint gets."""
 
     images: ImageFormat = ImageFormat.PNG
     """How page images travel: `png`, the pixels of training, or `jpeg`, a fifth of the size."""
@@ -38,7 +38,6 @@ class TeacherConfig(Section):
     grounding: bool = False
     """Boxes are drawn by a second model (`--grounder-base-url`, `--grounder-model`)."""
     grounding_frame: BoxFrame = BoxFrame.DISPLAYED
-    """What it measures them in."""
     layout: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
     """A function of your own, `package.module:FUNCTION`, from a page image (PIL) to the boxes of its layout
     as fractions of its sides; the teacher's boxes become some of them."""
@@ -48,7 +47,7 @@ class TeacherConfig(Section):
 
 
 class CollectConfig(Section):
-    """A collection: who plays, how often, and what is kept."""
+    """The player's settings, the number of trajectories, and the filters."""
 
     source: str = ""
     """Section of the paper that it follows."""
@@ -68,35 +67,40 @@ class CollectConfig(Section):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, data: Any) -> Any:
-        """Filters may be written as their names alone."""
+        # filters may be written as their names alone
         if isinstance(data, dict) and isinstance(data.get("filters"), list):
             steps = [{"kind": step} if isinstance(step, str) else step for step in data["filters"]]
             return {**data, "filters": steps}
         return data
 
     def check_system(self, system: str) -> None:
-        """See that it is meant for a system.
-
-        Raises:
-            UserError: it is not.
-        """
+        """Raise `UserError` where it is not meant for a system."""
         if self.systems and system not in self.systems:
             meant = ", ".join(self.systems)
             raise UserError(f"this collection is meant for {meant}, and the recipe's system is {system}")
 
     @classmethod
     def load(cls, name: str | None) -> CollectConfig:
-        """A preset by name, or a file.
-
-        Args:
-            name: of a preset, or the path of a `.yaml` file; `None` takes the defaults.
+        """Read a preset by name, or a `.yaml` file by its path; `None` takes the defaults.
 
         Raises:
             UserError: there is no such preset or file, or a key is unknown or wrong.
         """
         if name is None:
             return cls()
-        text, place = _text(name)
+        presets, place = preset_names(), name
+        try:
+            if name in presets:
+                file, place = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml", f"preset {name}"
+                text = file.read_text(encoding="utf-8")
+            elif name.endswith((".yaml", ".yml")):
+                text = Path(name).read_text(encoding="utf-8")
+            else:
+                raise UserError(
+                    f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"
+                )
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{name}: cannot be read: {error}") from error
         try:
             data = yaml.safe_load(text)
         except yaml.YAMLError as error:
@@ -110,21 +114,6 @@ class CollectConfig(Section):
 
 
 def preset_names() -> list[str]:
-    """The presets of the package."""
+    """Return the names of the package's presets."""
     folder = files("docagent_rl.lab.collect") / "presets"
     return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
-
-
-def _text(name: str) -> tuple[str, str]:
-    if name in preset_names():
-        file = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml"
-        return file.read_text(encoding="utf-8"), f"preset {name}"
-    path = Path(name)
-    if not name.endswith((".yaml", ".yml")):
-        raise UserError(
-            f"there is no preset {name!r}; known are {', '.join(preset_names())}, or name a .yaml file"
-        )
-    try:
-        return path.read_text(encoding="utf-8"), name
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{name}: cannot be read: {error}") from error

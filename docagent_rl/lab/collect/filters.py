@@ -1,9 +1,10 @@
-"""Which trajectories are kept: pure functions over cases, put together by a configuration."""
+"""Filters of trajectories: pure functions over cases, put together by a configuration."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
@@ -19,7 +20,7 @@ from docagent_rl.rewards.text import anls, squad_normalise
 
 
 class Aspect(StrEnum):
-    """By what trajectories are balanced."""
+    """The property by which trajectories are balanced."""
 
     STEPS = "steps"
     """Number of turns."""
@@ -27,7 +28,7 @@ class Aspect(StrEnum):
     """Which actions occur, whatever their order and number."""
 
     def group(self, case: Case) -> Hashable:
-        """Whom a trajectory stands among."""
+        """Return the group of a trajectory."""
         return len(case.actions) if self is Aspect.STEPS else frozenset(case.actions)
 
 
@@ -53,25 +54,25 @@ class Balance(Section):
         return (value,) if isinstance(value, str) else value
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         sizes = {aspect: Counter(aspect.group(case) for case in cases) for aspect in self.by}
         room = {
             aspect: max(self.least, int(self.times * len(cases) / max(len(groups), 1)))
             for aspect, groups in sizes.items()
         }
-        taken: Counter[tuple[Aspect, Hashable]] = Counter()
-        chosen: set[int] = set()
+        counts: Counter[tuple[Aspect, Hashable]] = Counter()
+        kept = [False] * len(cases)
         # in an order by the trajectory itself: others that come or go change nothing about its place
         for number in sorted(range(len(cases)), key=lambda number: draw(cases[number], self.seed)):
-            places = [(aspect, aspect.group(cases[number])) for aspect in self.by]
-            if all(taken[place] < room[place[0]] for place in places):
-                taken.update(places)
-                chosen.add(number)
-        return [number in chosen for number in range(len(cases))]
+            groups = [(aspect, aspect.group(cases[number])) for aspect in self.by]
+            if all(counts[group] < room[group[0]] for group in groups):
+                counts.update(groups)
+                kept[number] = True
+        return kept
 
 
 def draw(case: Case, seed: int) -> str:
-    """Where a trajectory stands in an order by chance."""
+    """Return the key of a trajectory in an order by chance."""
     return hashlib.sha256(f"{seed}\0{case.question}\0{case.number}".encode("utf-8", "replace")).hexdigest()
 
 
@@ -81,7 +82,7 @@ class Finished(Section):
     kind: Literal["finished"] = "finished"
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         return [case.finished for case in cases]
 
 
@@ -91,7 +92,7 @@ class Format(Section):
     kind: Literal["format"] = "format"
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         return [case.sound and case.finished for case in cases]
 
 
@@ -105,7 +106,7 @@ class Answer(Section):
     """Free text that does not reach it may be right by the run's judge (`docagent.judge`)."""
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         return [
             score(case, self.by, self.threshold) >= self.threshold
             or (self.judged and (case.verdict or 0.0) >= self.threshold)
@@ -114,7 +115,7 @@ class Answer(Section):
 
 
 class EvidencePages(StrEnum):
-    """Which pages have to be gold."""
+    """The pages of which one has to be gold."""
 
     SHOWN = "shown"
     """Those that were shown before the answer."""
@@ -141,11 +142,11 @@ class Evidence(Section):
     """
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         return [self.rests(case) or (self.judged and bool(case.supported)) for case in cases]
 
     def rests(self, case: Case) -> bool:
-        """Whether it stays without a judge."""
+        """Return whether a trajectory stays without a judge."""
         if case.gold is None:
             return self.unknown
         found = self.found(case)
@@ -154,7 +155,7 @@ class Evidence(Section):
         return case.gold <= found if self.all_of_them else bool(case.gold & found)
 
     def found(self, case: Case) -> frozenset[str]:
-        """The pages on which the trajectory rests, as `doc#page`."""
+        """Return the pages on which the trajectory rests, as `doc#page`."""
         return (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
 
 
@@ -172,7 +173,7 @@ class Failed(Section):
     threshold: float = Field(0.7, gt=0, le=1)
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         return [case.dataset in self.exempt or bool(case.failed) for case in cases]
 
 
@@ -186,8 +187,11 @@ class Difficulty(Section):
     threshold: float = Field(0.7, gt=0, le=1)
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
-        rates = pass_rates(cases, self.by, self.threshold)
+        """Say of each case whether it is kept."""
+        right: defaultdict[str, list[bool]] = defaultdict(list)
+        for case in cases:
+            right[case.question].append(score(case, self.by, self.threshold) >= self.threshold)
+        rates = {question: sum(each) / len(each) for question, each in right.items()}
         return [self.lowest <= rates[case.question] <= self.highest for case in cases]
 
 
@@ -201,12 +205,13 @@ class Length(Section):
     most_images: int | None = Field(None, ge=0)
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
+        bounds = (self.most_turns, self.most_tokens, self.most_images)
+        most = [math.inf if bound is None else bound for bound in bounds]
         return [
-            self.least_turns <= len(case.actions)
-            and _within(len(case.actions), self.most_turns)
-            and _within(case.tokens, self.most_tokens)
-            and _within(case.images, self.most_images)
+            self.least_turns <= len(case.actions) <= most[0]
+            and case.tokens <= most[1]
+            and case.images <= most[2]
             for case in cases
         ]
 
@@ -219,7 +224,7 @@ class Sequel(Section):
     after: tuple[str, ...]
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         return [
             all(
                 before in self.after
@@ -236,13 +241,10 @@ class Duplicates(Section):
     kind: Literal["duplicates"] = "duplicates"
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
-        seen: set[tuple[str, str]] = set()
-        kept = []
-        for case in cases:
-            kept.append((case.question, case.said) not in seen)
-            seen.add((case.question, case.said))
-        return kept
+        """Say of each case whether it is kept."""
+        first: dict[tuple[str, str], int] = {}
+        places = [first.setdefault((case.question, case.digest), place) for place, case in enumerate(cases)]
+        return [place == own for own, place in enumerate(places)]
 
 
 class First(Section):
@@ -252,7 +254,7 @@ class First(Section):
     count: int = Field(1, ge=1)
 
     def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Which to keep."""
+        """Say of each case whether it is kept."""
         seen: Counter[str] = Counter()
         kept = []
         for case in cases:
@@ -279,12 +281,9 @@ Filter = Annotated[
 
 
 def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
-    """How right the answer of a trajectory is, 0 to 1; 0 without an answer.
+    """Score the answer of a trajectory, 0 to 1; 0 without an answer.
 
-    Args:
-        case: the trajectory.
-        by: how.
-        threshold: similarities of free text below it count as 0.
+    Similarities of free text below the threshold count as 0.
     """
     if by is Scoring.OUTCOME:
         return case.outcome or 0.0
@@ -294,20 +293,8 @@ def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
         return case.likeness(threshold)
     if not case.references:
         return 0.0
-    references = ("; ".join(case.references),) if case.listing else case.references
+    references = case.judge_references()
     if by is Scoring.ANLS:
         return max(anls(reference, case.prediction, threshold) for reference in references)
-    said = squad_normalise(case.prediction)
-    return float(any(squad_normalise(reference) == said for reference in references))
-
-
-def pass_rates(cases: Sequence[Case], by: Scoring, threshold: float) -> dict[str, float]:
-    """Share of right trajectories by question."""
-    right: defaultdict[str, list[bool]] = defaultdict(list)
-    for case in cases:
-        right[case.question].append(score(case, by, threshold) >= threshold)
-    return {question: sum(each) / len(each) for question, each in right.items()}
-
-
-def _within(value: int, most: int | None) -> bool:
-    return most is None or value <= most
+    answer = squad_normalise(case.prediction)
+    return float(any(squad_normalise(reference) == answer for reference in references))

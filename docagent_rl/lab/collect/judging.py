@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from docagent_rl.base.errors import InfrastructureError
@@ -37,10 +38,10 @@ _JPEG_QUALITY = 90
 
 
 class EvidenceJudge(Protocol):
-    """Says whether pages support an answer."""
+    """A judge of pages and answers."""
 
     async def supports(self, question: str, answer: str, pages: Sequence[PageRef]) -> bool:
-        """Whether what the pages show is enough for the answer.
+        """Return whether what the pages show is enough for the answer.
 
         Raises:
             BudgetError: what may be spent is spent.
@@ -51,25 +52,14 @@ class EvidenceJudge(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PageJudge:
-    """An `EvidenceJudge` behind an endpoint that takes images.
-
-    Args:
-        model: is asked; cached and budgeted as it says.
-        store: where page images come from.
-        prompt: of `EVIDENCE_PROMPT`.
-    """
+    """An `EvidenceJudge` behind an endpoint that takes images; cached and budgeted as `model` says."""
 
     model: RemoteModel
     store: DocumentStore
-    prompt: PromptTemplate
-
-    @classmethod
-    def of(cls, model: RemoteModel, store: DocumentStore) -> PageJudge:
-        """With the prompt of the package."""
-        return cls(model, store, load_prompt("evidence", EVIDENCE_PROMPT))
+    prompt: PromptTemplate = field(default_factory=lambda: load_prompt("evidence", EVIDENCE_PROMPT))
 
     async def supports(self, question: str, answer: str, pages: Sequence[PageRef]) -> bool:
-        """See `EvidenceJudge`; without pages nothing is supported."""
+        """Ask the model; without pages nothing is supported."""
         if not pages:
             return False
         messages = await asyncio.to_thread(self._messages, question, answer, pages)
@@ -96,7 +86,7 @@ class PageJudge:
 
 _AT_A_TIME = 16
 Look = Callable[[Case], Awaitable[Case]]
-"""Asks a judge; the case with its verdict."""
+"""From a case to the same with the verdict of a judge."""
 
 
 async def judged(
@@ -105,18 +95,13 @@ async def judged(
     judge: Judge | None = None,
     evidence: EvidenceJudge | None = None,
 ) -> list[Case]:
-    """Cases with the verdicts that filters ask for, each about trajectories that those before it let through.
+    """Return cases with the verdicts that filters ask for, about trajectories that those before let through.
 
     About answers in free text that are too unlike the references, a judge is asked whether they say the same;
     what names something (a date, a number) is right or wrong without it. About trajectories whose pages are
     not gold, a judge that sees them is asked whether they support the answer. A trajectory about which a
-    judge gives no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`).
-
-    Args:
-        cases: trajectories that were played.
-        filters: in order.
-        judge: of answers; `None`: nobody is asked.
-        evidence: of pages; `None`: nobody is asked.
+    judge gives no verdict that can be read, or whose request it refuses, has none (`Case.unjudged`). Without
+    a `judge` of answers, or of `evidence`, nobody is asked.
 
     Raises:
         UserError: a page cannot be read, or the budget is spent (`BudgetError`).
@@ -124,16 +109,20 @@ async def judged(
     """
     left, seen = list(cases), {case.key: case for case in cases}
     for step in filters:
-        doubts, look = _second_look(step, judge, evidence)
-        if look is not None:
-            await _look_at([case for case in left if doubts(case)], look, seen)
-            left = [seen[case.key] for case in left]
+        if isinstance(step, Answer) and step.judged and judge is not None:
+            doubtful = [case for case in left if _may_be_same(case, step)]
+            await _look_at(doubtful, partial(_same, judge=judge), seen)
+        elif isinstance(step, Evidence) and step.judged and evidence is not None:
+            unseen = [case for case in left if case.supported is None and not case.unjudged]
+            doubtful = [case for case in unseen if not step.rests(case) and _pages(case, step)]
+            await _look_at(doubtful, partial(_supported, step=step, evidence=evidence), seen)
+        left = [seen[case.key] for case in left]
         left = [case for case, keep in zip(left, step.keep(left), strict=True) if keep]
     return [seen[case.key] for case in cases]
 
 
 async def _look_at(cases: Sequence[Case], look: Look, seen: dict[Key, Case]) -> None:
-    """Ask about each, some at a time; `seen` takes what is found. What is in flight ends when one fails."""
+    """Ask about each, some at a time, and put it into `seen`. What is in flight ends when one fails."""
     refusals = Refusals()
 
     async def one(case: Case) -> None:
@@ -151,44 +140,28 @@ async def _look_at(cases: Sequence[Case], look: Look, seen: dict[Key, Case]) -> 
     await run_jobs(cases, one, at_once=_AT_A_TIME)
 
 
-def _second_look(
-    step: Filter, judge: Judge | None, evidence: EvidenceJudge | None
-) -> tuple[Callable[[Case], bool], Look | None]:
-    """Which cases a filter has its doubts about, and how they are looked at."""
-    match step:
-        case Answer(judged=True) if judge is not None:
-            return (
-                lambda case: case.verdict is None and not case.unjudged and _unlike(case, step),
-                lambda case: _same(case, judge),
-            )
-        case Evidence(judged=True) if evidence is not None:
-            return lambda case: _astray(case, step), lambda case: _supported(case, step, evidence)
-    return lambda _: False, None
-
-
-def _unlike(case: Case, step: Answer) -> bool:
-    if not case.references or not (case.prediction or "").strip():
+def _may_be_same(case: Case, step: Answer) -> bool:
+    if (
+        case.verdict is not None
+        or case.unjudged
+        or not case.references
+        or not (case.prediction or "").strip()
+    ):
         return False
     free = any(kind_of(reference) is AnswerKind.TEXT for reference in case.references)
     return free and score(case, step.by, step.threshold) < step.threshold
 
 
 async def _same(case: Case, judge: Judge) -> Case:
-    references = ("; ".join(case.references),) if case.listing else case.references
-    return replace(case, verdict=await judge.judge(case.asked, references, case.prediction or ""))
+    verdict = await judge.judge(case.text, case.judge_references(), case.prediction or "")
+    return replace(case, verdict=verdict)
 
 
-def _astray(case: Case, step: Evidence) -> bool:
-    if case.supported is not None or case.unjudged:
-        return False
-    return not step.rests(case) and bool(_seen(case, step))
-
-
-def _seen(case: Case, step: Evidence) -> list[PageRef]:
-    """Pages that the trajectory rests on and that were shown: one that is only named may not exist."""
+def _pages(case: Case, step: Evidence) -> list[PageRef]:
+    """Return pages that the trajectory rests on and that were shown: one that is only named may not exist."""
     return sorted(PageRef.parse(page) for page in step.found(case) & case.shown)
 
 
 async def _supported(case: Case, step: Evidence, evidence: EvidenceJudge) -> Case:
-    pages = _seen(case, step)
-    return replace(case, supported=await evidence.supports(case.asked, case.prediction or "", pages))
+    supported = await evidence.supports(case.text, case.prediction or "", _pages(case, step))
+    return replace(case, supported=supported)

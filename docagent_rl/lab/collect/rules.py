@@ -1,4 +1,4 @@
-"""What commands choose between: rules and scores by name. Nothing heavy is imported here."""
+"""Rules and scores by name, for options of commands. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rule(StrEnum):
 
 
 class Scoring(StrEnum):
-    """How right an answer is."""
+    """The measure of an answer."""
 
     LIKENESS = "likeness"
     """Names, dates and numbers exactly, free text by edit distance, a refusal where one is right."""
@@ -38,10 +38,10 @@ class Scoring(StrEnum):
     EXACT = "exact"
     """Equal to a reference but for case, articles and punctuation."""
     OUTCOME = "outcome"
-    """What the environment's judge said."""
+    """The verdict of the environment's judge."""
 
 
 QUESTIONS = 2048
-"""How many Doc-V* trains on."""
+"""Number of questions that Doc-V* trains on."""
 TRAJECTORIES: Mapping[Rule, int] = {Rule.DOC_V_STAR: 4, Rule.UNIDOC_RL: 5}
 """Of each question, in the papers."""

@@ -14,14 +14,7 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer, ChatRollout
 from docagent_rl.lab.agents.chat_model import ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
-from docagent_rl.lab.collect.regions import (
-    GroundedModel,
-    LayoutModel,
-    Ruler,
-    grounding_prompt,
-    load_layout,
-    proposals_prompt,
-)
+from docagent_rl.lab.collect.regions import GroundedModel, LayoutModel, Ruler, load_layout
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.recorder import new_trajectory
@@ -32,10 +25,6 @@ from docagent_rl.samples.sample import Sample
 class Shuffle:
     """Permutations from a shuffled pool of all, refilled when it is empty, so that each comes equally often
     (UniDoc-RL: the index of the right candidate must not be a habit).
-
-    Args:
-        size: of what is shuffled.
-        seed: of the order.
     """
 
     def __init__(self, size: int, seed: str) -> None:
@@ -44,7 +33,7 @@ class Shuffle:
         self._pool: list[tuple[int, ...]] = []
 
     def __call__(self, hits: list[Hit]) -> list[Hit]:
-        """The hits with the first so many in another order; fewer hits take what of it concerns them."""
+        """Return the hits with the first `size` of them, or fewer, in another order."""
         if not self._pool:
             self._pool = list(itertools.permutations(range(self._size)))
             self._rng.shuffle(self._pool)
@@ -54,11 +43,9 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True)
 class HelpedRetriever(RetrieverService):
-    """The retriever of one trajectory. What it found is noted as it was; what is shown first changes.
+    """The retriever of one trajectory: gold pages come first, and what comes first is shuffled.
 
-    Args:
-        gold: pages that come first.
-        shuffle: of what comes first.
+    The search log holds the hits in their own order.
     """
 
     gold: frozenset[PageRef] = frozenset()
@@ -68,13 +55,9 @@ class HelpedRetriever(RetrieverService):
     def of(
         cls, service: RetrieverService, sample: Sample, *, guided: bool, shuffle: Shuffle | None
     ) -> HelpedRetriever:
-        """Over the retriever of the environments.
+        """Make one over the retriever of the environments.
 
-        Args:
-            service: it.
-            sample: the question.
-            guided: gold pages come first (VRAG-RL's released collection).
-            shuffle: of what comes first.
+        With `guided` gold pages come first (VRAG-RL's released collection).
         """
         pages = sample.gold_pages if guided else ()
         gold = frozenset(PageRef(doc_id, page) for doc_id, page in pages)
@@ -88,7 +71,7 @@ class HelpedRetriever(RetrieverService):
     async def search(
         self, query: str, *, doc_id: str | None, top_k: int, exclude: Collection[PageRef] = ()
     ) -> list[Hit]:
-        """See `RetrieverService`."""
+        """Search, and put the hits in the order that helps."""
         hits = await RetrieverService.search(self, query, doc_id=doc_id, top_k=top_k, exclude=exclude)
         hits = sorted(hits, key=lambda hit: hit.ref not in self.gold)
         return hits if self.shuffle is None else self.shuffle(hits)
@@ -96,14 +79,7 @@ class HelpedRetriever(RetrieverService):
 
 @dataclass(frozen=True, slots=True)
 class TeacherPlayer:
-    """A `Player`: a chat model whose searches are helped.
-
-    Args:
-        chat: plays without help.
-        resources: what the environments share.
-        config: the help.
-        seed: of all its choices, with question and trajectory.
-    """
+    """A `Player`: a chat model whose searches are helped as `config` says."""
 
     chat: ChatPlayer
     resources: EnvResources
@@ -121,15 +97,7 @@ class TeacherPlayer:
         grounder: ChatModel | None = None,
         seed: int = 0,
     ) -> TeacherPlayer:
-        """In the environments of training.
-
-        Args:
-            resources: what these share.
-            model: writes the turns.
-            limits: of its context.
-            config: the help.
-            grounder: draws its boxes where `config` has it so.
-            seed: of all choices.
+        """Make one for the environments of training; `grounder` draws boxes where `config` has it so.
 
         Raises:
             UserError: the help needs boxes and the system has none, or a model is missing or named in vain.
@@ -140,14 +108,13 @@ class TeacherPlayer:
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """See `Player`."""
+        """Identity of the chat player, help and seed."""
         idle = set() if self.config.layout is not None else {"proposals"}
         config = self.config.model_dump(mode="json", exclude=idle)
-        helped = {"player": "teacher", "teacher": config, "seed": self.seed}
-        return {**self.chat.identity, **helped}
+        return {**self.chat.identity, "player": "teacher", "teacher": config, "seed": self.seed}
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
-        """See `Player`."""
+        """Play one trajectory of a question."""
         config, resources = self.config, self.resources
         if not config.guided_search and config.shuffled_candidates is None:
             return await self.chat.play(sample, number)
@@ -166,14 +133,14 @@ class TeacherPlayer:
         return await ChatRollout(env, chat.model, chat.maker, chat.limits, trajectory).play(sample)
 
     async def close(self) -> None:
-        """See `Player`."""
+        """Close the models."""
         await self.chat.close()
 
 
 def assisted(
     resources: EnvResources, model: ChatModel, config: TeacherConfig, grounder: ChatModel | None
 ) -> ChatModel:
-    """A teacher with somebody who draws its boxes.
+    """Return a teacher with the model or the layout that draws its boxes.
 
     Raises:
         UserError: see `TeacherPlayer.of`.
@@ -181,15 +148,15 @@ def assisted(
     if grounder is not None and not config.grounding:
         raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
     if config.layout is not None:
-        prompt = proposals_prompt() if config.proposals else None
-        model = LayoutModel(model, load_layout(config.layout), config.layout, _ruler(resources), prompt)
+        model = LayoutModel(model, load_layout(config.layout), config.layout, _ruler(resources))
+        model = model if config.proposals else replace(model, prompt=None)
     if config.grounding:
         if grounder is None:
             raise UserError(
                 "the collection has a second model draw boxes: name it by --grounder-base-url and "
                 "--grounder-model, or set teacher.grounding: false in a file of your own"
             )
-        model = GroundedModel(model, grounder, config.grounding_frame, _ruler(resources), grounding_prompt())
+        model = GroundedModel(model, grounder, config.grounding_frame, _ruler(resources))
     return model
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.lab.agents.replay import Comparison, Recorded
-from docagent_rl.lab.agents.texts import play_texts
+from docagent_rl.lab.agents.texts import Recorded, play_texts
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
@@ -63,7 +62,7 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
     )
     env = resources.environment(validate=stored.split == "val")
     await play_texts(env, Sample.from_dict(stored.sample), write, new)
-    same = Comparison.of(recorded, Recorded.of(new)).same
+    same = recorded.same_as(Recorded.of(new))
     new.turns = [
         replace(turn, **{name: getattr(old, name) for name in _KEPT})
         for turn, old in zip(new.turns, stored.turns, strict=False)

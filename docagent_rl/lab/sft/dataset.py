@@ -16,12 +16,11 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Picture
-from docagent_rl.lab.sft.files import SftFile, SftRow
-from docagent_rl.lab.sft.rows import tokenizer_digest
+from docagent_rl.lab.sft.rows import SftFile, SftRow, tokenizer_digest
 from docagent_rl.rollout.images import EncodedImage, join_features
 from docagent_rl.rollout.patches import PatchFormat
 
-KEPT_BYTES = 256 << 20
+CACHE_BYTES = 256 << 20
 """Memory of preprocessed images that a data set keeps; each worker of a data loader has one of its own."""
 _NO_STORE = "these rows show images: set +data.store=<document store> and use a vision model"
 
@@ -35,13 +34,9 @@ class LedgerSftDataset(Dataset):
     - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
     - `multi_modal_inputs`: `pixel_values` (p, channels) float32 and `image_grid_thw` (i, 3) int64, or empty.
 
-    Args:
-        parquet_files: one file or several.
-        tokenizer: of the model; its vocabulary must be that of the files.
-        config: the section `data`: `store` (path of the document store; not needed without images),
-            `max_length`, `pad_mode` (only `no_padding`).
-        processor: of the model, as `verl.utils.hf_processor` loads it; `None` for a text-only model.
-        max_samples: use so many rows from the beginning; -1 for all.
+    `config` is the section `data`: `store` (path of the document store; not needed without images),
+    `max_length`, `pad_mode` (only `no_padding`). `processor` is as `verl.utils.hf_processor` loads it, `None`
+    for a text-only model. Of the rows the first `max_samples` are used, all where it is -1.
 
     Raises:
         UserError: a file cannot be used, a row is longer than `max_length`, or a setting is wrong.
@@ -83,7 +78,7 @@ class LedgerSftDataset(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         row = self._row(index)
         ids = torch.tensor(row.input_ids, dtype=torch.int64)
-        features = self._join(row.images)
+        features = join_features([self._images(image) for image in row.images])
         return {
             "input_ids": ids,
             "loss_mask": torch.tensor(row.loss_mask, dtype=torch.int64),
@@ -91,23 +86,15 @@ class LedgerSftDataset(Dataset):
             "multi_modal_inputs": features,
         }
 
-    def _join(self, images: Sequence[Picture]) -> dict[str, torch.Tensor]:
-        return join_features([self._images(image) for image in images])
-
 
 def position_ids(
     ids: torch.Tensor, features: Mapping[str, torch.Tensor], processor: Any | None
 ) -> torch.Tensor:
-    """Positions of a row without padding, as verl's rollout computes them.
+    """Return the positions of a row `ids`, (t,) int64, without padding, as verl's rollout computes them.
 
-    Args:
-        ids: (t,) int64.
-        features: of the row's images; may be empty.
-        processor: with `get_rope_index`, which `verl.utils.hf_processor` gives it; `None` for a text-only
-            model.
-
-    Returns:
-        (4, t): text positions, then time, height and width; (t,) where the model has one position a token.
+    They are (4, t): text positions, then time, height and width; (t,) where the model has one position a
+    token. `features` are those of the row's images; `processor` has the `get_rope_index` that
+    `verl.utils.hf_processor` gives it, and is `None` for a text-only model.
     """
     text = torch.arange(len(ids))
     if processor is None or not hasattr(processor, "get_rope_index"):
@@ -126,17 +113,16 @@ def _image_cache(store: str | None, processor: Any | None) -> Callable[[Picture]
     documents = None if store is None else DocumentStore(store)
     images = getattr(processor, "image_processor", None)
     layout = None if documents is None or images is None else PatchFormat.of(images)
-
-    kept: LRUCache[str, EncodedImage] = LRUCache(KEPT_BYTES, getsizeof=lambda image: image.nbytes)
+    cache: LRUCache[str, EncodedImage] = LRUCache(CACHE_BYTES, getsizeof=lambda image: image.nbytes)
 
     def encoded(picture: Picture) -> EncodedImage:
         if documents is None or layout is None:
             raise UserError(_NO_STORE)
-        image = kept.get(picture.key)
+        image = cache.get(picture.key)
         if image is None:
             image = EncodedImage.make(picture, render(picture, documents), images, layout)
-            if image.nbytes <= KEPT_BYTES:
-                kept[picture.key] = image
+            if image.nbytes <= CACHE_BYTES:
+                cache[picture.key] = image
         return image
 
     return encoded

@@ -30,19 +30,17 @@ PAGE_SCHEMA = pa.schema([*_TEXT, ("images", pa.list_(_IMAGE)), *_NAMES])
 
 
 class Pages(StrEnum):
-    """What a prompt shows beside the question."""
+    """The pages that a prompt shows beside the question."""
 
     EVIDENCE = "evidence"
     NONE = "none"
 
 
 def easyr1_bytes(samples: Sequence[Sample], store: DocumentStore | None, max_images: int) -> bytes:
-    """A Parquet file of questions, in the order given.
+    """Return a Parquet file of questions with references, in the order given.
 
-    Args:
-        samples: those with references; each with evidence where there is a store.
-        store: of the pages that are shown, as stored; None shows none, and writes no column of images.
-        max_images: of a prompt.
+    Their pages of evidence, `max_images` at most, are shown as the store has them; without a store there is
+    no column of images.
 
     Raises:
         UserError: a question has no reference or no evidence, has more of it than `max_images`, or its pages
@@ -55,7 +53,7 @@ def easyr1_bytes(samples: Sequence[Sample], store: DocumentStore | None, max_ima
 
 
 def has_evidence(sample: Sample, max_images: int) -> bool:
-    """Whether its evidence is known, and no more pages than a prompt may show."""
+    """Return whether its evidence is known, and no more pages than a prompt may show."""
     return 0 < len(sample.gold_pages) <= max_images
 
 

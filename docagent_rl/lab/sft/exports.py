@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from docagent_rl.actions.base import StopCause
 from docagent_rl.base.io import atomic_write
+from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.documents import DocumentStore
+from docagent_rl.envs.base import ImagePart, Observation, Role
 from docagent_rl.envs.delivery import render
 from docagent_rl.envs.images import Picture
-from docagent_rl.lab.sft.conversations import ASSISTANT, Turn, conversations
+from docagent_rl.lab.sft.ledgers import observation_of
 from docagent_rl.lab.sft.trajectories import Account, Dropped
 from docagent_rl.rollout.trajectory import Trajectory
 
@@ -31,11 +35,14 @@ IMAGES = "images"
 """Folder of the images beside the examples; each is named by its content."""
 DATASET = "docagent"
 """Name of the data set in LLaMA-Factory's `dataset_info.json`."""
+ASSISTANT = "assistant"
 _PLACE = "<image>"
+_SPELLING = re.compile(r"<(?=\||(?:image|video|audio)>)")
+"""Where a text would spell a token of a chat (`<|im_end|>`) or the place of an image."""
 
 
 class TrajectoryFormat(StrEnum):
-    """Whose trainer reads the trajectories."""
+    """The trainer that reads the trajectories."""
 
     LLAMAFACTORY = "llamafactory"
     TRL = "trl"
@@ -69,57 +76,104 @@ def example_lines(
     *,
     each_turn: bool = False,
 ) -> Iterator[bytes]:
-    """Examples, one JSON line each; their images are written as they come.
+    """Yield examples, one JSON line each; their images are written to `images/` in `folder` as they come.
 
-    Args:
-        trajectories: read one at a time.
-        form: whose format.
-        store: the documents that were shown.
-        folder: of the export; images go to `images/` in it, and those that are there stay.
-        account: is filled in; its rows are examples, and tokens are not counted.
-        each_turn: of TRL, one row a turn instead of one a context.
+    Images that are there stay. `account` is filled in: its rows are examples, and tokens are not counted.
+    `each_turn` is of TRL: one row a turn instead of one a context.
 
     Raises:
         UserError: the store has not the pages that were shown.
     """
     for trajectory in trajectories:
-        told = conversations(trajectory)
-        if isinstance(told, Dropped):
-            account.dropped[told] += 1
+        contexts = conversations(trajectory)
+        if isinstance(contexts, Dropped):
+            account.dropped[contexts] += 1
             continue
         account.trajectories += 1
-        for turns in told:
+        for turns in contexts:
             images = [image for turn in turns for image in turn.images]
             for image in images:
-                write_image(image, store, folder)
+                path = folder / _image_name(image)
+                if not path.is_file():
+                    buffer = io.BytesIO()
+                    render(image, store).save(buffer, format="PNG")
+                    atomic_write(path, buffer.getvalue())
             account.images += len(images)
             for example in _examples(turns, form, each_turn):
                 account.rows += 1
                 yield f"{json.dumps(example, ensure_ascii=False)}\n".encode()
 
 
-def write_image(image: Picture, store: DocumentStore, folder: Path) -> Path:
-    """Write an image by the name of its content, unless it is there.
+class Turn(NamedTuple):
+    """A message of a role (`system`, `user` or `assistant`, the policy): texts and images, in order."""
+
+    role: str
+    parts: tuple[str | Picture, ...]
+
+    @property
+    def images(self) -> list[Picture]:
+        """The images of the message, in order."""
+        return [part for part in self.parts if not isinstance(part, str)]
+
+
+def conversations(trajectory: Trajectory) -> list[list[Turn]] | Dropped:
+    """Return the contexts of a trajectory, each ending with a turn of the policy; or why there are none.
+
+    Texts of documents and users spell no token and no place of an image: an invisible character breaks such
+    words, as in a rollout. Messages of one role in a row are one.
 
     Raises:
-        UserError: the store has not the page that was shown.
+        UserError: the trajectory has no messages.
     """
-    path = folder / image_name(image)
-    if not path.is_file():
-        buffer = io.BytesIO()
-        render(image, store).save(buffer, format="PNG")
-        atomic_write(path, buffer.getvalue())
-    return path
+    if trajectory.masked:
+        return Dropped.MASKED
+    if any(turn.stop != StopCause.END_OF_TURN.value for turn in trajectory.turns):
+        return Dropped.CUT_OFF
+    if any(not turn.text or _SPELLING.search(turn.text) for turn in trajectory.turns):
+        return Dropped.SPELLING
+    contexts = [_messages(observation_of(trajectory.prompt))]
+    for turn, following in zip(trajectory.turns, [*trajectory.turns[1:], None], strict=True):
+        contexts[-1].append(Turn(ASSISTANT, (turn.text,)))
+        if following is None or not turn.observation or turn.dropped:
+            continue
+        shown = _messages(observation_of(turn.observation))
+        if following.row != turn.row:
+            contexts.append(shown)
+        else:
+            contexts[-1] += shown
+    written = [_joined(context) for context in contexts if any(turn.role == ASSISTANT for turn in context)]
+    return written or Dropped.UNWRITTEN
 
 
-def image_name(image: Picture) -> str:
-    """Path of an image in the folder of an export."""
-    return f"{IMAGES}/{image.key}.png"
+def _messages(observation: Observation) -> list[Turn]:
+    return [
+        Turn(
+            Role(message.role).value,
+            tuple(
+                part.image if isinstance(part, ImagePart) else _SPELLING.sub(f"<{INVISIBLE}", part.text)
+                for part in message.parts
+            ),
+        )
+        for message in observation.messages
+    ]
+
+
+def _joined(turns: Sequence[Turn]) -> list[Turn]:
+    joined: list[Turn] = []
+    for turn in turns:
+        if joined and joined[-1].role == turn.role:
+            joined[-1] = Turn(turn.role, (*joined[-1].parts, *turn.parts))
+        else:
+            joined.append(turn)
+    return joined
 
 
 def _examples(turns: Sequence[Turn], form: TrajectoryFormat, each_turn: bool) -> Iterator[dict[str, Any]]:
     if form is TrajectoryFormat.LLAMAFACTORY:
-        messages = [{"role": turn.role, "content": _text(turn)} for turn in turns]
+        messages = [
+            {"role": turn.role, "content": "".join(p if isinstance(p, str) else _PLACE for p in turn.parts)}
+            for turn in turns
+        ]
         yield {"messages": messages, "images": _names(turns)}
     elif not each_turn:
         yield {"messages": [_blocks(turn) for turn in turns], "images_file_names": _names(turns)}
@@ -135,11 +189,11 @@ def _examples(turns: Sequence[Turn], form: TrajectoryFormat, each_turn: bool) ->
 
 
 def _names(turns: Sequence[Turn]) -> list[str]:
-    return [image_name(image) for turn in turns for image in turn.images]
+    return [_image_name(image) for turn in turns for image in turn.images]
 
 
-def _text(turn: Turn) -> str:
-    return "".join(part if isinstance(part, str) else _PLACE for part in turn.parts)
+def _image_name(image: Picture) -> str:
+    return f"{IMAGES}/{image.key}.png"
 
 
 def _blocks(turn: Turn) -> dict[str, Any]:

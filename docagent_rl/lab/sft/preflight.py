@@ -1,4 +1,4 @@
-"""Checks a run of supervised fine-tuning before models are loaded, and settles what its process needs."""
+"""Checks of a run of supervised fine-tuning before models are loaded, and the set-up of its processes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from docagent_rl.checks.refusal import refuse
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore
-from docagent_rl.lab.sft.files import SftFile
-from docagent_rl.lab.sft.rows import tokenizer_digest
+from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.training.patching import patch_status
 from docagent_rl.training.platforms.detect import is_cpu_platform
 from docagent_rl.training.settings.frozen_checks import SFT_KEY, vision_problem
@@ -49,7 +48,10 @@ class SftPreflight(Callback):
             section = check_sft(config, data=first)
             settle_process(config)
             if section.freeze_vision_tower:
-                _freeze(config)
+                # imports verl's engine, which takes seconds
+                from docagent_rl.training.workers.frozen import register_frozen_engine
+
+                register_frozen_engine(str(config.engine.strategy))
         except Exception as error:  # whatever it is: a run that was not checked must not start
             refuse(error, config)
 
@@ -59,14 +61,9 @@ class SftPreflight(Callback):
 
 
 def check_sft(config: DictConfig, *, data: bool = True) -> SftSection:
-    """Check a composed configuration against this machine and its files.
+    """Check a composed configuration against this machine; return the section `docagent`.
 
-    Args:
-        config: the composed configuration.
-        data: look at rows, store and model as well.
-
-    Returns:
-        The section `docagent`.
+    With `data` rows, store and model are looked at as well.
 
     Raises:
         UserError: everything that is wrong or missing, in one message.
@@ -94,23 +91,13 @@ def settle_process(config: DictConfig) -> None:
         # verl empties the file when it opens it: one a start
         folder = Path(str(config.docagent.run_dir)) / "metrics"
         folder.mkdir(parents=True, exist_ok=True)
-        os.environ[LOG_VARIABLE] = str(folder / f"after_{_steps_before(config)}.jsonl")
-
-
-def _steps_before(config: DictConfig) -> int:
-    if config.trainer.resume_mode != "auto":
-        return 0
-    try:
-        return read_tracker(Path(str(config.trainer.default_local_dir))) or 0
-    except ValueError as error:
-        raise UserError(f"trainer.default_local_dir: {error}") from error
-
-
-def _freeze(config: DictConfig) -> None:
-    # imports verl's engine, which takes seconds
-    from docagent_rl.training.workers.frozen import register_frozen_engine
-
-    register_frozen_engine(str(config.engine.strategy))
+        steps = 0
+        if config.trainer.resume_mode == "auto":
+            try:
+                steps = read_tracker(Path(str(config.trainer.default_local_dir))) or 0
+            except ValueError as error:
+                raise UserError(f"trainer.default_local_dir: {error}") from error
+        os.environ[LOG_VARIABLE] = str(folder / f"after_{steps}.jsonl")
 
 
 def _process_problems(config: DictConfig) -> Iterator[str]:
@@ -133,7 +120,7 @@ def _process_problems(config: DictConfig) -> Iterator[str]:
 
 
 def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
-    """A model given as a path has to be there; names of a hub are left to the loader."""
+    # names of a hub are left to the loader
     path = str(config.model.path)
     if not path.startswith(("/", ".", "~", f"{section.workspace}/")):
         return
@@ -202,7 +189,7 @@ def _store_problems(key: str, file: SftFile, store: Path, documents: DocumentSto
 
 
 def _vocabulary(config: DictConfig) -> str | None:
-    """Digest of the model's; `None` where there is no tokenizer to read, which the loader then says."""
+    """Return the digest of the model's; `None` without a tokenizer to read, which the loader then says."""
     from transformers import AutoTokenizer
 
     path = OmegaConf.select(config, "model.tokenizer_path") or config.model.path

@@ -1,28 +1,70 @@
-"""Training rows for supervised fine-tuning: the token sequences and masks of the ledger, as Parquet."""
+"""Training rows for supervised fine-tuning: token sequences and masks of ledgers, in Parquet files."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.lab.sft.files import SftFile, SftRow, file_pieces
-from docagent_rl.lab.sft.replay import PlacedPicture
+from docagent_rl.envs.images import Picture
+from docagent_rl.lab.sft.ledgers import PlacedPicture, read_picture
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.parquet import UNREADABLE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SCHEMA = pa.schema(
+    [
+        ("question_id", pa.string()),
+        ("system", pa.string()),
+        ("row", pa.int32()),
+        ("reward", pa.float32()),
+        ("input_ids", pa.list_(pa.int32())),
+        ("loss_mask", pa.list_(pa.int8())),
+        ("images", pa.list_(pa.string())),
+    ]
+)
+"""Columns of a file; images are JSON references into a document store."""
+GROUP = 32
+"""Rows that are read together: of 40,000 tokens each, 6 MB."""
+
+_TOKENIZER = b"docagent_tokenizer"
+
+
+@dataclass(frozen=True, slots=True)
+class SftRow:
+    """One context of one trajectory, `t` tokens."""
+
+    question_id: str
+    system: str
+    row: int
+    """Number of the context in its trajectory."""
+    reward: float
+    """Of the whole trajectory, for filters."""
+    input_ids: tuple[int, ...]
+    """`(t,)`, prompt and response."""
+    loss_mask: tuple[int, ...]
+    """`(t,)`, 1 exactly on what the policy, or the script in its place, wrote."""
+    images: tuple[Picture, ...]
+    """Those whose placeholders are in `input_ids`, in order."""
 
 
 def sft_rows(trajectory: Trajectory, ledgers: Sequence[TurnLedger]) -> list[SftRow]:
-    """The rows of a trajectory, as a training step of the trainer would have them.
-
-    Args:
-        trajectory: what was played.
-        ledgers: its contexts, from a rollout, `sft.scripted` or `sft.replay`.
-    """
+    """Return the rows of a trajectory's ledgers, as a training step of the trainer would have them."""
     rows = [ledger.row() for ledger in ledgers if ledger.sampled]
     return [
         SftRow(
@@ -41,17 +83,12 @@ def sft_rows(trajectory: Trajectory, ledgers: Sequence[TurnLedger]) -> list[SftR
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
-    """SHA-256 of a tokenizer's vocabulary: equal digests give ids the same meaning."""
+    """Return the SHA-256 of a tokenizer's vocabulary: equal digests give ids the same meaning."""
     return hashlib.sha256(json.dumps(sorted(tokenizer.get_vocab().items())).encode()).hexdigest()
 
 
 def write_sft(rows: Iterable[SftRow], path: str | Path, tokenizer: Any) -> Path:
-    """Write rows atomically, in the order given; a few of them are held in memory at a time.
-
-    Args:
-        rows: the rows.
-        path: the file.
-        tokenizer: whose ids they hold; the file can be read with this vocabulary alone.
+    """Write rows atomically, in the order given, for models with the vocabulary of `tokenizer` alone.
 
     Raises:
         UserError: there is nothing to write.
@@ -59,14 +96,128 @@ def write_sft(rows: Iterable[SftRow], path: str | Path, tokenizer: Any) -> Path:
     return atomic_write(path, file_pieces(rows, tokenizer_digest(tokenizer), str(path)))
 
 
-def read_sft(path: str | Path, tokenizer: Any | None = None) -> Iterator[SftRow]:
-    """Read the rows of a file.
+def file_pieces(rows: Iterable[SftRow], digest: str, name: str = "rows") -> Iterator[bytes]:
+    """Yield the bytes of a file, `GROUP` rows at a time; the same rows give the same bytes.
 
-    Args:
-        path: the file.
-        tokenizer: of the model that will be trained; `None` leaves the vocabulary unchecked.
+    `digest` is that of the vocabulary (`tokenizer_digest`), `name` the file's, for the message.
 
     Raises:
-        UserError: the file is missing, is no such file, or was made with another vocabulary.
+        UserError: there is no row.
     """
-    return iter(SftFile(path, None if tokenizer is None else tokenizer_digest(tokenizer)))
+    sink, remaining = _Pieces(), iter(rows)
+    schema = SCHEMA.with_metadata({_TOKENIZER: digest.encode()})
+    empty = True
+    with pq.ParquetWriter(sink, schema, compression="zstd", write_page_checksum=True) as writer:
+        while group := list(islice(remaining, GROUP)):
+            empty = False
+            values = [{name: getattr(row, name) for name in SCHEMA.names} for row in group]
+            for each in values:
+                each["images"] = [json.dumps(image.to_dict()) for image in each["images"]]
+            writer.write_table(pa.Table.from_pylist(values, schema=schema))
+            yield sink.take()
+        if empty:
+            raise UserError(f"{name}: no rows to write; supervised training needs at least one trajectory")
+    yield sink.take()
+
+
+class SftFile:
+    """The rows of a file by number; `GROUP` of them are in memory at a time.
+
+    `digest` is that of the vocabulary that it has to be made with; `None` leaves that unchecked.
+
+    Raises:
+        UserError: the file is missing, is no such file, is damaged, or was made with another vocabulary.
+    """
+
+    def __init__(self, path: str | Path, digest: str | None = None) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise UserError(f"{self.path}: no such file of supervised rows")
+        with self._reading():
+            file = self._open()
+            schema = file.schema_arrow
+        if not schema.equals(SCHEMA):
+            expected = ", ".join(SCHEMA.names)
+            raise UserError(f"{self.path}: not a file of supervised rows; expected columns {expected}")
+        made_with = (schema.metadata or {}).get(_TOKENIZER, b"").decode()
+        if digest is not None and made_with != digest:
+            raise UserError(
+                f"{self.path}: made with the vocabulary of another model; export the trajectories again"
+            )
+        self._starts = [0]
+        for group in range(file.num_row_groups):
+            self._starts.append(self._starts[-1] + file.metadata.row_group(group).num_rows)
+        self._group: tuple[int, pa.Table] | None = None
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[SftRow]:
+        return (self.row(index) for index in range(len(self)))
+
+    def row(self, index: int) -> SftRow:
+        """Return the row of a number, from 0.
+
+        Raises:
+            UserError: its part of the file is damaged.
+        """
+        group = next(n for n, end in enumerate(self._starts[1:]) if index < end)
+        if self._group is None or self._group[0] != group:
+            self._group = (group, self._read(group))
+        (values,) = self._group[1].slice(index - self._starts[group], 1).to_pylist()
+        ids, mask = tuple(values.pop("input_ids")), tuple(values.pop("loss_mask"))
+        images = tuple(read_picture(json.loads(image)) for image in values.pop("images"))
+        return SftRow(**values, input_ids=ids, loss_mask=mask, images=images)
+
+    def lengths(self) -> np.ndarray:
+        """Return the tokens of each row, `(rows,)` int64."""
+        parts = [self._read(n, ["input_ids"])["input_ids"] for n in range(len(self._starts) - 1)]
+        found = pa.chunked_array([part.combine_chunks().value_lengths() for part in parts], pa.int32())
+        return found.to_numpy().astype("int64")
+
+    def pictures(self) -> Iterator[Picture]:
+        """Yield every image of every row, in order."""
+        for group in range(len(self._starts) - 1):
+            for images in self._read(group, ["images"])["images"].to_pylist():
+                yield from (read_picture(json.loads(image)) for image in images)
+
+    def _read(self, group: int, columns: list[str] | None = None) -> pa.Table:
+        with self._reading():
+            table = self._open().read_row_group(group, columns=columns, use_threads=False)
+            table.validate(full=True)
+            return table
+
+    def _open(self) -> pq.ParquetFile:
+        # anew each time: the workers of a data loader are forks, and share no handle so
+        return pq.ParquetFile(self.path, page_checksum_verification=True)
+
+    @contextmanager
+    def _reading(self) -> Generator[None]:
+        try:
+            yield
+        except UNREADABLE as error:
+            raise UserError(f"{self.path}: not a Parquet file ({error})") from error
+
+
+class _Pieces(io.RawIOBase):
+    """Takes what a writer writes, and gives it away piece by piece."""
+
+    def __init__(self) -> None:
+        self._part = bytearray()
+        self._given = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._part += data
+        return len(data)
+
+    def tell(self) -> int:
+        return self._given + len(self._part)
+
+    def take(self) -> bytes:
+        part = bytes(self._part)
+        self._given += len(part)
+        self._part.clear()
+        return part

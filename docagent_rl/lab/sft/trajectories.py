@@ -12,10 +12,8 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.images import ImageSheet, Picture
-from docagent_rl.lab.sft.files import SftRow
-from docagent_rl.lab.sft.replay import replay_sizes
-from docagent_rl.lab.sft.rows import sft_rows
-from docagent_rl.lab.sft.scripted import TurnError
+from docagent_rl.lab.sft.ledgers import TurnError, replay_sizes
+from docagent_rl.lab.sft.rows import SftRow, sft_rows
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
@@ -34,24 +32,17 @@ class Dropped(Enum):
 
 @dataclass(slots=True)
 class Account:
-    """What became of the trajectories.
-
-    Args:
-        trajectories: that gave rows.
-        rows: of them.
-        tokens: of the rows.
-        trained: of them, tokens with a loss.
-        images: in the rows, each time it is shown.
-        longest: tokens of the longest row.
-        dropped: trajectories by reason.
-    """
+    """Counts of the trajectories that gave rows, of these rows, and of what was left out."""
 
     trajectories: int = 0
     rows: int = 0
     tokens: int = 0
     trained: int = 0
+    """Tokens with a loss."""
     images: int = 0
+    """Each time one is shown."""
     longest: int = 0
+    """Tokens of the longest row."""
     dropped: Counter[Dropped] = field(default_factory=Counter)
 
     def count(self, rows: Sequence[SftRow]) -> None:
@@ -66,23 +57,19 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class RowMaker:
-    """Makes rows of trajectories for a model.
-
-    Args:
-        codec: of the model.
-        store: the documents; `None`: none is looked for.
-        max_length: tokens of a row at most; a trajectory with a longer one is left out, never cut.
-        retokenise: encode texts anew where ids were recorded, for another model.
-    """
+    """Makes rows of trajectories for a model."""
 
     codec: ChatCodec
     store: DocumentStore | None = None
+    """Where the pages are looked for; `None`: nowhere."""
     max_length: int | None = None
+    """Tokens of a row at most; a trajectory with a longer one is left out, never cut."""
     retokenise: bool = False
+    """Encode texts anew where ids were recorded, for another model."""
     _seen: set[str] = field(default_factory=set)
 
     def rows(self, trajectory: Trajectory) -> list[SftRow] | Dropped:
-        """The rows of a trajectory, or why it has none.
+        """Return the rows of a trajectory, or the reason why it has none.
 
         Raises:
             UserError: the trajectory was recorded with another model or template, or its pages are not those
@@ -100,33 +87,22 @@ class RowMaker:
             return Dropped.SPELLING
         if self.max_length is not None and any(len(row.input_ids) > self.max_length for row in rows):
             return Dropped.TOO_LONG
-        for row in rows:
-            self._check(row.images)
+        if self.store is not None:
+            for picture in (picture for row in rows for picture in row.images):
+                if picture.key not in self._seen:
+                    check_picture(picture, self.store)
+                    self._seen.add(picture.key)
         return rows
-
-    def _check(self, pictures: Iterable[Picture]) -> None:
-        """See that the store has the very pages that were shown; each is looked at once."""
-        if self.store is None:
-            return
-        for picture in pictures:
-            if picture.key not in self._seen:
-                check_picture(picture, self.store)
-                self._seen.add(picture.key)
 
 
 def check_picture(picture: Picture, store: DocumentStore) -> None:
-    """See that a store has the pages of a picture as they were when it was made.
-
-    Raises:
-        UserError: it has not.
-    """
+    """Raise `UserError` where a store has not the pages of a picture as they were when it was made."""
     pieces = [tile.image for tile in picture.tiles] if isinstance(picture, ImageSheet) else [picture]
     for piece in pieces:
         if store.page(piece.page).image_hash != piece.page_hash:
             raise UserError(
                 f"page {piece.page} of {store} is another one than the trajectory showed: name the "
-                "store of the "
-                "run (--store)"
+                "store of the run (--store)"
             )
 
 
@@ -136,14 +112,7 @@ def made_rows(
     account: Account,
     tick: Callable[[], None] = lambda: None,
 ) -> Iterator[SftRow]:
-    """The rows of all trajectories, in their order.
-
-    Args:
-        trajectories: read one at a time.
-        maker: makes their rows.
-        account: is filled in.
-        tick: called after each trajectory.
-    """
+    """Yield the rows of trajectories in their order; `account` is filled in, `tick` is called after each."""
     for trajectory in trajectories:
         rows = maker.rows(trajectory)
         if isinstance(rows, Dropped):
@@ -158,25 +127,16 @@ def made_rows(
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Which trajectories are for training and which for validation.
-
-    Args:
-        aside: keys of the units that are set aside.
-        unit: what stays together.
-    """
+    """The keys of the units, documents or questions, that are set aside for validation."""
 
     aside: frozenset[tuple[str, ...]]
     unit: SplitUnit
 
     @classmethod
     def choose(cls, trajectories: Iterable[Trajectory], fraction: float, unit: SplitUnit, seed: int) -> Parts:
-        """Set a fraction of the units aside, by a hash of seed and unit, as `data convert --split` does.
+        """Set a fraction in (0, 1) of the units aside, by a hash of seed and unit, as `data convert --split`.
 
-        Args:
-            trajectories: all of them; those that are masked are not counted.
-            fraction: of the documents or questions, in (0, 1); at least one, and not all.
-            unit: what stays together.
-            seed: of the choice.
+        At least one unit is set aside, and not all. Masked trajectories are not counted.
 
         Raises:
             UserError: the fraction is out of range, or there is but one unit.
@@ -197,11 +157,7 @@ class Parts:
         return cls(frozenset(aside), unit)
 
     def validates(self, trajectory: Trajectory) -> bool:
-        """Whether a trajectory is for validation; a masked one is not, and is left out of training as
-        well.
-        """
-        return not trajectory.masked and _unit(trajectory, self.unit) in self.aside
-
-
-def _unit(trajectory: Trajectory, unit: SplitUnit) -> tuple[str, ...]:
-    return unit_key(Sample.from_dict(trajectory.sample), unit)
+        """Return whether a trajectory is for validation; a masked one is for neither part."""
+        if trajectory.masked:
+            return False
+        return unit_key(Sample.from_dict(trajectory.sample), self.unit) in self.aside

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -13,28 +14,23 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer import queries
 from docagent_rl.lab.viewer.comparison import comparison
 from docagent_rl.lab.viewer.credit import baseline, trajectory_credit
-from docagent_rl.lab.viewer.curves import described, read_curves
-from docagent_rl.lab.viewer.filters import Pair, read_pairs, whole
 from docagent_rl.lab.viewer.funnel import funnel
 from docagent_rl.lab.viewer.images import thumbnail, trajectory_image
+from docagent_rl.lab.viewer.queries import Pair, read_pairs, whole
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.lab.viewer.steps import step_numbers
+from docagent_rl.lab.viewer.steps import described, findings, read_curves, step_numbers
 from docagent_rl.lab.viewer.trajectory import trajectory_view
-from docagent_rl.lab.viewer.warnings import findings
 
 JSON = "application/json"
 
 
 class Reply(NamedTuple):
-    """An answer.
-
-    Args:
-        lasting: the same address always has the same answer.
-    """
+    """An answer."""
 
     content: bytes
     type: str = JSON
     lasting: bool = False
+    """The same address always has the same answer."""
 
 
 class Api:
@@ -45,11 +41,7 @@ class Api:
         self._version = version
 
     def answer(self, path: str, query: str = "") -> Reply:
-        """Return the answer to an address.
-
-        Args:
-            path: `/api/...`, percent-encoded or not.
-            query: what follows its question mark.
+        """Return the answer to a path, percent-encoded or not, with the query after its question mark.
 
         Raises:
             UserError: there is nothing of that name, or a parameter means nothing.
@@ -58,19 +50,19 @@ class Api:
         if path == "/api/runs":
             return as_json({"version": self._version, "runs": [run.described() for run in self.runs]})
         if path == "/api/compare":
-            return self._compare(dict(pairs))
+            options = dict(pairs)
+            runs = [self._run(options.get(side, "")) for side in ("a", "b")]
+            steps = [
+                whole(options[name], name) if options.get(name) else None for name in ("step_a", "step_b")
+            ]
+            split, measure = options.get("split") or "val", options.get("measure") or "reward"
+            return as_json(comparison(runs, split, measure, steps))
         if found := re.fullmatch("/api/runs/([^/]+)/(.+)", path):
-            run, names = self._run(found[1]), [unquote(name) for name in found[2].split("/")]
+            run = self._run(found[1])
             for pattern, handler in _ROUTES.items():
-                if (stars := _stars(pattern, names)) is not None:
-                    return handler(run, pairs, *stars)
+                if match := re.fullmatch(pattern, found[2]):
+                    return handler(run, pairs, *map(unquote, match.groups()))
         raise UserError(f"there is nothing at {path}")
-
-    def _compare(self, options: Mapping[str, str]) -> Reply:
-        split, measure = options.get("split") or "val", options.get("measure") or "reward"
-        runs = [self._run(options.get(side, "")) for side in ("a", "b")]
-        steps = [whole(options[name], name) if options.get(name) else None for name in ("step_a", "step_b")]
-        return as_json(comparison(runs, split, measure, steps))
 
     def _run(self, number: str) -> OpenRun:
         if not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) >= len(self.runs):
@@ -78,28 +70,17 @@ class Api:
         return self.runs[int(number)]
 
 
-def _stars(pattern: str, names: Sequence[str]) -> list[str] | None:
-    """Return the names at the stars of a pattern; `None` where it does not match."""
-    parts = pattern.split("/")
-    if len(parts) != len(names):
-        return None
-    both = list(zip(parts, names, strict=True))
-    return [name for part, name in both if part == "*"] if all(p in ("*", n) for p, n in both) else None
-
-
 def as_json(content: Any) -> Reply:
     """Return an answer in JSON; what is no number there, such as NaN, is null."""
     return Reply(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY))
 
 
-def _trajectories(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    with run.index() as base:
-        return as_json(queries.trajectories(base, pairs))
+def _of_index(answer: Callable[[sqlite3.Connection, Sequence[Pair]], Any]) -> Callable[..., Reply]:
+    def handler(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
+        with run.index() as base:
+            return as_json(answer(base, pairs))
 
-
-def _facets(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    with run.index() as base:
-        return as_json(queries.facets(base, pairs))
+    return handler
 
 
 def _trajectory(run: OpenRun, pairs: Sequence[Pair], number: str) -> Reply:
@@ -152,11 +133,6 @@ def _group(run: OpenRun, pairs: Sequence[Pair], uid: str) -> Reply:
     )
 
 
-def _funnel(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    with run.index() as base:
-        return as_json(funnel(base, pairs))
-
-
 def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
     return as_json(described(read_curves(run.folder.path)))
 
@@ -170,14 +146,14 @@ def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
 
 
 _ROUTES: dict[str, Callable[..., Reply]] = {
-    "trajectories": _trajectories,
-    "facets": _facets,
-    "trajectories/*": _trajectory,
-    "trajectories/*/images/*": _image,
-    "pages/*/*": _page,
-    "groups/*": _group,
-    "funnel": _funnel,
+    "trajectories": _of_index(queries.trajectories),
+    "facets": _of_index(queries.facets),
+    "trajectories/([^/]*)": _trajectory,
+    "trajectories/([^/]*)/images/([^/]*)": _image,
+    "pages/([^/]*)/([^/]*)": _page,
+    "groups/([^/]*)": _group,
+    "funnel": _of_index(funnel),
     "metrics": _metrics,
     "warnings": _warnings,
 }
-"""Handlers of a run's addresses; each takes the run, the parameters, and the names at the stars."""
+"""Handlers of a run's addresses; each takes the run, the parameters, and the names in the path."""

@@ -1,4 +1,4 @@
-"""The server: a static page and the answers it asks for, on the loopback device unless told otherwise."""
+"""The server: a static page and the answers that it asks for."""
 
 from __future__ import annotations
 
@@ -41,13 +41,7 @@ _NO_PAGE = "<!doctype html><title>docagent-rl view</title><p>The page is not bui
 
 
 def make_app(api: Api, token: str, cookie: str) -> Guard:
-    """Make the application.
-
-    Args:
-        api: its answers.
-        token: that the address holds which is opened first.
-        cookie: name of the cookie that holds it from then on.
-    """
+    """Make the application; `token` is in the address that is opened first, and then in the `cookie`."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.exception_handler(UserError)
@@ -98,12 +92,7 @@ def serve(
 ) -> None:
     """Serve until interrupted those who open the address, which holds a token of its own.
 
-    Args:
-        runs: to look at.
-        host: to listen at.
-        port: 0: one that is free.
-        browse: open the page in the user's browser.
-        announce: takes the address once it can be opened.
+    Port 0 is one that is free; `browse` opens the page in the user's browser, `announce` takes the address.
 
     Raises:
         UserError: the address cannot be listened at.

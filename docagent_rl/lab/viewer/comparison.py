@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -14,49 +13,16 @@ from docagent_rl.lab.eval.report.paired import compare
 from docagent_rl.lab.eval.report.statistics import FEWEST
 from docagent_rl.lab.eval.scoring.measures import mean
 from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
-from docagent_rl.lab.viewer.filters import TERM
+from docagent_rl.lab.viewer.queries import TERM, TERM_VALUE
 from docagent_rl.lab.viewer.runs import OpenRun
 
 DRAWS = 2_000
 """Resamples of documents."""
 _COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
 METHOD = (
-    "difference b - a of the means over the questions that both have, trajectories of a "
-    "question averaged; 95% "
-    f"interval by {DRAWS} resamples of documents, p by changing the sides of documents"
+    "difference b - a of the means over the questions that both have, trajectories of a question averaged; "
+    f"95% interval by {DRAWS} resamples of documents, p by changing the sides of documents"
 )
-_Key = tuple[int, str, int]
-"""Step, group and number of a trajectory."""
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """The number of one trajectory that is compared."""
-
-    number: int
-    question_id: str
-    question: str
-    doc_id: str
-    value: float
-
-    def scored(self) -> ScoredTrajectory:
-        """Return it as `compare` takes it."""
-        return ScoredTrajectory(
-            question_id=self.question_id,
-            number=0,
-            document=self.doc_id,
-            dataset="",
-            system="",
-            agent="",
-            status="",
-            reason="",
-            scored=True,
-            answer=None,
-            prediction=None,
-            labels={},
-            groups=[],
-            values={"value": float(self.value)},
-        )
 
 
 def comparison(
@@ -102,14 +68,13 @@ def comparison(
     }
 
 
-def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
+def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]) -> dict[str, Any]:
     """Compare two sides; questions pair by id, and only where they are about one document.
 
     Raises:
         UserError: they have no question in common.
     """
-    ours, theirs = ([each.scored() for each in values] for values in (first, second))
-    found = compare(ours, theirs, [mean("value", "value")], draws=DRAWS, seed=0)
+    found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = _by_question(first), _by_question(second)
     both = a.keys() & b.keys() - set(found.clashing)
     if not both:
@@ -118,11 +83,11 @@ def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
     rows: list[dict[str, Any]] = [
         {
             "question_id": key,
-            "question": a[key][0].question,
-            "a": fmean(each.value for each in a[key]),
-            "b": fmean(each.value for each in b[key]),
-            "trajectory_a": a[key][0].number,
-            "trajectory_b": b[key][0].number,
+            "question": a[key][0].prediction["question"],
+            "a": fmean(each.values["value"] or 0.0 for each in a[key]),
+            "b": fmean(each.values["value"] or 0.0 for each in b[key]),
+            "trajectory_a": a[key][0].prediction["id"],
+            "trajectory_b": b[key][0].prediction["id"],
         }
         for key in both
     ]
@@ -148,15 +113,19 @@ def compared(first: Sequence[Value], second: Sequence[Value]) -> dict[str, Any]:
     }
 
 
-def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | None) -> dict[_Key, Value]:
-    """Return the trajectories that were played and have a number, of all steps where none is named.
+def values_of(
+    base: sqlite3.Connection, measure: str, split: str, step: int | None
+) -> dict[Any, ScoredTrajectory]:
+    """Return the trajectories that were played and have a number, by step, group and number, in order.
+
+    Without a `step` they are those of all. `prediction` holds the id in the index and the question's text.
 
     Raises:
         UserError: there is no such number.
     """
     column, own = f'"{measure}"', ()
     if measure.startswith(TERM):
-        column = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
+        column = TERM_VALUE
         own = (measure.removeprefix(TERM),)
     elif measure not in _COLUMNS:
         raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
@@ -166,7 +135,25 @@ def values_of(base: sqlite3.Connection, measure: str, split: str, step: int | No
         f"ORDER BY {'step, uid, number' if step is None else 'number'}",
         (*own, split, step is None, step),
     )
-    return {(row[0], row[1], row[2]): Value(*tuple(row)[3:]) for row in rows}
+    return {
+        (row["step"], row["uid"], row["number"]): ScoredTrajectory(
+            question_id=row["question_id"],
+            number=0,
+            document=row["doc_id"],
+            dataset="",
+            system="",
+            agent="",
+            status="",
+            reason="",
+            scored=True,
+            answer=None,
+            prediction={"id": row["id"], "question": row["question"]},
+            labels={},
+            groups=[],
+            values={"value": float(row["value"])},
+        )
+        for row in rows
+    }
 
 
 def _step(base: sqlite3.Connection, split: str, end: str) -> int:
@@ -176,7 +163,7 @@ def _step(base: sqlite3.Connection, split: str, end: str) -> int:
     return step
 
 
-def _by_question(values: Iterable[Value]) -> dict[str, list[Value]]:
+def _by_question(values: Iterable[ScoredTrajectory]) -> dict[str, list[ScoredTrajectory]]:
     found = defaultdict(list)
     for each in values:
         found[each.question_id].append(each)

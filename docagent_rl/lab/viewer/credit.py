@@ -17,8 +17,8 @@ from docagent_rl.rollout.credit import SIMILARITIES, TOKENS, CreditRow, StepCred
 
 _SPO_PLAIN = {"std": "none", "scope": "group", "row_weight": "none"}
 """Options of SPO with which an advantage is a reward less a baseline, and nothing else."""
-_KEPT = 64
-"""Groups whose credit is kept in memory."""
+_GROUPS = 64
+"""In memory."""
 
 
 def mean_advantages(rows: Iterable[CreditRow]) -> dict[tuple[str, int], float]:
@@ -32,15 +32,12 @@ def mean_advantages(rows: Iterable[CreditRow]) -> dict[tuple[str, int], float]:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryCredit:
-    """The numbers that an estimator gave a trajectory.
-
-    Args:
-        mates: the numbers of all trajectories of its group.
-    """
+    """The numbers that an estimator gave a trajectory."""
 
     estimator: str
     rows: Sequence[CreditRow]
-    mates: Sequence[int] = ()
+    group: Sequence[int] = ()
+    """Numbers of all trajectories of its group."""
 
     @property
     def advantage(self) -> float | None:
@@ -63,16 +60,19 @@ class TrajectoryCredit:
         return found
 
     def described(self, turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return it ready for JSON: values and advantages of turns, likeness to the trajectories of the
-        group.
-        """
+        """Return values and advantages of turns, and likeness to the trajectories of the group, for JSON."""
         likeness = next((row.lists[SIMILARITIES] for row in self.rows if SIMILARITIES in row.lists), None)
-        pairs = None if likeness is None else zip(map(str, self.mates), map(float, likeness), strict=False)
+        pairs = None if likeness is None else zip(map(str, self.group), map(float, likeness), strict=False)
         return {
             "estimator": self.estimator,
             "advantage": self.advantage,
             "baseline": None,
-            "turns": [_turn(own or {}) for own in self.turns(turns)],
+            "turns": [
+                {"value": (own.get("values") or [None])[0], "advantage": fmean(own["advantages"])}
+                if own and own.get("advantages")
+                else {"value": None, "advantage": None}
+                for own in self.turns(turns)
+            ],
             "similarities": None if pairs is None else dict(pairs),
         }
 
@@ -113,17 +113,10 @@ def trajectory_credit(run_dir: Path, step: int, uid: str, trajectory: int) -> Tr
     return TrajectoryCredit(known.estimator, rows, sorted({row.trajectory for row in known.rows}))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_GROUPS)
 def _group(path: Path, uid: str, changed: int) -> StepCredit | None:
     """Read a group out of a file as it was at a time."""
     try:
         return read_credit(path, uid=uid)
     except UserError:
         return None
-
-
-def _turn(lists: Mapping[str, list[float]]) -> dict[str, float | None]:
-    """Return the value before a turn, and its mean advantage."""
-    advantages = lists.get("advantages")
-    value = (lists.get("values") or [None])[0] if advantages else None
-    return {"value": value, "advantage": fmean(advantages) if advantages else None}

@@ -7,7 +7,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -29,14 +28,14 @@ _RUN = "/api/runs/0"
 
 
 class Build(NamedTuple):
-    """The page as it is shipped: its script and its style."""
+    """Script and style of the page."""
 
     script: str
     style: str
 
     @classmethod
     def shipped(cls) -> Build:
-        """Read that of this package.
+        """Read the build of this package.
 
         Raises:
             UserError: it was not built.
@@ -47,20 +46,18 @@ class Build(NamedTuple):
             raise UserError(f"the page is not built: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """The trajectories of a file: by their ids, by a group, or by the query of a list."""
 
     ids: Sequence[int] = ()
     uid: str | None = None
     query: str | None = None
 
-    @property
     def filters(self) -> str:
-        """The query of their list.
+        """Return the query of their list.
 
         Raises:
-            UserError: nothing is named, or more than one way.
+            UserError: not exactly one of the three is given.
         """
         if sum((bool(self.ids), self.uid is not None, self.query is not None)) != 1:
             raise UserError("--export takes one of --trajectory, --group and --query")
@@ -70,14 +67,14 @@ class Chosen:
 
 
 def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
-    """Return what the page would ask for about one run, by path without query; images as data URIs.
+    """Return the answers that the page asks for about one run, by path without query; images as data URIs.
 
     Raises:
         UserError: there are no such trajectories, or too many.
     """
     if len(api.runs) != 1:
         raise UserError("--export writes trajectories of one run")
-    listed = _asked(api, f"{_RUN}/trajectories", f"{chosen.filters}&limit={MOST_TRAJECTORIES}")
+    listed = _asked(api, f"{_RUN}/trajectories", f"{chosen.filters()}&limit={MOST_TRAJECTORIES}")
     total, rows = listed["total"], listed["rows"]
     if not total:
         raise UserError("no trajectory matches")
@@ -92,7 +89,7 @@ def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
         path = f"{_RUN}/trajectories/{row['id']}"
         found[path] = trajectory = _asked(api, path)
         found.update(_images(api, path, trajectory))
-    for uid in {row["uid"] for row in rows}:
+    for uid in dict.fromkeys(row["uid"] for row in rows):
         own = {row["id"] for row in rows if row["uid"] == uid}
         group = _asked(api, path := f"{_RUN}/groups/{component(uid)}")
         if {trajectory["id"] for trajectory in group["trajectories"]} == own and len(own) > 1:
@@ -106,8 +103,10 @@ def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
 
 def page(table: dict[str, Any], build: Build) -> str:
     """Return one HTML file that runs its own script alone and asks for nothing."""
-    script, style = _closed(build.script), _closed(build.style)
-    policy = _POLICY.format(script=_hash(script), style=_hash(style))
+    # nothing in our own code ends its element: in a string, `<\\/script` is `</script`
+    script, style = (_TAG.sub(lambda found: "\\x3c", code) for code in build)
+    hashes = [base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in (script, style)]
+    policy = _POLICY.format(script=hashes[0], style=hashes[1])
     # `<` does not stand in data: nothing in it ends its element or begins another
     data = json.dumps(table, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")
     return (
@@ -123,15 +122,6 @@ def page(table: dict[str, Any], build: Build) -> str:
 def component(text: str) -> str:
     """Encode a name within an address as the page's `encodeURIComponent` does it."""
     return quote(text, safe="!'()*~-_.")
-
-
-def _closed(code: str) -> str:
-    r"""Return code of our own in which nothing ends its element: in a string, `<\/script` is `</script`."""
-    return _TAG.sub(lambda found: "\\x3c", code)
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _asked(api: Api, path: str, query: str = "") -> Any:

@@ -1,4 +1,4 @@
-"""The files of a run, as the viewer finds them: trajectories, numbers, configuration."""
+"""The folder of a run, as the viewer finds it: trajectories, credit, configuration, reward."""
 
 from __future__ import annotations
 
@@ -6,34 +6,30 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
-from enum import StrEnum
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
+
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import merged
 from docagent_rl.base.terminal import id_problem
 from docagent_rl.lab.agents.run_folder import RunFolder
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from docagent_rl.lab.viewer.reward import Reward
+from docagent_rl.rewards.formula import Formula
 
 INDEX = "view.sqlite"
 RESCORED = "rescore.json"
-"""What `docagent-rl rescore` writes beside its trajectories."""
+"""A file that `docagent-rl rescore` writes beside its trajectories."""
 STEP_FILE = re.compile(r"(val-)?(\d{1,12})\.jsonl")
 _CREDIT_FILE = re.compile(r"\d{1,12}\.parquet", re.ASCII)
-
-
-class Kind(StrEnum):
-    """The command that wrote a run."""
-
-    TRAINING = "training"
-    EVALUATION = "evaluation"
+_JUDGE = ("kind", "model", "threshold", "prompt")
+_ROLE = ("backend", "model")
 
 
 class ViewedRun:
@@ -51,18 +47,18 @@ class ViewedRun:
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no such folder; name that of a run, <workspace>/runs/<experiment>")
         self._trajectories = RunFolder(self.path).trajectories_file
-        if self.kind is Kind.EVALUATION and not self._trajectories.is_file():
+        if self.kind == "evaluation" and not self._trajectories.is_file():
             raise UserError(
                 f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run; "
                 "--text prints a file of trajectories that lies elsewhere"
             )
 
     @property
-    def kind(self) -> Kind:
-        """The kind of run, by the files in its folder."""
+    def kind(self) -> str:
+        """`training` or `evaluation`, by the files in the folder."""
         # a run that has begun has its configuration before its first trajectories
         begun = any((self.path / name).is_dir() for name in ("trajectories", "hydra"))
-        return Kind.TRAINING if begun else Kind.EVALUATION
+        return "training" if begun else "evaluation"
 
     def same_trajectories(self, other: ViewedRun) -> bool:
         """Return whether both hold trajectories of one run, rewarded in two ways."""
@@ -81,26 +77,23 @@ class ViewedRun:
 
     def trajectory_files(self) -> dict[str, os.stat_result]:
         """Return the files of trajectories that there are, by their names below the folder, in order."""
-        if self.kind is Kind.EVALUATION:
-            return self._existing([self._trajectories.name])
-        return self._existing(f"trajectories/{name}" for name in self._names("trajectories", STEP_FILE))
+        if self.kind == "evaluation":
+            return self._files("", re.compile(re.escape(self._trajectories.name)))
+        return self._files("trajectories/", STEP_FILE)
 
     def credit_files(self) -> dict[str, os.stat_result]:
         """Return the files of credit (`docagent_rl.rollout.credit`) that there are, in the same way."""
-        return self._existing(f"credit/{name}" for name in self._names("credit", _CREDIT_FILE))
+        return self._files("credit/", _CREDIT_FILE)
 
-    def _names(self, folder: str, pattern: re.Pattern[str]) -> list[str]:
+    def _files(self, folder: str, pattern: re.Pattern[str]) -> dict[str, os.stat_result]:
         try:
             names = os.listdir(self.path / folder)  # noqa: PTH208 - thousands of names
         except OSError:
-            return []
-        return sorted(filter(pattern.fullmatch, names))
-
-    def _existing(self, names: Iterable[str]) -> dict[str, os.stat_result]:
+            return {}
         found = {}
-        for name in names:
+        for name in sorted(filter(pattern.fullmatch, names)):
             with suppress(OSError):  # set aside since it was listed
-                found[name] = (self.path / name).stat()
+                found[f"{folder}{name}"] = (self.path / folder / name).stat()
         return found
 
     def file(self, name: str) -> Path:
@@ -117,12 +110,8 @@ class ViewedRun:
     @cached_property
     def config(self) -> DictConfig:
         """The run's configuration, or the part that an evaluation keeps; empty where there is none."""
-        from omegaconf import DictConfig, OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
-        from yaml import YAMLError
-
         try:
-            if self.kind is Kind.EVALUATION:
+            if self.kind == "evaluation":
                 found = OmegaConf.create(RunFolder(self.path).manifest().get("config"))
             else:
                 found = OmegaConf.load(self.path / "hydra" / "config.yaml")
@@ -131,9 +120,6 @@ class ViewedRun:
         return found if isinstance(found, DictConfig) else OmegaConf.create()
 
     def _selected(self, key: str) -> Any:
-        from omegaconf import OmegaConf
-        from omegaconf.errors import OmegaConfBaseException
-
         try:
             return OmegaConf.select(self.config, key)
         except OmegaConfBaseException:
@@ -145,7 +131,7 @@ class ViewedRun:
         return found if isinstance(found, str) and found else None
 
     def configured_paths(self, key: str, workspace: Path | None = None) -> list[Path]:
-        """Return where a path of the configuration may be now: there, or in a workspace that has moved."""
+        """Return the places of a path of the configuration: as it says, or in a workspace that has moved."""
         found, home = self.configured(key), self.configured("docagent.workspace")
         if found is None:
             return []
@@ -157,16 +143,12 @@ class ViewedRun:
     @property
     def estimator_options(self) -> dict[str, Any]:
         """Options of the estimator, by the configuration."""
-        from omegaconf import DictConfig
-
         found = self._selected("docagent.advantage.options")
         return {str(key): found[key] for key in found} if isinstance(found, DictConfig) else {}
 
     @cached_property
     def reward(self) -> Reward | None:
         """The reward of its trajectories; `None` where the configuration does not name it."""
-        from docagent_rl.lab.viewer.reward import reward_of
-
         return reward_of(self.config)
 
     @cached_property
@@ -177,3 +159,52 @@ class ViewedRun:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         name = hashlib.sha256(str(self.path).encode("utf-8", "surrogateescape")).hexdigest()[:32]
         return cache / "docagent-rl" / "view" / f"{name}.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """The reward of a run; runs whose rewards are equal have numbers on one scale."""
+
+    system: str
+    formula: Formula
+    settings: Mapping[str, Any]
+    """Everything by which terms are computed, judge and roles among them."""
+
+    def described(self) -> dict[str, Any]:
+        """Return it ready for JSON."""
+        return {"text": str(self.formula), "weights": {**self.formula.weights, **self.formula.tokens}}
+
+
+def reward_of(config: DictConfig) -> Reward | None:
+    """Return the reward of a configuration.
+
+    `None` where that names none: it is empty, cannot be parsed, or its system is not the package's.
+    """
+    from docagent_rl.systems import SYSTEMS, get_system
+
+    name = OmegaConf.select(config, "docagent.system")
+    if name not in SYSTEMS:  # another name would run code of whoever wrote the configuration
+        return None
+    system = get_system(name)
+    try:
+        env = _section(config, "env")
+        if OmegaConf.select(config, "docagent.profile") == "cpu":
+            env = merged(env, merged(system.small, _section(config, "env_cpu")))
+        parsed = system.parse_config(env)
+        judge, roles = _section(config, "judge"), _section(config, "roles")
+    except (UserError, OmegaConfBaseException):
+        return None
+    if system.formula is None:
+        return None
+    settings = parsed.model_dump(mode="json", include=set(system.reward_keys))
+    settings["judge"] = {key: judge.get(key) for key in _JUDGE} if system.judged else None
+    settings["roles"] = {
+        name: {key: roles.get(name, {}).get(key) for key in _ROLE} for name in map(str, system.roles)
+    }
+    return Reward(name, system.formula(parsed), settings)
+
+
+def _section(config: DictConfig, key: str) -> dict[str, Any]:
+    found = OmegaConf.select(config, f"docagent.{key}")
+    # OmegaConf declares all that a container of any kind may become
+    return {} if found is None else cast("dict[str, Any]", OmegaConf.to_container(found, resolve=True))

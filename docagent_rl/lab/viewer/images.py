@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter
-
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.images import ImageRef, ImageSheet, Picture, Resample
+from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.evidence import images_of
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ WIDEST = 1600
 _MOST_PX = 40_000_000
 _FEW_BYTES = 400_000
 """Larger pictures without loss travel as JPEG: a page of photographs takes megabytes."""
-_REF, _SHEET = TypeAdapter(ImageRef), TypeAdapter(ImageSheet)
 
 
 def trajectory_image(
@@ -40,24 +38,9 @@ def trajectory_image(
     image = next(islice(found, number, None), None)
     if image is None:
         raise UserError(f"the trajectory has no image {number}")
-    picture = _rendered(picture_of(image), _required(store))
+    picture = _rendered(read_picture(image), _required(store))
     png = _saved(picture, "PNG", compress_level=3)
     return (png, PNG) if len(png) <= _FEW_BYTES else (_saved(picture, "JPEG", quality=92), JPEG)
-
-
-def picture_of(image: Mapping[str, Any]) -> Picture:
-    """Return the picture that `to_dict` described.
-
-    Raises:
-        UserError: it is no description of one.
-    """
-    try:
-        if "tiles" not in image:
-            return _ref(image)
-        tiles = [{**tile, "image": _ref(tile["image"])} for tile in image["tiles"]]
-        return _SHEET.validate_python({**image, "tiles": tiles})
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"the image is not described as this release does it: {error!r}") from error
 
 
 def thumbnail(store: DocumentStore | None, doc_id: str, page: int, width: int) -> tuple[bytes, str]:
@@ -80,10 +63,6 @@ def _required(store: DocumentStore | None) -> DocumentStore:
     if store is None:
         raise UserError("the documents' store is not there: name it with --store")
     return store
-
-
-def _ref(image: Mapping[str, Any]) -> ImageRef:
-    return _REF.validate_python({**image, "page": PageRef.parse(image["page"])})
 
 
 def _rendered(picture: Picture, store: DocumentStore) -> Image:

@@ -1,5 +1,6 @@
-"""The index of a run: a SQLite file with a row a trajectory. A file is read once, and again when it
-changes.
+"""The index of a run: a SQLite file with a row a trajectory.
+
+A file of the run is read once, and again when it changes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,11 @@ import orjson
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.lab.viewer.credit import mean_advantages
-from docagent_rl.lab.viewer.features import Features, features_of
+from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
+from docagent_rl.retrieval import Retriever
 from docagent_rl.rollout.credit import read_credit
+from docagent_rl.rollout.evidence import Stage, gold_pages
 
 SCHEMA = 5
 """Version of the tables; an index of another version is made anew."""
@@ -33,30 +36,37 @@ _HEAD = 4096
 _LINES = 500
 """Lines a transaction; others may read and write in between."""
 _BAD = (AttributeError, KeyError, TypeError, ValueError)
-_COLUMNS = tuple(each.name for each in fields(Features) if each.name not in ("id", "text"))
 # `texts` keeps words without texts, so that rows cannot be deleted: those of trajectories that are gone join
 # with nothing
-_TABLES = f"""
+_TABLES = """
 CREATE TABLE files (
     name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, indexed INTEGER, head BLOB, damaged INTEGER
 );
 CREATE TABLE trajectories (
-    id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage,
-    {", ".join(f'"{name}"' for name in _COLUMNS)}
+    id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage, step, split, system, dataset,
+    question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid, tokens,
+    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, drift, truncated,
+    search_k, search_within
 );
 CREATE INDEX trajectories_file ON trajectories (file);
 CREATE INDEX trajectories_step ON trajectories (split, step);
 CREATE INDEX trajectories_uid ON trajectories (uid);
 CREATE INDEX trajectories_question ON trajectories (question_id);
 CREATE TABLE terms (
-    trajectory INTEGER REFERENCES trajectories ON DELETE CASCADE, name TEXT, value REAL, PRIMARY KEY
-    (trajectory, name)
+    trajectory INTEGER REFERENCES trajectories ON DELETE CASCADE, name TEXT, value REAL,
+    PRIMARY KEY (trajectory, name)
 ) WITHOUT ROWID;
 CREATE INDEX terms_name ON terms (name, value);
 CREATE VIRTUAL TABLE texts USING fts5 (content, content='', tokenize="unicode61");
 CREATE TABLE state (revision INTEGER);
 INSERT INTO state VALUES (0);
 """
+
+DEPTH = 10
+"""Hits that count where no trajectory of the run has searched."""
+_QUESTIONS = 100
+"""Questions a transaction."""
+_OPEN = "stage != '' AND reach IS NULL"
 
 logger = logging.getLogger(__name__)
 
@@ -148,10 +158,10 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
             index, run.path, name, files[name], lambda size, base=done: progress(base + size, total)
         )
         done += files[name].st_size
-    paid = index.stale(credit)  # that of trajectories which were read again is stale as well
-    for name in paid:
+    stale_credit = index.stale(credit)  # that of trajectories which were read again is stale as well
+    for name in stale_credit:
         _read_credit(index, run.path, name, credit[name])
-    return bool(gone or stale or paid)
+    return bool(gone or stale or stale_credit)
 
 
 def parsed(line: bytes) -> dict[str, Any]:
@@ -204,7 +214,7 @@ def _read_trajectories(
 
 
 def _unchanged(index: Index, path: Path, name: str, status: os.stat_result) -> int:
-    """Return the bytes of a file that were read and still stand there; 0 where it was written anew."""
+    """Return the bytes of a file that were read and are still there; 0 where it was written anew."""
     with index.reading() as base:
         known = base.execute("SELECT indexed, head FROM files WHERE name = ?", (name,)).fetchone()
     if known is None or not 0 < known["indexed"] <= status.st_size:
@@ -221,32 +231,27 @@ def _head(path: Path, end: int) -> bytes:
     return hashlib.sha256(str(path.stat().st_ino).encode() + text).digest()
 
 
-def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[tuple[int, int, Features] | None]:
-    """Yield place, length and features of each line; `None` for a damaged one."""
+def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[dict[str, Any] | None]:
+    """Yield the features of each line with its place and length; `None` for a damaged one."""
     for line in lines:
         try:
             if line.strip():
-                yield begin, len(line), features_of(parsed(line))
+                yield {**features_of(parsed(line)), "begin": begin, "length": len(line)}
         except _BAD as error:
             logger.warning("%s: what begins at byte %d is no trajectory: %r", path, begin, error)
             yield None
         begin += len(line)
 
 
-def _insert(base: sqlite3.Connection, name: str, rows: Sequence[tuple[int, int, Features]]) -> None:
-    marks = ", ".join("?" * (6 + len(_COLUMNS)))
-    for begin, length, row in rows:
-        text_id = base.execute("INSERT INTO texts (content) VALUES (?)", (row.text,)).lastrowid
-        values = [getattr(row, column) for column in _COLUMNS]
-        values = [json.dumps(value) if isinstance(value, dict | list) else value for value in values]
+def _insert(base: sqlite3.Connection, name: str, rows: Sequence[dict[str, Any]]) -> None:
+    for row in rows:
+        terms, text = row["terms"], row.pop("text")
+        row |= {"file": name, "terms": json.dumps(terms), "gold": json.dumps(row["gold"])}
+        row["text_id"] = base.execute("INSERT INTO texts (content) VALUES (?)", (text,)).lastrowid
+        columns, values = (", ".join(form.format(name) for name in row) for form in ('"{}"', ":{}"))
         # of a trajectory that stands there twice the last line counts, as for evaluations
-        base.execute(
-            f"INSERT OR REPLACE INTO trajectories VALUES ({marks})",
-            (row.id, name, begin, length, text_id, None, *values),
-        )
-        base.executemany(
-            "INSERT INTO terms VALUES (?, ?, ?)", ((row.id, *term) for term in row.terms.items())
-        )
+        base.execute(f"INSERT OR REPLACE INTO trajectories ({columns}) VALUES ({values})", row)
+        base.executemany("INSERT INTO terms VALUES (?, ?, ?)", ((row["id"], *term) for term in terms.items()))
 
 
 def _forget(base: sqlite3.Connection, name: str) -> None:
@@ -270,3 +275,47 @@ def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> 
         )
         entry = (name, status.st_size, status.st_mtime_ns)
         base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, 0, x'', 0)", entry)
+
+
+def update_reach(index: Index, retriever: Retriever, trajectory: Callable[[int], Mapping[str, Any]]) -> bool:
+    """Ask the run's index of words the questions whose reach is not known; return whether there were any.
+
+    A question reaches its gold pages where it finds them all. A trajectory whose agent searched with
+    the words of its question has an answer already. Searches are as those of the run: as many hits, in the
+    question's document alone or not. `trajectory` reads one by its id.
+
+    Raises:
+        UserError: the retriever refuses a question, or a trajectory cannot be read.
+        sqlite3.Error: the index cannot be read or written.
+    """
+    changed = False
+    while True:
+        with index.reading() as base:
+            depth, within = base.execute(
+                "SELECT coalesce(max(search_k), 0), coalesce(max(search_within), 1) FROM trajectories"
+            ).fetchone()
+            questions = base.execute(
+                f"SELECT question_id, doc_id, min(id) AS id FROM trajectories WHERE {_OPEN} "
+                "GROUP BY question_id, doc_id LIMIT ?",
+                (_QUESTIONS,),
+            ).fetchall()
+        if not questions:
+            return changed
+        found = []
+        for question_id, doc_id, number in questions:
+            sample = trajectory(number)["sample"]
+            (hits,) = retriever.search(
+                [str(sample["question"])],
+                doc_id=str(sample["doc_id"]) if within else None,
+                top_k=depth or DEPTH,
+            )
+            reach = gold_pages(sample) <= {str(hit.ref) for hit in hits}
+            found.append((reach, question_id, doc_id))
+        with index.writing() as base:
+            base.executemany(
+                "UPDATE trajectories SET reach = ?1, "
+                f"stage = CASE WHEN ?1 AND stage = '{Stage.SOUGHT}' THEN '{Stage.REACH}' ELSE stage END "
+                f"WHERE question_id = ?2 AND doc_id = ?3 AND {_OPEN}",
+                found,
+            )
+        changed = True

@@ -1,27 +1,170 @@
-"""Questions to the index of a run: lists, counts, groups."""
+"""Queries of the index of a run: lists, counts, groups, under the parameters of a link.
+
+Values of parameters never become part of the SQL.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.viewer.filters import FIELDS, TERM, Pair, condition, whole
 
+FIELDS = {
+    "split": "split",
+    "step": "step",
+    "system": "system",
+    "dataset": "dataset",
+    "status": "status",
+    "end": '"end"',
+    "mask": "mask",
+    "stage": "stage",
+    "branch": "branch",
+    "kind": "evidence_kind",
+}
+"""Parameters whose values are counted, with their columns."""
+_EXACT = {**FIELDS, "question_id": "question_id", "doc_id": "doc_id", "uid": "uid"}
+_NUMBERS = ("turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
+_FLAGS = ("right", "guessed", "reach", "truncated")
+TERM = "term:"
+_WORD = re.compile(r"\w+")
+_MOST_PARAMETERS = 5_000
 LIST_OPTIONS = frozenset({"sort", "order", "offset", "limit"})
-MOST_ROWS = 1_000
+_MOST_ROWS = 1_000
 _SORTS = (
     "reward", "step", "turns", "invalid", "tokens", "images", "question", "advantage", "seconds", "number",
     "system", "status", "stage", "drift",
 )  # fmt: skip
 _HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch", "search_k", "search_within")
 _RANGES = ("reward", "turns", "invalid", "tokens", "images", "step", "seconds")
+TERM_VALUE = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
+
+Pair = tuple[str, str]
+
+
+class Condition(NamedTuple):
+    """A condition on the table `trajectories`: SQL with question marks, and their values."""
+
+    sql: str
+    values: tuple[object, ...] = ()
+
+
+def read_pairs(query: str) -> list[Pair]:
+    """Read the parameters of a query string.
+
+    Raises:
+        UserError: there are too many.
+    """
+    try:
+        return parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
+    except ValueError as error:
+        raise UserError(f"the link has too many parameters: {error}") from error
+
+
+def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> Condition:
+    """Return the condition of a link; values of one parameter are alternatives, parameters hold together.
+
+    Raises:
+        UserError: a parameter is unknown, or does not take its value.
+    """
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if name not in ignored:
+            given.setdefault(name, []).append(value)
+    return _joined(" AND ", [_part(name, values) for name, values in given.items()])
+
+
+def whole(text: str, name: str) -> int:
+    """Read a whole number that is not negative; an error names the parameter."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 16):
+        raise UserError(f"{name}={text!r} is no whole number")
+    return int(text)
+
+
+def _part(name: str, values: Sequence[str]) -> Condition:
+    if name == "ids":
+        return _listed("id", [whole(each, name) for value in values for each in value.split(",") if each])
+    if name == "q":
+        return _joined(" OR ", [_search(value) for value in values])
+    if name == "step":
+        return _joined(" OR ", [_between("step", *_steps(value)) for value in values])
+    if name in _FLAGS:
+        if wrong := [value for value in values if value not in ("0", "1", "")]:
+            raise UserError(f"{name}={wrong[0]!r}: give 1, 0, or nothing for unknown")
+        flags = [Condition(f'"{name}" IS ?', (int(value) if value else None,)) for value in values]
+        return _joined(" OR ", flags)
+    if name in _EXACT:
+        return _listed(_EXACT[name], values)
+    if name in _NUMBERS:
+        return _joined(" OR ", [_between(name, *_range(name, value)) for value in values])
+    if name.startswith(TERM):
+        return _joined(" OR ", [_term(name, value) for value in values])
+    known = ", ".join(["ids", "q", *_EXACT, *_NUMBERS, *_FLAGS, f"{TERM}<name>"])
+    raise UserError(f"unknown parameter {name!r}; known are {known}")
+
+
+def _joined(operator: str, parts: Sequence[Condition]) -> Condition:
+    sql = operator.join(f"({part.sql})" for part in parts) or "1"
+    return Condition(sql, tuple(value for part in parts for value in part.values))
+
+
+def _listed(column: str, values: Sequence[object]) -> Condition:
+    return Condition(f"{column} IN ({', '.join('?' * len(values))})", tuple(values))
+
+
+def _between(column: str, low: float | None, high: float | None) -> Condition:
+    ends = [(f"{column} {sign} ?", end) for sign, end in ((">=", low), ("<=", high)) if end is not None]
+    sql = " AND ".join(part for part, _ in ends) or f"{column} IS NOT NULL"
+    return Condition(sql, tuple(value for _, value in ends))
+
+
+def _term(name: str, value: str) -> Condition:
+    sql, values = _between("value", *_range(name, value))
+    term = name.removeprefix(TERM)
+    return Condition(f"id IN (SELECT trajectory FROM terms WHERE name = ? AND {sql})", (term, *values))
+
+
+def _search(text: str) -> Condition:
+    words = _WORD.findall(text)
+    if not words:
+        return Condition("1")
+    # each word as the beginning of one; quoted, it is never an operator
+    query = " ".join(f'"{word}"*' for word in words)
+    return Condition("text_id IN (SELECT rowid FROM texts WHERE texts MATCH ?)", (query,))
+
+
+def _steps(value: str) -> tuple[float | None, float | None]:
+    first, dash, last = value.partition("-")
+    low = whole(first, "step") if first else None
+    return low, (whole(last, "step") if last else None) if dash else low
+
+
+def _range(name: str, value: str) -> tuple[float | None, float | None]:
+    """Read `A:B`, or `A-B` of numbers that are not negative; an end may be left out; one number is itself."""
+    first, mark, last = value.partition(":" if ":" in value else "-")
+    if not mark or (not first and mark == "-"):
+        one = _number(value, name)
+        return one, one
+    return (_number(first, name) if first else None), (_number(last, name) if last else None)
+
+
+def _number(text: str, name: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise UserError(f"{name}={text!r} is no number; give A:B, A: or :B")
+    return found
 
 
 def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return a piece of the list of a link as `rows`, and the length of the whole as `total`.
+    """Return a piece of the list of a link as `rows`, and the length of all of it as `total`.
 
     Raises:
         UserError: a parameter is unknown, or does not take its value.
@@ -29,7 +172,7 @@ def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, A
     options = {name: value for name, value in pairs if name in LIST_OPTIONS}
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     offset = whole(options.get("offset", "0"), "offset")
-    limit = min(whole(options.get("limit", "100"), "limit"), MOST_ROWS)
+    limit = min(whole(options.get("limit", "100"), "limit"), _MOST_ROWS)
     order, own = _order(options.get("sort", "step"), options.get("order", "asc"))
     (total,) = base.execute(f"SELECT count(*) FROM trajectories WHERE {where}", values).fetchone()
     found = base.execute(
@@ -58,21 +201,18 @@ def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
             f"SELECT {column}, count(*) FROM trajectories WHERE {where} GROUP BY 1 ORDER BY 1", values
         )
         found[name] = [{"value": str(value), "count": count} for value, count in counted if value != ""]
-    return {**found, "ranges": _ranges(base, pairs)}
-
-
-def _ranges(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, list[float]]:
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     columns = ", ".join(f"min({name}), max({name})" for name in _RANGES)
     ends = base.execute(f"SELECT {columns} FROM trajectories WHERE {where}", values).fetchone()
-    found = {name: list(ends[2 * n : 2 * n + 2]) for n, name in enumerate(_RANGES)}
+    ranges = {name: list(ends[2 * n : 2 * n + 2]) for n, name in enumerate(_RANGES)}
     terms = base.execute(
         "SELECT name, min(value), max(value) FROM terms "
         f"WHERE trajectory IN (SELECT id FROM trajectories WHERE {where}) GROUP BY name",
         values,
     )
-    found |= {f"{TERM}{name}": [low, high] for name, low, high in terms}
-    return {name: ends for name, ends in found.items() if ends[0] is not None}
+    ranges |= {f"{TERM}{name}": [low, high] for name, low, high in terms}
+    found["ranges"] = {name: ends for name, ends in ranges.items() if ends[0] is not None}
+    return found
 
 
 def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
@@ -106,16 +246,15 @@ def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) ->
 def group_rewards(base: sqlite3.Connection, uid: str, step: int) -> dict[int, float]:
     """Return the rewards of the trajectories of a group that were trained on, by their numbers."""
     rows = base.execute(
-        "SELECT number, reward FROM trajectories WHERE uid = ? AND step = ? AND split = "
-        "'train' AND mask = '' "
-        "AND reward IS NOT NULL",
+        "SELECT number, reward FROM trajectories WHERE uid = ? AND step = ? AND split = 'train' "
+        "AND mask = '' AND reward IS NOT NULL",
         (uid, step),
     )
     return dict(map(tuple, rows))
 
 
 def summary(base: sqlite3.Connection) -> dict[str, Any]:
-    """Return what a run holds, in a few numbers."""
+    """Return the systems, steps and terms of a run, and a few counts."""
 
     def column(sql: str, *values: object) -> list[Any]:
         return [row[0] for row in base.execute(sql, values)]
@@ -135,8 +274,7 @@ def _order(sort: str, order: str) -> tuple[str, tuple[str, ...]]:
     if order not in ("asc", "desc"):
         raise UserError(f"order={order!r}: give asc or desc")
     if sort.startswith(TERM):
-        by = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
-        return f"{by} IS NULL, {by} {order}", (sort.removeprefix(TERM),) * 2
+        return f"{TERM_VALUE} IS NULL, {TERM_VALUE} {order}", (sort.removeprefix(TERM),) * 2
     if sort not in _SORTS:
         raise UserError(f"sort={sort!r}; known are {', '.join(_SORTS)}, {TERM}<name>")
     return f"{sort} IS NULL, {sort} {order}", ()

@@ -1,4 +1,4 @@
-"""The runs of a viewer, each with its index, its store, its tokenizer."""
+"""The runs of a viewer, each with its index, store and tokenizer."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.index import Index, parsed, update_index
+from docagent_rl.lab.viewer.index import Index, parsed, update_index, update_reach
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
-from docagent_rl.lab.viewer.reach import update_reach
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import RetrieverConfig
 
 POLL_S = 2.0
-"""Seconds between two looks at the folder of a run."""
-_RESTING = 5
-"""Times as long are the pauses of runs in which nothing happens."""
+"""Seconds between two looks at the folder of a run; five times as long where nothing happens."""
 _WORDS = "bm25"
 _SHOWN_BYTES = 1 << 30
 _DAMAGED = (OSError, sqlite3.Error)
@@ -34,38 +31,31 @@ _DAMAGED = (OSError, sqlite3.Error)
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """What a user names where the run's own configuration names another place.
-
-    Args:
-        index: of BM25, that the questions themselves are asked of.
-    """
+class Places(NamedTuple):
+    """Places that a user names where the run's own configuration names others."""
 
     store: Path | None = None
     tokenizer: Path | None = None
     index: Path | None = None
+    """Of BM25, that the questions themselves are asked of."""
 
 
 @dataclass
 class OpenRun:
-    """A run of a viewer.
-
-    Args:
-        number: of the run on the command line, from 0.
-        progress: bytes that were read and that there are, while its files are being read.
-        failure: why there is no index.
-    """
+    """A run of a viewer."""
 
     number: int
+    """On the command line, from 0."""
     name: str
     folder: ViewedRun
     places: Places = field(default_factory=Places)
     progress: tuple[int, int] | None = None
+    """Bytes that were read and that there are, while its files are being read."""
     failure: str | None = None
+    """Why there is no index."""
 
     def update(self) -> bool:
-        """Read what is new; return whether anything has changed. A failure is kept for the page to show."""
+        """Read what is new; return whether anything has changed. The page shows a failure."""
 
         def progress(done: int, total: int) -> None:
             self.progress = (done, total) if total else None
@@ -122,7 +112,7 @@ class OpenRun:
             raise UserError(f"{row['file']} has changed since it was indexed: load the page again") from error
 
     def described(self) -> dict[str, Any]:
-        """Return what the page shows of it."""
+        """Return it ready for JSON."""
         with self.index() as base:
             found = summary(base)
         indexing = self.progress
@@ -130,7 +120,7 @@ class OpenRun:
         return {
             "id": self.number,
             "name": self.name,
-            "kind": self.folder.kind.value,
+            "kind": self.folder.kind,
             **found,
             "revision": found["revision"] + metrics,
             "indexing": indexing and {"done": indexing[0], "total": indexing[1]},
@@ -243,7 +233,7 @@ class Poller:
         self._thread = threading.Thread(target=self._poll, name="docagent-view-index", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -255,5 +245,5 @@ class Poller:
         pause = self._pause_s
         while not self._over.is_set():
             changed = [run.update() for run in self._runs]
-            pause = self._pause_s if any(changed) else min(1.2 * pause, _RESTING * self._pause_s)
+            pause = self._pause_s if any(changed) else min(1.2 * pause, 5 * self._pause_s)
             self._over.wait(pause)

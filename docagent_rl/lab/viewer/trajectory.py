@@ -1,27 +1,39 @@
-"""One trajectory as the page shows it."""
+"""One trajectory as the page shows it: turns, messages with their images, the path through its documents."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from docagent_rl.documents import DocumentStore
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.lab.viewer.credit import TrajectoryCredit
 from docagent_rl.lab.viewer.features import number, trajectory_id
-from docagent_rl.lab.viewer.messages import Messages
-from docagent_rl.lab.viewer.trail import documents
 from docagent_rl.rollout.credit import TOKENS
-from docagent_rl.rollout.evidence import evidence_of, gold_pages, images_of
+from docagent_rl.rollout.evidence import (
+    evidence_of,
+    found_pages,
+    gold_boxes,
+    gold_pages,
+    images_of,
+    turn_looks,
+)
+from docagent_rl.samples.sample import parse_page_id
 
 _TOKEN_PX = 28 * 28
-"""Pixels of a visual token where a trajectory does not tell: patches of 14, merged two by two."""
+"""Pixels of a visual token where a trajectory does not say: patches of 14, merged two by two."""
 _PLAIN = (
     "step", "split", "system", "status", "end", "error", "attempts", "uid", "number", "reward", "metrics",
     "sample", "prompt_tokens", "response_tokens", "image_preprocessings", "image_loads",
 )  # fmt: skip
 _INFO = ("action", "reason", "detail", "effect", "outcome")
+MOST_DOCUMENTS = 12
+"""Of a search over a corpus, those that matter most."""
+_OPENING = frozenset({"fetch", "read", "select"})
 
 Turn = Mapping[str, Any]
+Page = tuple[str, int]
 
 
 def trajectory_view(
@@ -33,9 +45,7 @@ def trajectory_view(
     credit: TrajectoryCredit | None = None,
     tokens: bool = True,
 ) -> dict[str, Any]:
-    """Return a trajectory ready for JSON; `tokenizer`, of the library `tokenizers`, is for texts of
-    tokens.
-    """
+    """Return a trajectory for JSON; `tokenizer`, of the library `tokenizers`, is for texts of tokens."""
     turns, messages = trajectory["turns"], Messages(trajectory, store)
     prompt = messages.described(trajectory.get("prompt"))
     unit, gold = _token_pixels(turns), gold_pages(trajectory["sample"])
@@ -94,24 +104,22 @@ def _turn(place: int, turn: Turn, messages: Messages, gold: Collection[str], uni
 
 
 def _spans(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield what the grammar read where; a later span stands inside an earlier one."""
-    for kind in ("thoughts", "notes"):
-        for span in info.get(kind) or ():
-            yield _span(kind.removesuffix("s"), span)
+    """Yield the parts of a text that the grammar read; a later span lies inside an earlier one."""
+    kinds = {"thoughts": "thought", "notes": "note"}
+    found = [(kind, span) for name, kind in kinds.items() for span in info.get(name) or ()]
     invalid = info.get("valid") is False
     for action in (info.get("action") or {}, *(info.get("surplus") or ())):
-        if action.get("block"):
-            yield _span("invalid" if invalid else "action", action["block"])
-        if action.get("argument"):
-            yield _span("invalid" if invalid and not action.get("block") else "argument", action["argument"])
-
-
-def _span(kind: str, span: Sequence[int]) -> dict[str, Any]:
-    return {"kind": kind, "begin": int(span[0]), "end": int(span[1])}
+        block, argument = action.get("block"), action.get("argument")
+        if block:
+            found.append(("invalid" if invalid else "action", block))
+        if argument:
+            found.append(("invalid" if invalid and not block else "argument", argument))
+    for kind, (begin, end) in found:
+        yield {"kind": kind, "begin": int(begin), "end": int(end)}
 
 
 def _hits(turn: Turn, gold: Collection[str]) -> list[dict[str, Any]]:
-    """Return the hits of a turn's searches, else those whose ranks stand in its effect."""
+    """Return the hits of a turn's searches, else those whose ranks are in its effect."""
     found = [
         (page, rank, score)
         for search in turn.get("searches") or ()
@@ -132,20 +140,20 @@ def _hits(turn: Turn, gold: Collection[str]) -> list[dict[str, Any]]:
 
 def _tokens(turn: Turn, tokenizer: Any, credit: Mapping[str, list[float]]) -> dict[str, Any]:
     ids = turn.get("token_ids") or []
+
+    def decoded(token: int) -> str:
+        try:
+            return tokenizer.decode([token], skip_special_tokens=False)
+        except (OverflowError, TypeError, ValueError):
+            return ""
+
     return {
         "ids": ids,
-        "texts": None if tokenizer is None else [_decoded(tokenizer, each) for each in ids],
+        "texts": None if tokenizer is None else [decoded(each) for each in ids],
         "log_probs": turn.get("log_probs") or [],
         "trainer_log_probs": turn.get("trainer_log_probs"),
         **{name: credit.get(name) for name in TOKENS},
     }
-
-
-def _decoded(tokenizer: Any, number: int) -> str:
-    try:
-        return tokenizer.decode([number], skip_special_tokens=False)
-    except (OverflowError, TypeError, ValueError):
-        return ""
 
 
 def _token_pixels(turns: Sequence[Turn]) -> float:
@@ -164,3 +172,151 @@ def _strip(messages: Any, tokens: int, unit: float) -> dict[str, int]:
     sizes = (image.get("size") or (0, 0) for image in images_of(messages))
     visual = min(tokens, sum(round(width * height / unit) for width, height in sizes))
     return {"text": tokens - visual, "visual": visual}
+
+
+def pieces_of(trajectory: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield every reference to a page in the images of a trajectory, those on sheets too."""
+    for messages in (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"])):
+        for image in images_of(messages):
+            if "tiles" in image:
+                yield from (tile["image"] for tile in image["tiles"])
+            else:
+                yield image
+
+
+class Messages:
+    """The messages of a trajectory, described one by one; images are numbered from 0 as they come."""
+
+    def __init__(self, trajectory: Mapping[str, Any], store: DocumentStore | None) -> None:
+        self.images = 0
+        self._gold, self._boxes = gold_pages(trajectory["sample"]), gold_boxes(trajectory["sample"])
+        reached: dict[str, tuple[int, int]] = {}
+        for image in pieces_of(trajectory):
+            page, raster = str(image.get("page")), image.get("raster")
+            if isinstance(raster, Sequence) and len(raster) == 4:
+                width, height = reached.get(page, (0, 0))
+                # whole pages are shown before parts of them: the furthest corner is that of the page
+                reached[page] = max(width, int(raster[2])), max(height, int(raster[3]))
+
+        @cache
+        def size(page: str) -> tuple[int, int] | None:
+            try:
+                return (store.page(PageRef.parse(page)).size if store else None) or reached.get(page)
+            except UserError:
+                return reached.get(page)
+
+        self._size = size
+
+    def described(self, messages: Any) -> list[dict[str, Any]]:
+        """Return messages ready for JSON."""
+        return [
+            {"role": str(message.get("role", "")), "parts": list(self._parts(message))}
+            for message in messages or ()
+        ]
+
+    def _parts(self, message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        for part in message.get("parts") or ():
+            image = part.get("image")
+            if isinstance(image, Mapping):
+                yield {"image": self.images, "size": image.get("size"), **self._image(image)}
+                self.images += 1
+            else:
+                yield {"text": str(part.get("text", ""))}
+
+    def _image(self, image: Mapping[str, Any]) -> dict[str, Any]:
+        if "tiles" not in image:
+            piece = self._piece(image)
+            return {**piece, "tiles": None, "gold_boxes": self._gold_boxes(piece["page"])}
+        tiles = [
+            {**self._piece(tile["image"]), "at": _place(tile, image["canvas"])} for tile in image["tiles"]
+        ]
+        pages = {str(tile["page"]) for tile in tiles}
+        alone = pages.pop() if len(pages) == 1 else None
+        return {
+            "page": alone,
+            "box": tiles[0]["box"] if len(tiles) == 1 else None,
+            "tiles": tiles,
+            "gold": any(tile["gold"] for tile in tiles),
+            "gold_boxes": self._gold_boxes(alone),
+        }
+
+    def _piece(self, image: Mapping[str, Any]) -> dict[str, Any]:
+        page, raster = str(image.get("page")), image.get("raster")
+        box, size = None, self._size(page)
+        if size is not None and all(size) and isinstance(raster, Sequence) and len(raster) == 4:
+            box = [end / side for end, side in zip(raster, 2 * size, strict=True)]
+        return {"page": page, "box": box, "gold": page in self._gold}
+
+    def _gold_boxes(self, page: str | None) -> list[list[float]]:
+        return [list(box) for box in self._boxes.get(page or "", ())]
+
+
+def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
+    """Return where a tile lies on its sheet: left, top, width and height as fractions."""
+    (left, top), (width, height) = tile["at"], tile["image"]["size"]
+    return [left / canvas[0], top / canvas[1], width / canvas[0], height / canvas[1]]
+
+
+def documents(
+    trajectory: Mapping[str, Any], store: DocumentStore | None
+) -> dict[str, Any] | list[dict[str, Any]]:
+    """Return each document that the trajectory touched, the question's own first; no list of one alone."""
+    sample, turns = trajectory["sample"], trajectory["turns"]
+    own = str(sample.get("doc_id") or "")
+    looks = [_pages(look.page for look in turn_looks(turn, n)) for n, turn in enumerate(turns)]
+    boxes = {parse_page_id(page): found for page, found in gold_boxes(sample).items()}
+    pages = {
+        "gold": _pages(gold_pages(sample)),
+        "fetched": {
+            page
+            for turn, seen in zip(turns, looks, strict=True)
+            if (turn.get("info", {}).get("action") or {}).get("kind") in _OPENING
+            for page in seen
+        },
+        "searched": _pages(page for turn in turns for page in found_pages(turn)),
+        "shown": _pages(str(piece.get("page")) for piece in pieces_of(trajectory))
+        | {page for turn, seen in zip(turns, looks, strict=True) if not turn.get("dropped") for page in seen},
+    }
+    ranks: dict[str, int] = {own: 0} if own else {}
+    for rank, some in enumerate((pages["gold"], pages["fetched"] | pages["shown"], pages["searched"]), 1):
+        for doc_id, _ in sorted(some):
+            ranks.setdefault(doc_id, rank)
+    found = [
+        {
+            "doc_id": doc_id,
+            "pages": _length(doc_id, store, sample, pages),
+            **{name: _of(doc_id, some) for name, some in pages.items()},
+            "boxes": {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)},
+        }
+        for doc_id in sorted(ranks, key=lambda name: (ranks[name], name))[:MOST_DOCUMENTS]
+    ]
+    return found[0] if len(found) == 1 else found
+
+
+def _length(
+    doc_id: str, store: DocumentStore | None, sample: Mapping[str, Any], pages: Mapping[str, set[Page]]
+) -> int:
+    """Return the pages of a document; where nobody knows, up to the last one that was touched."""
+    if store is not None and doc_id in store:
+        try:
+            return store.document(doc_id).num_pages
+        except UserError:
+            pass
+    stated = (sample.get("extra") or {}).get("num_pages") if doc_id == sample.get("doc_id") else None
+    touched = pages["gold"] | pages["shown"] | pages["searched"]
+    last = max(_of(doc_id, touched), default=0)
+    return max(int(stated), last) if isinstance(stated, int) else last
+
+
+def _of(doc_id: str, pages: Iterable[Page]) -> list[int]:
+    return sorted(page for name, page in pages if name == doc_id)
+
+
+def _pages(names: Iterable[str]) -> set[Page]:
+    found = set()
+    for name in names:
+        try:
+            found.add(parse_page_id(name))
+        except UserError:
+            continue
+    return found

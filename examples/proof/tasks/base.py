@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.lab.sft.scripted import WriteTurn
+from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.samples.sample import Box, Sample, Split
 from learning.pages import FONT, SIDE_PT, SIZE_PT, write_text
 

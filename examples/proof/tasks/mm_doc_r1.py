@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.lab.sft.scripted import WriteTurn
+from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.pages import write_text

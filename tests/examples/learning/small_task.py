@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.lab.sft.scripted import ScriptedTrajectory, WriteTurn, play_scripted
+from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, WriteTurn, play_scripted
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.samples.parquet import read_parquet

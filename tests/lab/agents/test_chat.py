@@ -13,10 +13,10 @@ from PIL import Image
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.agents.chat import ChatLimits
-from docagent_rl.lab.agents.chat_messages import ImageFormat, MessageMaker
+from docagent_rl.lab.agents.chat_model import ImageFormat, MessageMaker
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
-from docagent_rl.lab.sft.replay import observation_of
+from docagent_rl.lab.sft.ledgers import observation_of
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.agents.stage import PlayingModel, chat_player, parts_of, texts_of, timeless

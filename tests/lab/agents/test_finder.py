@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.search_log import noting
-from docagent_rl.lab.agents.finder import Finder, telling_words
+from docagent_rl.lab.agents.scripted import Finder, telling_words
 from tests.lab.agents.stage import resources
 
 

@@ -9,8 +9,7 @@ from statistics import fmean
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.agents.chance import ChancePlayer
-from docagent_rl.lab.agents.scripted import Detours, ScriptPlayer
+from docagent_rl.lab.agents.scripted import ChancePlayer, Detours, ScriptPlayer
 from docagent_rl.systems import SYSTEMS
 from tests.lab.agents.stage import resources, timeless
 

@@ -22,7 +22,7 @@ def case(question="q", number=0, **changes) -> Case:
         "actions": ("search", "answer"),
         "tokens": 100,
         "images": 1,
-        "said": f"{question} {number}",
+        "digest": f"{question} {number}",
         "reward": 1.0,
         "outcome": 1.0,
     }

@@ -9,10 +9,9 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.agents.scripted import ScriptPlayer
 from docagent_rl.lab.collect.case import case_of
-from docagent_rl.lab.collect.collection import check_runs, with_failures
+from docagent_rl.lab.collect.collection import check_runs, trajectory_files, with_failures
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
 from docagent_rl.lab.collect.filters import Answer, Evidence, Failed, Format, Scoring
-from docagent_rl.lab.collect.sources import trajectory_files
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Status
 from docagent_rl.samples.sample import Sample, Split

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.lab.collect.case import Case
+from docagent_rl.lab.collect.collection import run_funnel
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.filters import (
     Answer,
@@ -26,7 +27,6 @@ from docagent_rl.lab.collect.filters import (
     Sequel,
     score,
 )
-from docagent_rl.lab.collect.funnel import run_funnel
 from tests.lab.collect.cases import case
 
 LONG = "the committee of the northern region"
@@ -37,7 +37,12 @@ SEARCHES = [
     case(actions=("search", "answer")),
 ]
 LENGTHS = [case(actions=("answer",)), case(tokens=999), case(images=9), case()]
-ALIKE = [case("a", 0, said="x"), case("a", 1, said="x"), case("a", 2, said="y"), case("b", 0, said="x")]
+ALIKE = [
+    case("a", 0, digest="x"),
+    case("a", 1, digest="x"),
+    case("a", 2, digest="y"),
+    case("b", 0, digest="x"),
+]
 RATES = [
     case(str(right), n, prediction="blue" if n < right else "red") for right in (4, 1, 0) for n in range(4)
 ]
@@ -109,7 +114,7 @@ def test_the_funnel_counts_after_every_step_and_names_who_dropped_whom():
     cases = [case("a", 0), case("a", 1, sound=False), case("b", 0, prediction="red", dataset="other")]
     funnel = run_funnel(cases, [Format(), Answer()], trajectories=4)
     stages = [("played", 3, 2), ("1 format", 2, 2), ("2 answer", 1, 1)]
-    assert [(s.name, s.trajectories, s.questions) for s in funnel.stages] == stages
+    assert [(s.step, s.trajectories, s.questions) for s in funnel.stages] == stages
     assert funnel.dropped == {("a", 1): "1 format", ("b", 0): "2 answer"}
     assert [c.key for c in funnel.kept] == [("a", 0)]
     assert funnel.stages[1].datasets == {"made": 1, "other": 1}

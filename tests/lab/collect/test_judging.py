@@ -42,7 +42,7 @@ async def test_only_doubtful_answers_in_free_text_are_judged():
     clerk = Asked()
     cases = [
         case("right"),
-        case("other words", prediction="The colour of the sky", asked="Which?"),
+        case("other words", prediction="The colour of the sky", text="Which?"),
         case("wrong", prediction="red"),
         case("spoilt", prediction="The colour of the sky", sound=False),
         case("number", prediction="Forty-two or so", references=("42",)),
@@ -69,7 +69,7 @@ async def test_pages_that_are_not_gold_are_looked_at():
     rule = Evidence(pages=EvidencePages.LISTED, unknown=False, judged=True)
     cases = [
         listing("gold", 3, 9),
-        listing("elsewhere", 7, 4, asked="Which?"),
+        listing("elsewhere", 7, 4, text="Which?"),
         listing("astray", 4),
         listing("unknown", 7, gold=None),
         listing("refusal", gold=frozenset(), references=(), refusal=True),
@@ -125,7 +125,7 @@ async def supported(server, world, *questions, **more):
     """What the judge says about each question, answer and pages."""
     async with serving(server):
         model = ModelConfig(base_url=server.url, model="eyes", **more).open("judge", None)
-        judge = PageJudge.of(model, world.store)
+        judge = PageJudge(model, world.store)
         try:
             return [await judge.supports(*each) for each in questions]
         finally:

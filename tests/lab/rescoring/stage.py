@@ -11,8 +11,7 @@ from tokenizers import Tokenizer
 
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.token_budget import estimated_tokens
-from docagent_rl.lab.agents.chance import ChancePlayer
-from docagent_rl.lab.agents.scripted import ScriptPlayer
+from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.archive import write_trajectories

@@ -17,9 +17,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Tile
 from docagent_rl.lab.sft import dataset as dataset_module
 from docagent_rl.lab.sft.dataset import LedgerSftDataset, position_ids
-from docagent_rl.lab.sft.files import SftFile
-from docagent_rl.lab.sft.pictures import read_picture
-from docagent_rl.lab.sft.rows import sft_rows, write_sft
+from docagent_rl.lab.sft.ledgers import read_picture
+from docagent_rl.lab.sft.rows import SftFile, sft_rows, write_sft
 from docagent_rl.lab.tiny.model import tiny_config
 from docagent_rl.rollout.images import join_features
 
@@ -81,7 +80,7 @@ def test_positions_by_hand(bound):
 
 @pytest.mark.parametrize(("kept", "calls"), [(None, 1), (1, 3)])
 def test_equal_images_are_preprocessed_once_while_their_bytes_are_kept(make, bound, monkeypatch, kept, calls):
-    monkeypatch.setattr(dataset_module, "KEPT_BYTES", kept or dataset_module.KEPT_BYTES)
+    monkeypatch.setattr(dataset_module, "CACHE_BYTES", kept or dataset_module.CACHE_BYTES)
     dataset, made, kind = make(2), [], type(bound.image_processor)
     original = kind.__call__
     monkeypatch.setattr(kind, "__call__", lambda *args, **more: made.append(1) or original(*args, **more))
@@ -147,5 +146,5 @@ def test_what_is_no_picture_is_refused(change):
     good = ImageRef(PageRef("d", 1), "0" * 64, (0, 0, 1, 1), (28, 28)).to_dict()
     with pytest.raises(UserError):
         read_picture({**good, **change})
-    with pytest.raises(UserError, match="KeyError"):
+    with pytest.raises(UserError, match="page_hash"):
         read_picture({key: value for key, value in good.items() if key != "page_hash"})

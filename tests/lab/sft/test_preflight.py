@@ -17,9 +17,8 @@ from docagent_rl.checks.sft_check import check_sft_statically, size_problems
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.sft import preflight as sft_preflight
-from docagent_rl.lab.sft.files import SftRow
 from docagent_rl.lab.sft.preflight import check_sft, settle_process
-from docagent_rl.lab.sft.rows import write_sft
+from docagent_rl.lab.sft.rows import SftRow, write_sft
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.training.patching import PatchState
 

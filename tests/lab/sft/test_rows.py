@@ -12,8 +12,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.lab.sft.files import GROUP, SftFile, SftRow, file_pieces
-from docagent_rl.lab.sft.rows import read_sft, sft_rows, tokenizer_digest, write_sft
+from docagent_rl.lab.sft.rows import (
+    GROUP,
+    SftFile,
+    SftRow,
+    file_pieces,
+    sft_rows,
+    tokenizer_digest,
+    write_sft,
+)
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.ledger import TurnLedger
 
@@ -48,11 +55,13 @@ def test_a_context_in_which_nothing_was_sampled_gives_no_row(task, played):
 
 def test_rows_survive_the_file_and_another_vocabulary_is_refused(task, row, tmp_path):
     path = write_sft([row, row], tmp_path / "rows.parquet", task.processor.tokenizer)
-    assert list(read_sft(path, task.processor.tokenizer)) == list(read_sft(path)) == [row, row]
+    assert (
+        list(SftFile(path, tokenizer_digest(task.processor.tokenizer))) == list(SftFile(path)) == [row, row]
+    )
     other = build_tokenizer(["plates plates plates zyxwv zyxwv zyxwv zyxwv"] * 50)
     assert tokenizer_digest(other) != tokenizer_digest(task.processor.tokenizer)
     with pytest.raises(UserError, match=r"rows\.parquet"):
-        read_sft(path, other)
+        SftFile(path, tokenizer_digest(other))
 
 
 def test_what_is_no_file_of_rows_is_named(task, tmp_path):
@@ -60,7 +69,7 @@ def test_what_is_no_file_of_rows_is_named(task, tmp_path):
     pq.write_table(pa.table({"input_ids": [[1]]}), tmp_path / "other.parquet")
     for name in ("gone", "text", "other"):
         with pytest.raises(UserError, match=rf"{name}\.parquet"):
-            read_sft(tmp_path / f"{name}.parquet")
+            SftFile(tmp_path / f"{name}.parquet")
     with pytest.raises(UserError, match=r"none\.parquet"):
         write_sft([], tmp_path / "none.parquet", task.processor.tokenizer)
     assert not (tmp_path / "none.parquet").exists()

@@ -5,8 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.viewer.figure import funnel_figure
-from docagent_rl.lab.viewer.funnel import counts_of, lost_at
+from docagent_rl.lab.viewer.funnel import counts_of, funnel_figure, lost_at
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rollout.evidence import Evidence, Stage
 from tests.viewer_runs import run_folder, trajectory

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from docagent_rl.lab.sft.replay import replay
+from docagent_rl.lab.sft.ledgers import replay
 from docagent_rl.rollout.images import join_features
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.training.engine.player import draw_seed

@@ -18,7 +18,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence
 from docagent_rl.lab.eval.ask.telling import action_of
-from docagent_rl.lab.sft.pictures import read_picture
+from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
 _TEMPLATE = Path(__file__).with_name("trajectory.html.j2")

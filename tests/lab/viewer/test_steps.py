@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from docagent_rl.lab.viewer.curves import described, read_curves
-from docagent_rl.lab.viewer.steps import Share, StepNumbers
-from docagent_rl.lab.viewer.warnings import findings
+from docagent_rl.lab.viewer.steps import Share, StepNumbers, described, findings, read_curves
 from tests.viewer_runs import run_folder, trajectory
 
 

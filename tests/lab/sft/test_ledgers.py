@@ -11,8 +11,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore
-from docagent_rl.lab.sft.conversations import conversations
-from docagent_rl.lab.sft.replay import replay, replay_sizes
+from docagent_rl.lab.sft.exports import conversations
+from docagent_rl.lab.sft.ledgers import replay, replay_sizes
 from docagent_rl.lab.sft.rows import sft_rows
 from docagent_rl.lab.sft.trajectories import Account, Dropped, Parts, RowMaker, made_rows
 from docagent_rl.rollout.resources import TrajectoryResources

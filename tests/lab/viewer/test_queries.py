@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.viewer.filters import condition, read_pairs
+from docagent_rl.lab.viewer.queries import condition, read_pairs
 
 TRAJECTORIES = "/api/runs/0/trajectories?"
 

@@ -1,0 +1,244 @@
+"""Token ledgers of trajectories: played with the turns of a script, or built again from recorded ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from docagent_rl.actions.base import StopCause
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation, Role, TextPart
+from docagent_rl.envs.images import ImageRef, ImageSheet, Picture
+from docagent_rl.rollout.chat import ChatCodec
+from docagent_rl.rollout.images import EncodedImage, ImageEncoder, image_tokens
+from docagent_rl.rollout.ledger import Placed, TurnLedger
+from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.samples.sample import Sample
+
+_NO_LIMIT = 1 << 62
+"""The limits of the run held when it was recorded."""
+_REF, _SHEET = TypeAdapter(ImageRef), TypeAdapter(ImageSheet)
+
+WriteTurn = Callable[[Trajectory], str]
+"""From the trajectory so far to the text of the next turn, without the end of turn."""
+
+
+class TurnError(UserError):
+    """The text of a turn is none that a policy could write: empty, or it spells a special token."""
+
+
+class ScriptedTrajectory(NamedTuple):
+    """A played trajectory, and the ledgers of its contexts: a training row each."""
+
+    trajectory: Trajectory
+    ledgers: list[TurnLedger]
+
+
+async def play_scripted(
+    sample: Sample,
+    write: WriteTurn,
+    *,
+    env: DocEnv,
+    system: str,
+    codec: ChatCodec,
+    encoder: ImageEncoder | None,
+    limits: Limits,
+    number: int = 0,
+) -> ScriptedTrajectory:
+    """Play one question in a fresh environment with the turns of a script in the policy's place.
+
+    Everything but the sampling is that of a rollout: environment, chat template, images, ledger, limits. A
+    turn is the encoding of its text and the end of turn. A text-only model has no `encoder`.
+
+    Raises:
+        UserError: the question cannot be played, or a turn is longer than a policy could sample, is empty or
+            spells a special token.
+        InfrastructureError: a service failed.
+    """
+    trajectory = Trajectory(
+        uid=sample.question_id,
+        number=number,
+        step=0,
+        split="train",
+        sample=sample.to_dict(),
+        system=system,
+    )
+
+    async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
+        return Sampled(turn_ids(write(trajectory), codec, most, sample.question_id))
+
+    rollout = Rollout(env, codec, encoder, generate, limits, trajectory)
+    return ScriptedTrajectory(trajectory, await rollout.play(sample))
+
+
+def turn_ids(text: str, codec: ChatCodec, most: int, question_id: str) -> list[int]:
+    """Return the tokens of a scripted turn, `most` at most, end of turn included.
+
+    Raises:
+        TurnError: it is empty or spells a special token.
+        UserError: it is longer.
+    """
+    ids = codec.tokenizer.encode(text, add_special_tokens=False)
+    special = codec.control_ids | {codec.end_of_turn_id}
+    if not ids or special.intersection(ids):
+        raise TurnError(f"question {question_id}: the turn {text!r} is empty or spells a special token")
+    if len(ids) + 1 > most:
+        raise UserError(
+            f"question {question_id}: a scripted turn has {len(ids) + 1} tokens, {most} are allowed; "
+            "shorten it or raise docagent.rollout.turn_tokens and data.max_response_length"
+        )
+    return [*ids, codec.end_of_turn_id]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPicture:
+    """An image that was not drawn: its reference, and the number of its placeholders."""
+
+    ref: Picture
+    num_tokens: int
+
+
+Place = Callable[[Sequence[Picture]], Awaitable[Sequence[Placed]]]
+"""From the images of an observation to what stands for them in a ledger, in order."""
+
+
+async def replay(
+    trajectory: Trajectory, codec: ChatCodec, encoder: ImageEncoder | None, *, retokenise: bool = False
+) -> list[TurnLedger]:
+    """Return the contexts of a recorded trajectory in order, one training row each.
+
+    Contexts in which nothing was sampled are left out. Sampled ids are taken from the trajectory; what was
+    shown is rendered again, so tokenizer, processor, arguments of the chat template and store must be those
+    of the run. A trajectory that was recorded in texts alone (by a chat endpoint) has no ids: its turns are
+    encoded, for whatever model; with `retokenise` also those of one that has ids.
+
+    Raises:
+        UserError: the trajectory was masked, tokens come out in another number than recorded, or a turn is
+            empty or spells a special token.
+    """
+
+    async def encoded(pictures: Sequence[Picture]) -> Sequence[Placed]:
+        if encoder is None:
+            raise UserError("the trajectory shows images, but the model has no image processor")
+        return (await encoder.encode(pictures))[0]
+
+    return await _replayed(trajectory, codec, encoded, retokenise)
+
+
+def replay_sizes(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False) -> list[TurnLedger]:
+    """Do as `replay` with `PlacedPicture` in the place of images: nothing is drawn.
+
+    Raises:
+        UserError: as there.
+    """
+
+    async def counted(pictures: Sequence[Picture]) -> Sequence[Placed]:
+        counts = image_tokens([picture.size for picture in pictures], codec.processor)
+        return [PlacedPicture(ref, count) for ref, count in zip(pictures, counts, strict=True)]
+
+    return asyncio.run(_replayed(trajectory, codec, counted, retokenise))
+
+
+async def _replayed(
+    trajectory: Trajectory, codec: ChatCodec, place: Place, retokenise: bool
+) -> list[TurnLedger]:
+    if trajectory.masked:
+        raise UserError(f"trajectory {trajectory.uid}_{trajectory.number} was masked: it has no training row")
+    texts = retokenise or not any(turn.token_ids for turn in trajectory.turns)
+    ledgers = [await _open(observation_of(trajectory.prompt), codec, place)]
+    if not texts:
+        _expect(trajectory, ledgers[0].prompt_length, trajectory.prompt_tokens, "prompt")
+    for number, turn in enumerate(trajectory.turns, 1):
+        ids, log_probs = turn.token_ids, turn.log_probs
+        if texts:
+            ids, log_probs = turn_ids(turn.text, codec, _NO_LIMIT, str(trajectory.question_id)), []
+            ids = ids if turn.stop == StopCause.END_OF_TURN.value else ids[:-1]
+        ledgers[-1].add_turn(ids, log_probs)
+        if not turn.observation or turn.dropped:
+            continue
+        shown, following = observation_of(turn.observation), trajectory.turns[number : number + 1]
+        if following and following[0].row != turn.row:
+            ledgers.append(await _open(shown, codec, place))
+            added = ledgers[-1].prompt_length
+        else:
+            added = await _follow(ledgers[-1], turn, shown, codec, place)
+        if not texts:
+            _expect(trajectory, added, turn.observation_tokens, f"observation {number}")
+    return [ledger for ledger in ledgers if ledger.sampled]
+
+
+async def _open(prompt: Observation, codec: ChatCodec, place: Place) -> TurnLedger:
+    images = await place(prompt.images) if prompt.images else ()
+    ids = codec.prompt_ids(prompt, images)
+    return TurnLedger(ids, max_response=_NO_LIMIT, image_token_id=codec.image_token_id, images=images)
+
+
+async def _follow(
+    ledger: TurnLedger, turn: TrajectoryTurn, shown: Observation, codec: ChatCodec, place: Place
+) -> int:
+    images = await place(shown.images) if shown.images else ()
+    closed = turn.stop == StopCause.END_OF_TURN.value
+    ids = codec.observation_ids(shown, images, closed=closed, shown=len(ledger.images))
+    ledger.add_observation(ids, images)
+    return len(ids)
+
+
+def _expect(trajectory: Trajectory, found: int, recorded: int, what: str) -> None:
+    if found != recorded:
+        raise UserError(
+            f"trajectory {trajectory.uid}_{trajectory.number}: the {what} has {found} tokens, {recorded} "
+            "were recorded; use tokenizer, processor, arguments of the chat template and store of the run, "
+            "or encode its texts anew (--retokenise)"
+        )
+
+
+def observation_of(messages: Sequence[Mapping[str, Any]]) -> Observation:
+    """Return the observation that `rollout.trajectory.describe` described.
+
+    Raises:
+        UserError: a part is neither text nor image, or a role is unknown.
+    """
+    try:
+        return Observation(
+            tuple(
+                Message(
+                    Role(message["role"]),
+                    tuple(
+                        ImagePart(read_picture(part["image"])) if "image" in part else TextPart(part["text"])
+                        for part in message["parts"]
+                    ),
+                )
+                for message in messages
+            )
+        )
+    except (KeyError, ValueError) as error:
+        raise UserError(f"not the messages of a trajectory: {type(error).__name__}: {error}") from error
+
+
+def read_picture(data: Mapping[str, Any]) -> Picture:
+    """Return the picture that `to_dict` described.
+
+    Raises:
+        UserError: it is no description of one.
+    """
+
+    def reference(image: Mapping[str, Any]) -> ImageRef:
+        return _REF.validate_python({**image, "page": PageRef.parse(image["page"])})
+
+    try:
+        if "tiles" not in data:
+            return reference(data)
+        tiles = [{**tile, "image": reference(tile["image"])} for tile in data["tiles"]]
+        return _SHEET.validate_python({**data, "tiles": tiles})
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise UserError(f"not a picture: {problems}, in {json.dumps(data)}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise UserError(f"not a picture: {type(error).__name__}: {error} in {json.dumps(data)}") from error
