@@ -187,7 +187,7 @@ async def _teacher(
     writer, *drawing = map(EndpointModel, models)
     second = drawing[0] if drawing else None
     resources = _resources(parsed)
-    return TeacherPlayer.of(resources, writer, limits, config.teacher, grounder=second, seed=seed)
+    return TeacherPlayer(resources, writer, limits, config.teacher, grounder=second, seed=seed)
 
 
 def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: int) -> Player:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
@@ -122,7 +121,4 @@ async def open_player(
         min_turn=parsed.rollout.min_turn_tokens,
         seed=seed,
     )
-    player = ChatPlayer.of(resources, EndpointModel(remote), limits)
-    if wrap is None:
-        return player
-    return replace(player, environment=lambda: wrap(player.environment()))
+    return ChatPlayer(resources, EndpointModel(remote), limits, wrap=wrap)

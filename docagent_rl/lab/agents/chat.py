@@ -155,39 +155,25 @@ class ChatRollout:
         return min(self.limits.turn, self.limits.context - length)
 
 
-@dataclass(frozen=True, slots=True)
 class ChatPlayer:
-    """A `Player`: a chat model in the environments of a system, or in any other.
+    """A `Player`: a chat model in the environments of a configuration; with `validate`, of an evaluation.
 
-    `about` is what the environments depend on, for `identity`.
+    `wrap` makes another environment of each.
     """
 
-    system: str
-    environment: Callable[[], DocEnv]
-    model: ChatModel
-    maker: MessageMaker
-    limits: ChatLimits
-    about: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         resources: EnvResources,
         model: ChatModel,
         limits: ChatLimits,
         *,
         form: ImageFormat = ImageFormat.PNG,
         validate: bool = True,
-    ) -> ChatPlayer:
-        """Make one that plays in the environments of a configuration; with `validate`, of an evaluation."""
-        return cls(
-            resources.system.name,
-            lambda: resources.environment(validate=validate),
-            model,
-            MessageMaker.over(resources.services.store, form),
-            limits,
-            environment_identity(resources, validate=validate),
-        )
+        wrap: Callable[[DocEnv], DocEnv] | None = None,
+    ) -> None:
+        self.model, self.limits = model, limits
+        self.maker = MessageMaker(resources.services.store, form)
+        self._resources, self._validate, self._wrap = resources, validate, wrap
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -197,14 +183,15 @@ class ChatPlayer:
             "model": dict(self.model.identity),
             "limits": asdict(self.limits),
             "images": self.maker.form.value,
-            "environment": dict(self.about),
+            "environment": environment_identity(self._resources, validate=self._validate),
         }
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""
-        trajectory = new_trajectory(sample, number, self.system)
-        rollout = ChatRollout(self.environment(), self.model, self.maker, self.limits, trajectory)
-        return await rollout.play(sample)
+        trajectory = new_trajectory(sample, number, self._resources.system.name)
+        env = self._resources.environment(validate=self._validate)
+        env = self._wrap(env) if self._wrap is not None else env
+        return await ChatRollout(env, self.model, self.maker, self.limits, trajectory).play(sample)
 
     async def close(self) -> None:
         """Close the model."""

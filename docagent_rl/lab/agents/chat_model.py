@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
 import cachetools
-from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import DocumentStore
@@ -104,22 +103,14 @@ class ImageFormat(StrEnum):
 
 @dataclass(slots=True)
 class MessageMaker:
-    """Makes messages of observations; images become `data:` URLs, 256 MiB of which are cached.
+    """Makes messages of observations; images become `data:` URLs, 256 MiB of which are cached."""
 
-    `render` makes the pixels of a reference, and may block.
-    """
-
-    render: Callable[[Picture], Image.Image]
+    store: DocumentStore
     form: ImageFormat = ImageFormat.PNG
     _urls: cachetools.LRUCache[str, str] = field(
         default_factory=lambda: cachetools.LRUCache(_CACHE_BYTES, getsizeof=len), init=False, repr=False
     )
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
-
-    @classmethod
-    def over(cls, store: DocumentStore, form: ImageFormat = ImageFormat.PNG) -> MessageMaker:
-        """Make one that renders the pages of a store."""
-        return cls(lambda picture: render(picture, store), form)
 
     def messages(self, observation: Observation) -> list[dict[str, Any]]:
         """Return an observation's messages; texts alone are one string, as in a rollout. Blocks.
@@ -147,7 +138,7 @@ class MessageMaker:
         if url is None:
             buffer = io.BytesIO()
             options = {"compress_level": 1} if self.form is ImageFormat.PNG else {"quality": 90}
-            self.render(picture).save(buffer, format=self.form.value, **options)
+            render(picture, self.store).save(buffer, format=self.form.value, **options)
             packed = base64.b64encode(buffer.getvalue()).decode("ascii")
             url = f"data:image/{self.form.value};base64,{packed}"
             with self._lock:

@@ -77,18 +77,17 @@ class HelpedRetriever(RetrieverService):
         return hits if self.shuffle is None else self.shuffle(hits)
 
 
-@dataclass(frozen=True, slots=True)
 class TeacherPlayer:
-    """A `Player`: a chat model whose searches are helped as `config` says."""
+    """A `Player` in the environments of training: a chat model whose searches and boxes are helped.
 
-    chat: ChatPlayer
-    resources: EnvResources
-    config: TeacherConfig
-    seed: int = 0
+    `grounder` draws boxes where `config` has it so; `seed` is of the shuffling.
 
-    @classmethod
-    def of(
-        cls,
+    Raises:
+        UserError: the help needs boxes and the system has none, or a model is missing or named in vain.
+    """
+
+    def __init__(
+        self,
         resources: EnvResources,
         model: ChatModel,
         limits: ChatLimits,
@@ -96,15 +95,10 @@ class TeacherPlayer:
         *,
         grounder: ChatModel | None = None,
         seed: int = 0,
-    ) -> TeacherPlayer:
-        """Make one for the environments of training; `grounder` draws boxes where `config` has it so.
-
-        Raises:
-            UserError: the help needs boxes and the system has none, or a model is missing or named in vain.
-        """
+    ) -> None:
+        self.resources, self.config, self.seed = resources, config, seed
         helped = assisted(resources, model, config, grounder)
-        chat = ChatPlayer.of(resources, helped, limits, form=config.images, validate=False)
-        return cls(chat, resources, config, seed)
+        self.chat = ChatPlayer(resources, helped, limits, form=config.images, validate=False)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -143,7 +137,7 @@ def assisted(
     """Return a teacher with the model or the layout that draws its boxes.
 
     Raises:
-        UserError: see `TeacherPlayer.of`.
+        UserError: see `TeacherPlayer`.
     """
     if grounder is not None and not config.grounding:
         raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,9 +16,9 @@ from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation, Role,
 from docagent_rl.envs.images import ImageRef, ImageSheet, Picture
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage, ImageEncoder, image_tokens
-from docagent_rl.rollout.ledger import Placed, TurnLedger
+from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 
 _NO_LIMIT = 1 << 62
@@ -105,89 +104,56 @@ class PlacedPicture:
     num_tokens: int
 
 
-Place = Callable[[Sequence[Picture]], Awaitable[Sequence[Placed]]]
-"""From the images of an observation to what stands for them in a ledger, in order."""
-
-
-async def replay(
-    trajectory: Trajectory, codec: ChatCodec, encoder: ImageEncoder | None, *, retokenise: bool = False
-) -> list[TurnLedger]:
-    """Return the contexts of a recorded trajectory in order, one training row each.
+def replay(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False) -> list[TurnLedger]:
+    """Return the contexts of a recorded trajectory in order, one training row each; no image is drawn.
 
     Contexts in which nothing was sampled are left out. Sampled ids are taken from the trajectory; what was
-    shown is rendered again, so tokenizer, processor, arguments of the chat template and store must be those
-    of the run. A trajectory that was recorded in texts alone (by a chat endpoint) has no ids: its turns are
-    encoded, for whatever model; with `retokenise` also those of one that has ids.
+    shown is encoded again, so tokenizer, processor and arguments of the chat template must be those of the
+    run. A trajectory that was recorded in texts alone (by a chat endpoint) has no ids: its turns are encoded,
+    for whatever model; with `retokenise` also those of one that has ids.
 
     Raises:
         UserError: the trajectory was masked, tokens come out in another number than recorded, or a turn is
             empty or spells a special token.
     """
-
-    async def encoded(pictures: Sequence[Picture]) -> Sequence[Placed]:
-        if encoder is None:
-            raise UserError("the trajectory shows images, but the model has no image processor")
-        return (await encoder.encode(pictures))[0]
-
-    return await _replayed(trajectory, codec, encoded, retokenise)
-
-
-def replay_sizes(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False) -> list[TurnLedger]:
-    """Do as `replay` with `PlacedPicture` in the place of images: nothing is drawn.
-
-    Raises:
-        UserError: as there.
-    """
-
-    async def counted(pictures: Sequence[Picture]) -> Sequence[Placed]:
-        counts = image_tokens([picture.size for picture in pictures], codec.processor)
-        return [PlacedPicture(ref, count) for ref, count in zip(pictures, counts, strict=True)]
-
-    return asyncio.run(_replayed(trajectory, codec, counted, retokenise))
-
-
-async def _replayed(
-    trajectory: Trajectory, codec: ChatCodec, place: Place, retokenise: bool
-) -> list[TurnLedger]:
     if trajectory.masked:
         raise UserError(f"trajectory {trajectory.uid}_{trajectory.number} was masked: it has no training row")
     texts = retokenise or not any(turn.token_ids for turn in trajectory.turns)
-    ledgers = [await _open(observation_of(trajectory.prompt), codec, place)]
+    ledgers = [_open(observation_of(trajectory.prompt), codec)]
     if not texts:
         _expect(trajectory, ledgers[0].prompt_length, trajectory.prompt_tokens, "prompt")
     for number, turn in enumerate(trajectory.turns, 1):
         ids, log_probs = turn.token_ids, turn.log_probs
+        closed = turn.stop == StopCause.END_OF_TURN.value
         if texts:
             ids, log_probs = turn_ids(turn.text, codec, _NO_LIMIT, str(trajectory.question_id)), []
-            ids = ids if turn.stop == StopCause.END_OF_TURN.value else ids[:-1]
+            ids = ids if closed else ids[:-1]
         ledgers[-1].add_turn(ids, log_probs)
         if not turn.observation or turn.dropped:
             continue
         shown, following = observation_of(turn.observation), trajectory.turns[number : number + 1]
         if following and following[0].row != turn.row:
-            ledgers.append(await _open(shown, codec, place))
+            ledgers.append(_open(shown, codec))
             added = ledgers[-1].prompt_length
         else:
-            added = await _follow(ledgers[-1], turn, shown, codec, place)
+            images = _placed(shown, codec)
+            ids = codec.observation_ids(shown, images, closed=closed, shown=len(ledgers[-1].images))
+            ledgers[-1].add_observation(ids, images)
+            added = len(ids)
         if not texts:
             _expect(trajectory, added, turn.observation_tokens, f"observation {number}")
     return [ledger for ledger in ledgers if ledger.sampled]
 
 
-async def _open(prompt: Observation, codec: ChatCodec, place: Place) -> TurnLedger:
-    images = await place(prompt.images) if prompt.images else ()
+def _open(prompt: Observation, codec: ChatCodec) -> TurnLedger:
+    images = _placed(prompt, codec)
     ids = codec.prompt_ids(prompt, images)
     return TurnLedger(ids, max_response=_NO_LIMIT, image_token_id=codec.image_token_id, images=images)
 
 
-async def _follow(
-    ledger: TurnLedger, turn: TrajectoryTurn, shown: Observation, codec: ChatCodec, place: Place
-) -> int:
-    images = await place(shown.images) if shown.images else ()
-    closed = turn.stop == StopCause.END_OF_TURN.value
-    ids = codec.observation_ids(shown, images, closed=closed, shown=len(ledger.images))
-    ledger.add_observation(ids, images)
-    return len(ids)
+def _placed(shown: Observation, codec: ChatCodec) -> list[PlacedPicture]:
+    counts = image_tokens([picture.size for picture in shown.images], codec.processor)
+    return [PlacedPicture(ref, count) for ref, count in zip(shown.images, counts, strict=True)]
 
 
 def _expect(trajectory: Trajectory, found: int, recorded: int, what: str) -> None:

@@ -12,7 +12,7 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.images import ImageSheet, Picture
-from docagent_rl.lab.sft.ledgers import TurnError, replay_sizes
+from docagent_rl.lab.sft.ledgers import TurnError, replay
 from docagent_rl.lab.sft.rows import SftRow, sft_rows
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.trajectory import Trajectory
@@ -82,7 +82,7 @@ class RowMaker:
         if any(turn.stop != StopCause.END_OF_TURN.value for turn in trajectory.turns):
             return Dropped.CUT_OFF
         try:
-            rows = sft_rows(trajectory, replay_sizes(trajectory, self.codec, retokenise=self.retokenise))
+            rows = sft_rows(trajectory, replay(trajectory, self.codec, retokenise=self.retokenise))
         except TurnError:
             return Dropped.SPELLING
         if self.max_length is not None and any(len(row.input_ids) > self.max_length for row in rows):

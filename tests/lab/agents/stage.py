@@ -10,7 +10,7 @@ from docagent_rl.endpoints.chat_client import ChatEndpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
-from docagent_rl.lab.agents.chat_model import EndpointModel
+from docagent_rl.lab.agents.chat_model import EndpointModel, ImageFormat
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import completion
@@ -30,13 +30,21 @@ def resources(world: Any, system: str, **more: Any) -> EnvResources:
     return EnvResources(DocAgentConfig.parse(section))
 
 
-def chat_player(world: Any, server: Any, system: str = "vrag_rl", *, limits=None, meter=None, **more: Any):
+def chat_player(
+    world: Any,
+    server: Any,
+    system: str = "vrag_rl",
+    *,
+    limits=None,
+    meter=None,
+    form=ImageFormat.PNG,
+    **more: Any,
+):
     """A player whose model is behind the server."""
     options = {"timeout_s": 60, "deadline_s": 120, "backoff_s": 0, **more.pop("endpoint", {})}
     remote = RemoteModel(ChatEndpoint(server.url, "m", **options), "player", meter=meter)
-    return ChatPlayer.of(
-        resources(world, system, **more), EndpointModel(remote), limits or ChatLimits(turn=200)
-    )
+    shared = resources(world, system, **more)
+    return ChatPlayer(shared, EndpointModel(remote), limits or ChatLimits(turn=200), form=form)
 
 
 def timeless(trajectory: Trajectory) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import io
 import json
 
@@ -13,7 +12,7 @@ from PIL import Image
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.delivery import render
 from docagent_rl.lab.agents.chat import ChatLimits
-from docagent_rl.lab.agents.chat_model import ImageFormat, MessageMaker
+from docagent_rl.lab.agents.chat_model import ImageFormat
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
 from docagent_rl.lab.sft.ledgers import observation_of
@@ -155,7 +154,7 @@ async def test_identity_tells_prompts_models_and_images_apart_but_not_places(wor
     one = chat_player(world, server)
     server.url = server.url.replace("127.0.0.1", "localhost")
     assert chat_player(world, server).identity == one.identity
-    small = dataclasses.replace(one, maker=MessageMaker.over(world.store, ImageFormat.JPEG))
+    small = chat_player(world, server, form=ImageFormat.JPEG)
     await small.play(world.samples[0], 0)
     assert shown(server)[0].startswith("data:image/jpeg;base64,/9j/")
     hot = chat_player(world, server, endpoint={"temperature": 0.5})

@@ -50,7 +50,7 @@ async def played(world, config, *, reply=None, draw=None, sample=None, system="v
         if draw is not None:
             grounder = model(await stack.enter_async_context(serving(ChatServer(compute=draw))), "g")
         shared = resources(world, system)
-        player = TeacherPlayer.of(shared, model(teacher), LIMITS, config, grounder=grounder)
+        player = TeacherPlayer(shared, model(teacher), LIMITS, config, grounder=grounder)
         trajectory = await player.play(sample or world.samples[0], 0)
         await player.close()
         return trajectory
@@ -153,7 +153,7 @@ async def test_help_that_cannot_be_given_is_told(world, config, more, named):
 def test_help_is_part_of_the_identity(world):
     shared, teacher = resources(world, "vrag_rl"), model(ChatServer(url="http://127.0.0.1:1/v1"))
     helps = [(LIMITS, TeacherConfig()), (LIMITS, GUIDED), (dataclasses.replace(LIMITS, turn=9), GUIDED)]
-    players = [TeacherPlayer.of(shared, teacher, *each) for each in helps]
+    players = [TeacherPlayer(shared, teacher, *each) for each in helps]
     assert len({str(player.identity) for player in players}) == 3
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import replace
 
@@ -12,7 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.exports import conversations
-from docagent_rl.lab.sft.ledgers import replay, replay_sizes
+from docagent_rl.lab.sft.ledgers import replay
 from docagent_rl.lab.sft.rows import sft_rows
 from docagent_rl.lab.sft.trajectories import Account, Dropped, Parts, RowMaker, made_rows
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -24,10 +23,6 @@ from tests.examples.learning.small_task import LIMITS
 from tests.lab.sft.recorded import about, copied, in_texts, masked
 from tests.scripted import play_all
 from trial import Setting
-
-
-def again(trajectory, task):
-    return asyncio.run(replay(trajectory, task.resources.codec, task.resources.encoder))
 
 
 def stumble(trajectory):
@@ -62,7 +57,7 @@ def test_a_turn_that_no_policy_could_sample_is_refused(task, played, text):
     trajectory = in_texts(copied(played))
     trajectory.turns[0].text = text
     with pytest.raises(UserError, match=re.escape(repr(text))):
-        again(trajectory, task)
+        replay(trajectory, task.resources.codec)
 
 
 def test_a_turn_longer_than_a_policy_could_sample_is_refused(task):
@@ -75,7 +70,7 @@ def test_an_observation_that_was_dropped_stays_dropped(task):
     limits = Limits(prompt=LIMITS.prompt, response=24, turn=16, min_turn=8)
     trajectory = task.play(limits=limits)
     assert trajectory.trajectory.turns[-1].dropped
-    (row,) = sft_rows(trajectory.trajectory, again(copied(trajectory), task))
+    (row,) = sft_rows(trajectory.trajectory, replay(copied(trajectory), task.resources.codec))
     assert row.images == ()
     assert row == sft_rows(trajectory.trajectory, trajectory.ledgers)[0]
 
@@ -84,10 +79,10 @@ def test_another_tokenisation_and_a_masked_trajectory_are_refused(task, played):
     trajectory = copied(played)
     trajectory.turns[0].observation_tokens += 1
     with pytest.raises(UserError, match=rf"{trajectory.uid}_0: .*\b1\b.*\d+.*\d+"):
-        again(trajectory, task)
+        replay(trajectory, task.resources.codec)
     trajectory.status = Status.MASKED.value
     with pytest.raises(UserError, match=f"{trajectory.uid}_0"):
-        again(trajectory, task)
+        replay(trajectory, task.resources.codec)
 
 
 def test_tokens_of_another_model_are_encoded_anew_only_when_asked(task, played):
@@ -96,19 +91,21 @@ def test_tokens_of_another_model_are_encoded_anew_only_when_asked(task, played):
         turn.token_ids = [1, *turn.token_ids]
     trajectory.prompt_tokens += 3
     with pytest.raises(UserError, match=f"{trajectory.uid}_0"):
-        replay_sizes(trajectory, task.resources.codec)
-    ledgers = replay_sizes(trajectory, task.resources.codec, retokenise=True)
+        replay(trajectory, task.resources.codec)
+    ledgers = replay(trajectory, task.resources.codec, retokenise=True)
     assert sft_rows(trajectory, ledgers) == sft_rows(played.trajectory, played.ledgers)
 
 
 def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
     played = task.play(stumble)
     trajectory = in_texts(copied(played))
-    assert again(trajectory, task)[0].row().response_ids == played.ledgers[0].row().response_ids
+    assert (
+        replay(trajectory, task.resources.codec)[0].row().response_ids == played.ledgers[0].row().response_ids
+    )
     trajectory.turns[-1].stop = "truncated"
     *ids, last = played.ledgers[0].row().response_ids
     assert last == task.resources.codec.end_of_turn_id
-    assert again(trajectory, task)[0].row().response_ids == ids
+    assert replay(trajectory, task.resources.codec)[0].row().response_ids == ids
 
 
 RECIPES = [*(f"{name}_qwen2_5_vl_7b" for name in SYSTEMS if name != "mm_doc_r1"), "mm_doc_r1_qwen3_8b"]

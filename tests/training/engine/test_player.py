@@ -62,7 +62,7 @@ def played(long_workspace, tmp_path_factory, warm_python):
 
 
 @pytest.mark.slow
-async def test_trajectories_are_recorded_token_by_token_and_replay(played, resources_of):
+def test_trajectories_are_recorded_token_by_token_and_replay(played, resources_of):
     resources = resources_of(RECIPE)
     for trajectory in read_trajectories(played / "together.jsonl"):
         assert not trajectory.masked, trajectory.error
@@ -72,7 +72,7 @@ async def test_trajectories_are_recorded_token_by_token_and_replay(played, resou
             assert len(turn.log_probs) == len(turn.token_ids)
             assert max(turn.log_probs) <= 0.0
             assert resources.codec.decode(turn.token_ids) == turn.text
-        (ledger, *_) = await replay(trajectory, resources.codec, resources.encoder)
+        (ledger, *_) = replay(trajectory, resources.codec)
         assert ledger.prompt_length == trajectory.prompt_tokens
         assert ledger.response_length == trajectory.response_tokens
 
@@ -102,16 +102,17 @@ def test_log_probs_are_the_models_own(played, long_workspace, resources_of):
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(long_workspace.path / "model").eval()
     resources = resources_of(RECIPE)
     trajectory = next(read_trajectories(played / "together.jsonl"))
-    ledger = asyncio.run(replay(trajectory, resources.codec, resources.encoder))[0]
+    ledger = replay(trajectory, resources.codec)[0]
     turn = trajectory.turns[0]
     ids = torch.tensor([ledger.token_ids[: ledger.prompt_length + len(turn.token_ids)]])
     shown = len([part for message in trajectory.prompt for part in message["parts"] if "image" in part])
     assert shown >= 1
+    images, _ = asyncio.run(resources.encoder.encode([image.ref for image in ledger.images[:shown]]))
     with torch.no_grad():
         logits = model(
             input_ids=ids,
             mm_token_type_ids=(ids == resources.codec.image_token_id).long(),
-            **join_features(ledger.images[:shown]),
+            **join_features(images),
         ).logits[0, ledger.prompt_length - 1 : -1]
     logits[:, resources.codec.image_token_id] = float("-inf")
     expected = torch.log_softmax(logits, -1)[range(len(turn.token_ids)), turn.token_ids]
