@@ -12,7 +12,7 @@ from docagent_rl.commands.data import app
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.agents.scripted import ScriptPlayer
-from docagent_rl.lab.agents.texts import play_texts, said
+from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import write_jsonl
@@ -36,7 +36,9 @@ class Forgetful(ScriptPlayer):
 
         async def write(trajectory):
             searched = bool(trajectory.turns)
-            return said("<answer>nonsense</answer>" if searched else f"<search>{sample.question}</search>")
+            return whole_turn(
+                "<answer>nonsense</answer>" if searched else f"<search>{sample.question}</search>"
+            )
 
         env = self.resources.environment()
         return await play_texts(env, sample, write, new_trajectory(sample, trajectory, "vrag_rl"))

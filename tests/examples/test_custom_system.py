@@ -10,7 +10,7 @@ import pytest
 from custom_system import SYSTEM
 from docagent_rl.checks.data import warn_of_marks
 from docagent_rl.envs.base import Marks
-from docagent_rl.lab.agents.texts import play_texts, said
+from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.collect.case import case_of
 from docagent_rl.lab.collect.filters import Answer, Evidence, Finished, Format, Scoring
 from docagent_rl.rollout.evidence import Branch, Stage
@@ -29,7 +29,7 @@ def played(world):
         texts = [f"<search>{sample.question}</search>", f"<answer>{answer or sample.answers[0]}</answer>"]
 
         async def write(trajectory):
-            return said(texts[len(trajectory.turns)])
+            return whole_turn(texts[len(trajectory.turns)])
 
         return await play_texts(shared.environment(), sample, write, new_trajectory(sample, 0, "one_look"))
 

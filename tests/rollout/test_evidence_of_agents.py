@@ -11,7 +11,7 @@ from docagent_rl.envs.script import Move
 from docagent_rl.envs.scripted_agent import Act
 from docagent_rl.lab.agents.scripted import state_of, telling_words
 from docagent_rl.lab.agents.texts import play_texts
-from docagent_rl.lab.agents.texts import said as text_of
+from docagent_rl.lab.agents.texts import whole_turn as text_of
 from docagent_rl.lab.viewer.funnel import counts_of, lost_at
 from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.recorder import new_trajectory

@@ -54,10 +54,10 @@ class RunFolder:
         """
         if problem := id_problem(self.path.name):
             raise UserError(f"the folder of the run: {problem}")
-        wanted = json.loads(json.dumps({"version": VERSION, **manifest}))
+        description = json.loads(json.dumps({"version": VERSION, **manifest}))
         if self.manifest_file.exists():
             found = self.manifest()
-            ours, theirs = ({k: v for k, v in each.items() if k != _DERIVED} for each in (found, wanted))
+            ours, theirs = ({k: v for k, v in each.items() if k != _DERIVED} for each in (found, description))
             if differing := _differing(ours, theirs):
                 raise UserError(
                     f"{self.path} holds another run; what differs is {', '.join(differing)}: "
@@ -68,7 +68,7 @@ class RunFolder:
             raise UserError(
                 f"{self.trajectories_file} is there without {self.manifest_file.name}: whose is it?"
             )
-        atomic_write(self.manifest_file, json.dumps(wanted, indent=2, ensure_ascii=False) + "\n")
+        atomic_write(self.manifest_file, json.dumps(description, indent=2, ensure_ascii=False) + "\n")
 
     def manifest(self) -> dict[str, Any]:
         """Return the description of the run that `begin` wrote.
@@ -133,8 +133,8 @@ class RunFolder:
                 data = json.loads(line)
                 at[str(data["uid"]), int(data["number"])] = (begin, len(line))
                 begin += len(line)
-            wanted = sorted((place[key], where) for key, where in at.items() if key in place)
-            pieces = (os.pread(file.fileno(), length, begin) for _, (begin, length) in wanted)
+            ordered = sorted((place[key], where) for key, where in at.items() if key in place)
+            pieces = (os.pread(file.fileno(), length, begin) for _, (begin, length) in ordered)
             atomic_write(self.trajectories_file, pieces)
 
 
@@ -181,10 +181,10 @@ def trajectories_of(source: Path) -> Iterable[Trajectory]:
     return read_trajectories(source)
 
 
-def _differing(found: Mapping[str, Any], wanted: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _differing(found: Mapping[str, Any], description: Mapping[str, Any], prefix: str = "") -> list[str]:
     names = []
-    for name in sorted({*found, *wanted}):
-        old, new = found.get(name), wanted.get(name)
+    for name in sorted({*found, *description}):
+        old, new = found.get(name), description.get(name)
         if old == new:
             continue
         if isinstance(old, dict) and isinstance(new, dict):

@@ -68,11 +68,11 @@ class Runner:
             InfrastructureError: the service is dead; what was played is kept.
         """
         tasks = tasks_of(samples, self.settings.trajectories)
-        wanted = {task.key for task in tasks}
+        keys = {task.key for task in tasks}
         with self.folder.writing() as writer:
             played = set()
             for trajectory in self.folder.trajectories():
-                if key_of(trajectory) in wanted and not service_failed(trajectory):
+                if key_of(trajectory) in keys and not service_failed(trajectory):
                     played.add(key_of(trajectory))
                     self.listener(trajectory)
             left = [task for task in tasks if task.key not in played]

@@ -19,7 +19,7 @@ from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
 from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.lab.agents.texts import play_texts, said
+from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.env_resources import EnvResources, environment_identity
 from docagent_rl.rollout.recorder import new_trajectory
@@ -123,7 +123,7 @@ class ScriptedRollout:
     finder: Finder
     state: AgentState
     detours: Detours
-    spoilt: bool = False
+    was_malformed: bool = False
     """The last turn could not be read."""
 
     async def write(self, trajectory: Trajectory) -> AssistantTurn:
@@ -132,15 +132,15 @@ class ScriptedRollout:
         _look(self.agent, state, trajectory)
         act = self.agent.right(state)
         spare = state.left > self.agent.needs(state)
-        astray = self._astray(act) if spare else None
-        act = astray or await self._with_query(act)
+        detour = self._detour(act) if spare else None
+        act = detour or await self._with_query(act)
         text = self.agent.write(act, state)
-        if spare and self.agent.forgives and not self.spoilt and state.chance(self.detours.malformed):
-            self.spoilt = True
-            return said(_spoilt(text, state))
-        self.spoilt = False
-        self._note(act, intended=astray is None)
-        return said(text)
+        if spare and self.agent.forgives and not self.was_malformed and state.chance(self.detours.malformed):
+            self.was_malformed = True
+            return whole_turn(_malformed(text, state))
+        self.was_malformed = False
+        self._note(act, intended=detour is None)
+        return whole_turn(text)
 
     async def _with_query(self, act: Act) -> Act:
         if act.move is not Move.SEARCH or act.query:
@@ -149,7 +149,7 @@ class ScriptedRollout:
         query = await self.finder.query(state.sample, page, exclude=state.seen, skip=state.tries.get(page, 0))
         return replace(act, query=query)
 
-    def _astray(self, act: Act) -> Act | None:
+    def _detour(self, act: Act) -> Act | None:
         state = self.state
         if act.move is Move.SEARCH and state.chance(self.detours.wrong_query):
             return Act(Move.SEARCH, query=_wrong_query(state))
@@ -239,7 +239,7 @@ class ChancePlayer(_AgentPlayer):
 
         async def write(trajectory: Trajectory) -> AssistantTurn:
             _look(self.agent, state, trajectory)
-            return said(self.agent.write(any_act(self.agent, state), state))
+            return whole_turn(self.agent.write(any_act(self.agent, state), state))
 
         env = self.resources.environment(validate=self.validate)
         trajectory = new_trajectory(sample, number, self.resources.system.name)
@@ -298,7 +298,7 @@ def _wrong_query(state: AgentState) -> str:
     return " ".join([state.word(), *telling])
 
 
-def _spoilt(text: str, state: AgentState) -> str:
+def _malformed(text: str, state: AgentState) -> str:
     """Return a turn without its last closing tag, or plain talk."""
     end = text.rfind("</")
     if end > 0 and state.chance(0.6):

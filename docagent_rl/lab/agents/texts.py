@@ -59,7 +59,7 @@ async def play_texts(env: DocEnv, sample: Sample, write: Write, trajectory: Traj
     return trajectory
 
 
-def said(text: str) -> AssistantTurn:
+def whole_turn(text: str) -> AssistantTurn:
     """Return a turn that ended by itself."""
     return AssistantTurn(text, StopCause.END_OF_TURN)
 

@@ -44,7 +44,7 @@ _VALIDATION = "val-"
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
-    """See that the run of a `Failed` filter is there, before anything is paid for.
+    """See that the run of a `Failed` filter is there, before anything costs money.
 
     Raises:
         UserError: it is not, or is empty.

@@ -16,7 +16,7 @@ class AgentKind(StrEnum):
     DETOURS = "detours"
     """The same, which goes astray at times."""
     REPLAY = "replay"
-    """Trajectories of another run, said again."""
+    """Trajectories of another run, repeated."""
 
 
 class Rule(StrEnum):

@@ -237,7 +237,7 @@ class Poller:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the look that is being taken."""
+        """End the thread after its present look."""
         self._over.set()
         self._thread.join()
 
