@@ -32,7 +32,7 @@ _ANSWERS = ("yes", "no", "1", "2", "3", "4", "5", "10", NOT_ANSWERABLE)
 
 
 class Detours(Section):
-    """How often a script goes astray, as far as the turns that are left allow; each a share of its turns."""
+    """Shares of a script's turns that go astray, as far as the turns that are left allow."""
 
     wrong_query: float = Field(0.25, ge=0, le=1)
     """A search first asks for something else."""

@@ -50,15 +50,15 @@ class Case:
     """Of all turns' texts."""
     reward: float
     outcome: float | None
-    """How right the environment found the answer, 0 to 1; `None` where it did not judge."""
+    """The environment's verdict on the answer, 0 to 1; `None` where it did not judge."""
     text: str = ""
     """Of the question."""
     verdict: float | None = None
-    """How right a judge found the answer that was asked afterwards (`judging`)."""
+    """The verdict of a judge that was asked afterwards (`judging`)."""
     supported: bool | None = None
     """A judge that sees pages found that they bear the answer out (`judging`); `None` unasked."""
     unjudged: str = ""
-    """Why a judge that was asked gave no verdict; empty where it did, or nobody asked."""
+    """The reason why a judge gave no verdict; empty where it did, or nobody asked."""
     failed: bool | None = None
     """Another model fails the question (`collection.with_failures`); `None` where nobody looked."""
 

@@ -44,11 +44,7 @@ _VALIDATION = "val-"
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
-    """See that the run of a `Failed` filter is there, before anything costs money.
-
-    Raises:
-        UserError: it is not, or is empty.
-    """
+    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything is paid for."""
     for step in filters:
         if isinstance(step, Failed) and next(iter(trajectories_of(step.run)), None) is None:
             raise UserError(f"{step.run} holds no trajectory: which questions does the other model fail?")
@@ -142,7 +138,7 @@ class Funnel:
     trajectories: int
     """Of the run, those that could not be played included."""
     stages: list[Stage] = field(default_factory=list)
-    """What was played, then what each step left."""
+    """Of the trajectories that were played, then of those that each step left."""
     dropped: dict[Key, str] = field(default_factory=dict)
     """The step that dropped a trajectory."""
     kept: list[Case] = field(default_factory=list)

@@ -30,7 +30,7 @@ class TeacherConfig(Section):
     """The help that a teacher behind an endpoint gets."""
 
     images: ImageFormat = ImageFormat.PNG
-    """How page images travel: `png`, the pixels of training, or `jpeg`, a fifth of the size."""
+    """Format of page images: `png`, the pixels of training, or `jpeg`, a fifth of the size."""
     guided_search: bool = False
     """Of what a search finds, gold pages that were not shown yet come first. Only a teacher is helped so."""
     shuffled_candidates: int | None = Field(None, ge=2)

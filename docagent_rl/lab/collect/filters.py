@@ -25,7 +25,7 @@ class Aspect(StrEnum):
     STEPS = "steps"
     """Number of turns."""
     ACTIONS = "actions"
-    """Which actions occur, whatever their order and number."""
+    """The set of actions."""
 
     def group(self, case: Case) -> Hashable:
         """Return the group of a trajectory."""
@@ -236,7 +236,7 @@ class Sequel(Section):
 
 
 class Duplicates(Section):
-    """Of trajectories of a question that say the same, the first."""
+    """The first of trajectories of a question with the same texts."""
 
     kind: Literal["duplicates"] = "duplicates"
 
@@ -248,7 +248,7 @@ class Duplicates(Section):
 
 
 class First(Section):
-    """Of each question the first trajectories."""
+    """The first trajectories of each question."""
 
     kind: Literal["first"] = "first"
     count: int = Field(1, ge=1)

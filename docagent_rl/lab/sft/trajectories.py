@@ -21,7 +21,7 @@ from docagent_rl.samples.splitting import SplitUnit, unit_key, unit_keys
 
 
 class Dropped(Enum):
-    """Why a trajectory has no row in the file; the value is what a report says."""
+    """The reason why a trajectory has no row in the file, in the words of the report."""
 
     MASKED = "masked: a service failed, or the question could not be played"
     UNWRITTEN = "nothing was written in it"

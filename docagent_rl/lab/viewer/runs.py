@@ -52,7 +52,7 @@ class OpenRun:
     progress: tuple[int, int] | None = None
     """Bytes that were read and that there are, while its files are being read."""
     failure: str | None = None
-    """Why there is no index."""
+    """The reason why there is no index."""
 
     def update(self) -> bool:
         """Read what is new; return whether anything has changed. The page shows a failure."""
