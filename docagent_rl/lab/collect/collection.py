@@ -44,7 +44,7 @@ _VALIDATION = "val-"
 
 
 def check_runs(filters: Sequence[Filter]) -> None:
-    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything is paid for."""
+    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything costs."""
     for step in filters:
         if isinstance(step, Failed) and next(iter(trajectories_of(step.run)), None) is None:
             raise UserError(f"{step.run} holds no trajectory: which questions does the other model fail?")
