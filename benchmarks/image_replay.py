@@ -24,11 +24,15 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef, Picture
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.serving.affinity import route
-from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache
-from docagent_rl.training.serving.named import NamedImage
+from docagent_rl.training.serving.image_cache import (
+    NAMES,
+    PageDirectory,
+    RayImageCache,
+    join_named,
+    name_images,
+)
 from docagent_rl.training.serving.pages import PagePreprocessor, Pages
-from docagent_rl.training.serving.row_images import NAMES, join_named, name_images
+from docagent_rl.training.serving.requests import NamedImage, route
 
 Row = dict[str, Any]
 EachRow = Callable[[int, int, Row], None]

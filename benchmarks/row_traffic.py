@@ -30,7 +30,7 @@ from docagent_rl.training.agent_loop.output import (
     training_rows,
 )
 from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
-from docagent_rl.training.trainer.pass_fields import Pass
+from docagent_rl.training.trainer.passes import Pass
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, fetch_lines
 
 PARTITION = "train"

@@ -26,8 +26,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from docagent_rl.losses.exact_kl import TOKEN_CHUNK, VOCABULARY_CHUNK, exact_kl
-from docagent_rl.losses.tiles import Head
+from docagent_rl.losses.exact_kl import TOKEN_CHUNK, VOCABULARY_CHUNK, Head, exact_kl
 
 MEMORY_GOAL, TIME_GOAL = 0.1, 1.5
 CLEAR_REFS = Path("/proc/self/clear_refs")

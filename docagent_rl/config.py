@@ -18,8 +18,7 @@ from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.roles import RoleConfig, RoleName
-from docagent_rl.losses.aggregation import LossConfig
-from docagent_rl.losses.config import KlConfig
+from docagent_rl.losses.config import KlConfig, LossConfig
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.rewards.judge import JudgeConfig
 from docagent_rl.systems import get_system
@@ -148,7 +147,7 @@ class WatchConfig(Section):
     """Seconds that an actor may wait for a place in Ray; null: for ever."""
     most_apart: float | None = Field(2.0, gt=0)
     """Nats by which a sampled token may on average be likelier to the rollout server than to the trainer
-    (`training.trainer.agreement`); null: any number."""
+    (`training.trainer.rollout_correction`); null: any number."""
 
 
 class DocAgentConfig(Section):

@@ -19,7 +19,7 @@ from torch import Tensor
 from docagent_rl.training.patching import Patch, replace
 
 NAMES = "docagent_image_names"
-"""As in `training.serving.row_images`, which imports Ray."""
+"""As in `training.serving.image_cache`, which imports Ray."""
 
 
 def _row(stored: Any) -> dict[str, Tensor]:
@@ -41,7 +41,7 @@ def _apply(module: ModuleType) -> None:
         if indices is not None:
             rows = [rows[index] for index in indices if index < len(rows)]
         if any(NAMES in row for row in rows):
-            from docagent_rl.training.serving.row_images import fetch_images, join_named
+            from docagent_rl.training.serving.image_cache import fetch_images, join_named
 
             if all(NAMES in row or not row for row in rows):
                 return join_named(rows, original, get_device_id())

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
-from docagent_rl.training.attention.ways import without_flash_attn
+from docagent_rl.training.hardware import without_flash_attn
 from docagent_rl.training.patching import Patch, replace
 
 FLASH_ATTENTION = "flash_attention_2"

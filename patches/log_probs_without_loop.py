@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from docagent_rl.training.attention.log_probs import log_probs_of_labels
-from docagent_rl.training.attention.ways import without_flash_attn
+from docagent_rl.training.hardware import without_flash_attn
 from docagent_rl.training.patching import Patch, replace
 
 

@@ -22,7 +22,7 @@ from types import ModuleType
 import torch
 
 from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
-from docagent_rl.training.attention.ways import without_flash_attn
+from docagent_rl.training.hardware import without_flash_attn
 from docagent_rl.training.patching import Patch, on_import, replace
 
 COPY = "verl.models.transformers.glm4v"

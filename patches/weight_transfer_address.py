@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 from docagent_rl.training.patching import Patch, replace
-from docagent_rl.watch.leftovers import RUN_VARIABLE
+from docagent_rl.watch.processes import RUN_VARIABLE
 
 if TYPE_CHECKING:
     from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import (

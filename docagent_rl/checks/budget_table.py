@@ -32,8 +32,7 @@ from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import MODELS, Precision
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
-from docagent_rl.training.settings.architectures import known_model
-from docagent_rl.training.settings.frozen_checks import STRATEGIES, freezes_actor, freezes_critic
+from docagent_rl.training.settings.models import STRATEGIES, freezes_actor, freezes_critic, known_model
 
 if TYPE_CHECKING:
     from torch import nn

@@ -17,8 +17,7 @@ from docagent_rl.checks.data import image_tokens_of
 from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
-from docagent_rl.training.settings.keys import refuse_unknown_keys
-from docagent_rl.training.settings.values import check_values
+from docagent_rl.training.settings.keys import check_values, refuse_unknown_keys
 from docagent_rl.training.trainer.estimators import alone_in_group, known_estimators, our_estimator
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from docagent_rl.training.attention.ways import (
+from docagent_rl.training.hardware import (
     AttentionWay,
     attention_way,
     fitting_flash_attn,
@@ -79,7 +79,7 @@ def check_gpu() -> list[Finding]:
     """Look at the accelerators that torch sees, and at the driver, if there is one."""
     import torch
 
-    from docagent_rl.training.platforms.detect import is_cpu_platform
+    from docagent_rl.training.hardware import is_cpu_platform
 
     usable = torch.cuda.is_available()
     value = (
@@ -127,7 +127,7 @@ def check_attention() -> Finding:
     """Tell which way of flash attention this process takes, and what would be the other."""
     import torch
 
-    from docagent_rl.training.platforms.detect import is_cpu_platform
+    from docagent_rl.training.hardware import is_cpu_platform
 
     if is_cpu_platform():  # whatever the GPU beside it can do
         return Finding("attention", "row by row, on the processor")

@@ -14,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import FULL
+from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.loopback import starts_ray
-from docagent_rl.training.platforms.detect import is_cpu_platform
 
 FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
 """Where a run writes."""

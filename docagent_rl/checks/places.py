@@ -14,8 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.cluster import spans_nodes
 from docagent_rl.retrieval.config import Backend, ServiceConfig
+from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.loopback import RAY, starts_ray
-from docagent_rl.training.platforms.detect import is_cpu_platform
 
 POOL_CPUS = 3
 """CPUs that verl books with a GPU (`ResourcePoolManager.max_colocate_count`)."""
@@ -51,7 +51,7 @@ def bookings(config: DictConfig) -> list[Booking]:
 def check_places(config: DictConfig) -> None:
     """Refuse a run for which the Ray that it starts is too small.
 
-    Nothing is said of a Ray that runs already: it may grow (see `watch.places`).
+    Nothing is said of a Ray that runs already: it may grow (see `watch.actors`).
 
     Raises:
         UserError: names what is booked, by which keys, and what there is.

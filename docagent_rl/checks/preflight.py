@@ -20,13 +20,12 @@ from docagent_rl.checks.check import Check, PlannedRun, When, run_checks
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.refusal import refuse
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.losses.aggregation import check_loss
-from docagent_rl.losses.checks import check_kl
+from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
-from docagent_rl.training.nodes.check import ATTACHED_VARIABLE
-from docagent_rl.training.settings import arithmetic, assertions, frozen_checks, opening_check, values
-from docagent_rl.training.settings.server_cache import size_server_cache
-from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
+from docagent_rl.training.nodes import ATTACHED_VARIABLE
+from docagent_rl.training.serving.requests import size_server_cache
+from docagent_rl.training.settings import arithmetic, keys, models, opening_check
+from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ CONFIGURATION = When.RECIPE | When.TRAINING
 MACHINE = When.TRAINING
 
 CHECKS = (
-    Check("trainer mode", CONFIGURATION, lambda run: values.check_mode(run.config)),
+    Check("trainer mode", CONFIGURATION, lambda run: keys.check_mode(run.config)),
     *services.SERVICE_CHECKS,
     Check("token budget", When.RECIPE, configuration.check_budget),
     Check("token budget", When.TRAINING, configuration.check_budget_by_documents),
@@ -51,12 +50,12 @@ CHECKS = (
     Check("KL of observations", CONFIGURATION, lambda run: check_kl(run.section.kl, run.config)),
     Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
     Check("roles of the policy", CONFIGURATION, configuration.check_policy_roles),
-    Check("frozen tower", CONFIGURATION, lambda run: frozen_checks.check_frozen(run.config, run.section)),
+    Check("frozen tower", CONFIGURATION, lambda run: models.check_frozen(run.config, run.section)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
     Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config, run.section)),
     Check("machine", MACHINE, lambda run: machine.check_machine(run.config)),
     Check("batches and GPUs", MACHINE, lambda run: arithmetic.check_sizes(run.config)),
-    Check("verl's own checks", MACHINE, lambda run: assertions.check_by_verl(run.config)),
+    Check("verl's own checks", MACHINE, lambda run: arithmetic.check_by_verl(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
     Check("places in Ray", MACHINE, lambda run: places.check_places(run.config)),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
@@ -64,7 +63,7 @@ CHECKS = (
     Check("services", MACHINE, services.check_services),  # before what takes longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
-    Check("vision tower", MACHINE, lambda run: frozen_checks.check_vision(run.config, run.section)),
+    Check("vision tower", MACHINE, lambda run: models.check_vision(run.config, run.section)),
     Check("questions", MACHINE, data.check_questions),
     Check("their prompts", MACHINE, lambda run: opening_check.check_openings(run.config, run.section)),
 )
@@ -147,7 +146,7 @@ def end_earlier(config: DictConfig) -> None:
 
 
 def pass_on_environment(config: DictConfig) -> None:
-    """Tell every process of the run, on all nodes, the run's id (see `docagent_rl.watch.leftovers`), which
+    """Tell every process of the run, on all nodes, the run's id (see `docagent_rl.watch.processes`), which
     modules of the user to import (see `docagent_rl.training.plugin`), and whether Ray ran before.
     """
     variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1"}

@@ -25,7 +25,7 @@ from docagent_rl.training.registrations import (
     registered_in_ray_worker,
     registered_in_vllm_worker,
 )
-from docagent_rl.watch.family import Family
+from docagent_rl.watch.processes import Family
 
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""

@@ -14,9 +14,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain
 from docagent_rl.config import Profile, plain
 from docagent_rl.systems import get_system
-from docagent_rl.training.settings.frozen_checks import SFT_KEY, frozen_problem
-from docagent_rl.training.settings.keys import sft_reference, unknown_keys
-from docagent_rl.training.settings.values import (
+from docagent_rl.training.settings.keys import (
     Amount,
     Count,
     Fraction,
@@ -24,8 +22,11 @@ from docagent_rl.training.settings.values import (
     OptionalCount,
     PositiveAmount,
     Resume,
+    sft_reference,
+    unknown_keys,
     value_problems,
 )
+from docagent_rl.training.settings.models import SFT_KEY, frozen_problem
 
 DATA_SET = ("pkg://docagent_rl.lab.sft.dataset", "LedgerSftDataset")
 _Length = Annotated[Count, Field(ge=2)]

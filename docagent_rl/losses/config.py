@@ -1,16 +1,19 @@
-"""The section `docagent.kl`: the second path of ALDEN's dual-path KL."""
+"""The sections `docagent.kl`, the second path of ALDEN's dual-path KL, and `docagent.loss`, with checks."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
+from omegaconf import DictConfig, OmegaConf
 from pydantic import Field
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
 
 
 class KlType(StrEnum):
-    """How the divergence KL(policy || reference) is estimated at a position."""
+    """Estimators of the divergence KL(policy || reference) at a position."""
 
     K1 = "k1"
     """Log-ratio. Its gradient lowers the likelihood of the label and nothing else: useless as a loss."""
@@ -25,7 +28,7 @@ class KlType(StrEnum):
 
 
 class KlScope(StrEnum):
-    """Which tokens of the response region that the policy did not sample count."""
+    """Tokens of the response region that count, among those that the policy did not sample."""
 
     ALL = "all"
     """Every one of them (ALDEN, Algorithm 1)."""
@@ -34,7 +37,7 @@ class KlScope(StrEnum):
 
 
 class KlPlace(StrEnum):
-    """Which of two distributions belongs to an observation token."""
+    """Distributions that an observation token can stand for."""
 
     LABEL = "label"
     """The one that predicts it, which is what its log-prob is read from (paper and release)."""
@@ -67,5 +70,110 @@ class KlConfig(Section):
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is added to verl's loss."""
+        """True where something is added to verl's loss."""
         return self.observation.coef > 0
+
+
+ACTOR = "actor_rollout_ref.actor"
+AGGREGATION = "docagent.loss.aggregation"
+SUM = "token-sum"
+"""verl's `loss_agg_mode` under which weights of tokens make any mean."""
+
+
+class Aggregation(StrEnum):
+    """Ways in which the losses of tokens become one number."""
+
+    VERL = "verl"
+    """By `actor.loss_agg_mode`, over tokens or rows."""
+    TRAJECTORY = "trajectory"
+    """The mean over trajectories of the mean over the sampled tokens of all rows of a trajectory (GRPO as
+    printed, MM-Doc-R1, Eq. 1).
+    """
+
+
+class LossConfig(Section):
+    """The mean that the policy's loss is."""
+
+    aggregation: Aggregation = Aggregation.VERL
+
+
+def check_loss(loss: LossConfig, kl: KlConfig, run: DictConfig) -> None:
+    """Check the section `docagent.loss` against the rest of the composed configuration.
+
+    Raises:
+        UserError: trajectory means meet a loss that is no sum over tokens, or another trainer.
+    """
+    if loss.aggregation is Aggregation.VERL:
+        return
+    problems = list(_trajectory_problems(kl, run))
+    if problems:
+        raise UserError(f"{AGGREGATION}=trajectory cannot run here:\n  " + "\n  ".join(problems))
+
+
+def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
+    mode = OmegaConf.select(run, f"{ACTOR}.loss_agg_mode")
+    if mode != SUM:
+        yield f"{ACTOR}.loss_agg_mode is {mode}: set {SUM}, which weights turn into the mean"
+    kind = OmegaConf.select(run, f"{ACTOR}.policy_loss.loss_mode")
+    if kind != "vanilla":
+        yield f"{ACTOR}.policy_loss.loss_mode is {kind}: only vanilla is known to be a sum over tokens"
+    if OmegaConf.select(run, "algorithm.rollout_correction.bypass_mode"):
+        yield "algorithm.rollout_correction.bypass_mode replaces the policy loss: set it to false"
+    if OmegaConf.select(run, "distillation.enabled"):
+        yield "distillation.enabled replaces the policy loss: set it to false"
+    if kl.enabled:
+        yield "docagent.kl.observation has a mean of its own: set its coef to 0"
+    critic = OmegaConf.select(run, "critic.loss_agg_mode")
+    if OmegaConf.select(run, "critic.enable") and critic == SUM:
+        yield f"critic.loss_agg_mode is {critic}, which it takes over from the actor: set token-mean"
+    trainer = str(OmegaConf.select(run, "trainer.v1.trainer_mode"))
+    if not trainer.startswith("docagent_"):
+        yield f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set docagent_sync"
+
+
+ACTOR = "actor_rollout_ref.actor"
+REF = "actor_rollout_ref.ref"
+MODEL = "actor_rollout_ref.model"
+OBSERVATION = "docagent.kl.observation"
+
+
+def check_kl(kl: KlConfig, run: DictConfig) -> None:
+    """Check the section `docagent.kl` against the rest of the composed configuration.
+
+    Raises:
+        UserError: no reference model runs, verl distils, or the engine cannot serve the exact divergence.
+    """
+    if not kl.enabled:
+        return
+    actor_kl = OmegaConf.select(run, f"{ACTOR}.use_kl_loss")
+    if not (actor_kl or OmegaConf.select(run, "algorithm.use_kl_in_reward")):
+        raise UserError(
+            f"{OBSERVATION}.coef is {kl.observation.coef}, but no reference model runs: "
+            f"set {ACTOR}.use_kl_loss=true "
+            f"(and {ACTOR}.kl_loss_coef=0 where sampled tokens are to have no KL of their own)"
+        )
+    if OmegaConf.select(run, "distillation.enabled"):
+        raise UserError(
+            f"{OBSERVATION}.coef is {kl.observation.coef}, but distillation.enabled is true: "
+            "its loss need not compute the log-probs that the term reads; switch one of the two off"
+        )
+    if kl.observation.type is KlType.EXACT:
+        problems = list(_exact_problems(run))
+        if problems:
+            raise UserError(f"{OBSERVATION}.type=exact cannot run here:\n  " + "\n  ".join(problems))
+
+
+def _exact_problems(run: DictConfig) -> Iterator[str]:
+    for part in (ACTOR, REF):
+        strategy = OmegaConf.select(run, f"{part}.strategy")
+        if strategy != "fsdp2":
+            yield f"{part}.strategy is {strategy}: it reads the output head from fsdp2's parameters"
+        for key in ("ulysses_sequence_parallel_size", "fsdp_config.ulysses_sequence_parallel_size"):
+            if OmegaConf.select(run, f"{part}.{key}") != 1:
+                yield f"{part}.{key} must be 1: hidden states are read from whole rows"
+    lora = [OmegaConf.select(run, f"{MODEL}.{key}") or 0 for key in ("lora.rank", "lora_rank")]
+    if max(lora) > 0 or OmegaConf.select(run, f"{MODEL}.lora_adapter_path") is not None:
+        yield f"{MODEL} has LoRA adapters: there is no reference model of its own to read hidden states from"
+    mode = OmegaConf.select(run, "trainer.v1.trainer_mode")
+    if "separate" in str(mode):
+        yield f"trainer.v1.trainer_mode is {mode}: actor and reference must live in the same worker"

@@ -1,4 +1,4 @@
-"""Estimators of KL(policy || reference) from the log-probs of one token a position.
+"""Estimators of KL(policy || reference) from the log-probs of one token a position, and the drift of states.
 
 d below is log reference - log policy. Where the token was sampled from the policy, k1 and k3 have the
 divergence as their expectation, k2 nearly; where the environment wrote it (observations) none has, and
@@ -18,15 +18,10 @@ MAX_K3 = 10.0
 
 
 def sampled_kl(log_probs: Tensor, ref_log_probs: Tensor, kind: KlType) -> Tensor:
-    """Estimate the divergence at each position.
+    """Estimate the divergence at each position, in nats, of the shape of the inputs.
 
-    Args:
-        log_probs: any shape; the policy's log-prob of the token at each position.
-        ref_log_probs: the same shape; the reference's. It receives no gradient.
-        kind: every type but `KlType.EXACT`.
-
-    Returns:
-        Nats, of the same shape.
+    `log_probs` are the policy's of the token at each position, `ref_log_probs` the reference's, without
+    gradient.
 
     Raises:
         ValueError: `kind` is `KlType.EXACT`, which log-probs of one token do not give.
@@ -47,7 +42,7 @@ def sampled_kl(log_probs: Tensor, ref_log_probs: Tensor, kind: KlType) -> Tensor
 
 
 def clamped(log_probs: Tensor, ref_log_probs: Tensor) -> Tensor:
-    """Where k3 is cut at `MAX_K3`, so that its gradient is zero; booleans of the inputs' shape."""
+    """Return where k3 is cut at `MAX_K3`, so that its gradient is zero; booleans of the inputs' shape."""
     return _unbounded_k3(ref_log_probs - log_probs) > MAX_K3
 
 
@@ -58,3 +53,17 @@ def _k3(d: Tensor) -> Tensor:
 def _unbounded_k3(d: Tensor) -> Tensor:
     d = d.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     return torch.exp(d) - d - 1
+
+
+@torch.no_grad()
+def hidden_drift(hidden: Tensor, ref_hidden: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the drift of final hidden states (n, d) from the reference's, position by position.
+
+    Returns:
+        (n,) relative L2 distance |h - h_ref| / |h_ref| and (n,) cosine similarity, both in float32; a
+        reference state of length 0 gives the distance over the smallest positive float.
+    """
+    hidden, ref_hidden = hidden.float(), ref_hidden.float()
+    length = ref_hidden.norm(dim=1).clamp_min(torch.finfo(torch.float32).tiny)
+    distance = (hidden - ref_hidden).norm(dim=1) / length
+    return distance, torch.nn.functional.cosine_similarity(hidden, ref_hidden)

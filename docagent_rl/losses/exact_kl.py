@@ -11,13 +11,73 @@ and three numbers a position.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from docagent_rl.losses.tiles import Head, Tiles
+
+@dataclass(frozen=True)
+class Head:
+    """An output head: logits = hidden @ weight.T + bias, with weight (v, d) and bias (v,) or None."""
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A cut of a matrix of n x size logits into tiles of tokens x entries.
+
+    `dtype`, float32 or float64, is the type that it is computed in.
+    """
+
+    n: int
+    size: int
+    tokens: int
+    entries: int
+    dtype: torch.dtype
+
+    def rows(self) -> list[slice]:
+        """Return the positions of each tile."""
+        return [slice(i, min(i + self.tokens, self.n)) for i in range(0, self.n, self.tokens)]
+
+    def columns(self) -> list[slice]:
+        """Return the vocabulary entries of each tile."""
+        return [slice(i, min(i + self.entries, self.size)) for i in range(0, self.size, self.entries)]
+
+    def block(self, head: Head, columns: slice) -> Head:
+        """Return the head of some entries, ready to be multiplied."""
+        bias = None if head.bias is None else head.bias[columns].to(self.dtype)
+        return Head(self.operand(head.weight[columns]), bias)
+
+    def operand(self, matrix: Tensor) -> Tensor:
+        """Return a matrix in half precision where the device multiplies it into float32, else in `dtype`."""
+        half = matrix.dtype in (torch.bfloat16, torch.float16)
+        return matrix if matrix.is_cuda and half else matrix.to(self.dtype)
+
+    def logits(self, hidden: Tensor, block: Head, inverse: Tensor) -> Tensor:
+        """Return a tile (r, c) of states (r, d) and c entries; `inverse` (r,) is one over the temperature."""
+        tile = self.product(hidden, block.weight.t())
+        if block.bias is not None:
+            tile += block.bias
+        return tile.mul_(inverse[:, None])
+
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the matrix product of operands in `dtype`."""
+        if a.dtype != b.dtype:
+            a, b = a.to(self.dtype), b.to(self.dtype)
+        return a @ b if a.dtype == self.dtype else torch.mm(a, b, out_dtype=self.dtype)
+
+    def add_product(self, total: Tensor, a: Tensor, b: Tensor) -> None:
+        """Add a matrix product of operands to `total`, which has `dtype`."""
+        if a.dtype == b.dtype == total.dtype:
+            total.addmm_(a, b)
+        else:
+            total.add_(self.product(a, b))
+
 
 TOKEN_CHUNK = 1024
 VOCABULARY_CHUNK = 8192
@@ -34,7 +94,7 @@ def exact_kl(
     token_chunk: int = TOKEN_CHUNK,
     vocabulary_chunk: int = VOCABULARY_CHUNK,
 ) -> Tensor:
-    """Divergence of the policy from the reference at each position (ALDEN, arXiv 2510.25668, KL_obs).
+    """Return the divergence of the policy from the reference at each position (ALDEN, KL_obs).
 
     Sums are accumulated in float32 (float64 for float64 inputs) whatever the inputs' type. Memory beyond the
     inputs and their gradients is a few tiles of `token_chunk * vocabulary_chunk` floats.
@@ -128,7 +188,7 @@ class _ExactKl(torch.autograd.Function):
 def _accumulate(
     hidden: Tensor, head: Head, ref_hidden: Tensor, ref: Head, inverse: Tensor, tiles: Tiles
 ) -> Tensor:
-    """One pass over the vocabulary; (3, n): divergence, log-normaliser of the policy and of the reference."""
+    """Pass once over the vocabulary; return (3, n): divergence, log-normalisers of policy and reference."""
     hidden, ref_hidden = tiles.operand(hidden), tiles.operand(ref_hidden)
     low = inverse.new_full(inverse.shape, -torch.inf)
     top, ref_top = low, low

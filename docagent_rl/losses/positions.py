@@ -1,4 +1,4 @@
-"""Which positions of a batch count, and where the hidden state that predicts a token is.
+"""Positions of a batch that count, and the hidden states that predict their tokens.
 
 A row is a prompt followed by a response; (b, t) tensors cover the response and are padded on the right.
 `log_probs[r, j]` belongs to response token j and is read from the hidden state before it, which is that of
@@ -17,13 +17,9 @@ from docagent_rl.losses.config import KlPlace, KlScope
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The tokens of a batch.
+    """The tokens of a batch: `responses` (b, t) ids, and (b,) lengths of prompts and responses.
 
-    Attributes:
-        responses: (b, t) token ids.
-        sampled: (b, t) booleans, true on tokens that the policy sampled, trained or rejected.
-        prompt_lengths: (b,) tokens before the response.
-        response_lengths: (b,) tokens of the response.
+    `sampled` (b, t) is true on tokens that the policy sampled, trained or rejected.
     """
 
     responses: Tensor
@@ -38,18 +34,15 @@ class Rows:
         return columns < self.response_lengths[:, None]
 
     def to(self, device: torch.device) -> Rows:
-        """The same on another device."""
+        """Return the rows on another device."""
         return Rows(**{field.name: getattr(self, field.name).to(device) for field in fields(self)})
 
 
 @dataclass(frozen=True)
 class ObservationRule:
-    """Picks the predictions that the observation term is about.
+    """A choice of the predictions that the observation term is about.
 
-    Attributes:
-        scope: all observation tokens, or image placeholders alone.
-        at: whether a token stands for the distribution before or after it.
-        image_token_id: id of the placeholder; None for a model without images.
+    `at` is the distribution before a token or the one after it; `image_token_id` is None without images.
     """
 
     scope: KlScope
@@ -57,7 +50,7 @@ class ObservationRule:
     image_token_id: int | None
 
     def observations(self, rows: Rows) -> Tensor:
-        """(b, t) booleans: response tokens whose predictions count, as an index into `log_probs`.
+        """Return (b, t) booleans: response tokens whose predictions count, as an index into `log_probs`.
 
         Rows without a sampled token do not count: they are masked out of the loss, or pad the batch. With
         `KlPlace.STATE` the mask moves one token on; states that predict nothing, or a sampled token, which
@@ -69,7 +62,7 @@ class ObservationRule:
         return _moved(mask, rows) if self.at is KlPlace.STATE else mask
 
     def images(self, rows: Rows) -> Tensor:
-        """(b, t) booleans: the part of `observations` that image placeholders stand for."""
+        """Return (b, t) booleans: the part of `observations` that image placeholders stand for."""
         if self.image_token_id is None:
             return torch.zeros_like(rows.sampled)
         mask = _observed(rows) & (rows.responses == self.image_token_id)
@@ -87,17 +80,10 @@ def _moved(mask: Tensor, rows: Rows) -> Tensor:
 
 
 def predicting_states(hidden: Tensor, mask: Tensor, rows: Rows, *, packed: bool) -> Tensor:
-    """Hidden states that the marked tokens are predicted from, in row-major order; differentiable.
+    """Return the hidden states (n, d) that n marked tokens are predicted from, in row-major order.
 
-    Args:
-        hidden: (1, l, d) with all rows one after the other (and perhaps padding at the end) if `packed`, else
-            (b, l, d) padded on the right.
-        mask: (b, t) booleans over response tokens.
-        rows: the rows that `hidden` was computed from.
-        packed: the layout of `hidden`.
-
-    Returns:
-        (n, d), n the number of marked tokens.
+    `hidden` is (1, l, d) with all `rows` one after the other (and perhaps padding at the end) if `packed`,
+    else (b, l, d) padded on the right; `mask` is (b, t) booleans over response tokens. Differentiable.
     """
     row, column = mask.nonzero(as_tuple=True)
     position = rows.prompt_lengths[row] + column - 1

@@ -24,25 +24,22 @@ VARIABLES = {
     # gloo listens where the machine's name points to
     "GLOO_SOCKET_IFNAME": "lo",
 }
-"""What the processes of the run are told; a value that the user has set stays."""
+"""Variables of the run's processes; a value that the user has set stays."""
 
 
 def keep_to_loopback(config: DictConfig) -> bool:
-    """Make the Ray that this run starts listen on 127.0.0.1 alone, and with it what asks Ray for an address:
-    verl's servers, its process groups, the transfer queue.
+    """Make the Ray that this run starts listen on 127.0.0.1 alone; return whether that was done.
 
-    Nothing happens with `docagent.loopback=false`, on several nodes, in a Ray that runs already, or when
+    With it goes what asks Ray for an address: verl's servers, its process groups, the transfer queue. Nothing
+    happens with `docagent.loopback=false`, on several nodes, in a Ray that runs already, or when
     `ray_kwargs.ray_init._node_ip_address` is set. Sockets that stay open to the network are listed in
-    `docs/security.md`.
-
-    Args:
-        config: the composed configuration; `ray_kwargs.ray_init` is changed, and the variable that the patch
-            `ray_loopback` reads is set in this process.
-
-    Returns:
-        Whether the run keeps to loopback.
+    `docs/security.md`. `config` is changed, and the variable that the patch `ray_loopback` reads is set.
     """
-    if not OmegaConf.select(config, "docagent.loopback", default=True) or not _is_alone(config):
+    settings = OmegaConf.select(config, RAY) or {}
+    several = any(int(OmegaConf.select(config, key) or 0) > 1 for key in NODES)
+    if not OmegaConf.select(config, "docagent.loopback", default=True) or several:
+        return False
+    if settings.get(ADDRESS_KEY) is not None or not starts_ray(config):
         return False
     os.environ[LOOPBACK_VARIABLE] = VARIABLES[LOOPBACK_VARIABLE]
     with open_dict(config):
@@ -54,22 +51,8 @@ def keep_to_loopback(config: DictConfig) -> bool:
     return True
 
 
-def _is_alone(config: DictConfig) -> bool:
-    """Whether the run starts a Ray of its own and asks for no second node."""
-    settings = OmegaConf.select(config, RAY) or {}
-    if settings.get(ADDRESS_KEY) is not None:
-        return False
-    if any(int(OmegaConf.select(config, key) or 0) > 1 for key in NODES):
-        return False
-    return starts_ray(config)
-
-
 def starts_ray(config: DictConfig) -> bool:
-    """Whether the run starts a Ray of its own, because it is given none and none runs on this machine.
-
-    Args:
-        config: the composed configuration.
-    """
+    """Return whether the run starts its own Ray: it is given none, and none runs on this machine."""
     from ray._private.services import canonicalize_bootstrap_address
 
     settings = OmegaConf.select(config, RAY) or {}

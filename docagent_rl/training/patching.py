@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Protocol, cast
@@ -31,16 +32,12 @@ class AppliesTo(enum.Enum):
 
 
 class PatchState(enum.Enum):
-    """What became of a patch in this process."""
+    """States of a patch in a process."""
 
     APPLIED = "applied"
     WAITING = "waiting for import"
     VERSION_MISMATCH = "version mismatch"
     NOT_NEEDED = "not needed"
-
-
-def _always() -> bool:
-    return True
 
 
 @dataclass(frozen=True)
@@ -63,13 +60,13 @@ class Patch:
     target_module: str
     apply: ModuleCallback
     applies_to: AppliesTo = AppliesTo.EVERYWHERE
-    needed: Callable[[], bool] = _always
-    """Whether this environment has the defect at all; asked once, at installation."""
+    needed: Callable[[], bool] | None = None
+    """Tells whether this environment has the defect at all; asked once, at installation."""
 
 
 @dataclass(frozen=True)
 class PatchStatus:
-    """What became of one patch in this process, for people."""
+    """The state of one patch in this process, for people."""
 
     name: str
     state: PatchState
@@ -105,7 +102,7 @@ def install(patches: Iterable[Patch]) -> None:
                 logger.warning("patch %s is not applied: %s", patch.name, obstacle.detail)
             continue
         _statuses[patch.name] = PatchStatus(patch.name, PatchState.WAITING, patch.target_module)
-        on_import(patch.target_module, _applier(patch))
+        on_import(patch.target_module, partial(_apply, patch))
 
 
 def patch_status() -> list[PatchStatus]:
@@ -113,16 +110,13 @@ def patch_status() -> list[PatchStatus]:
     return list(_statuses.values())
 
 
-def _applier(patch: Patch) -> ModuleCallback:
-    def apply(module: ModuleType) -> None:
-        patch.apply(module)
-        _statuses[patch.name] = PatchStatus(patch.name, PatchState.APPLIED, patch.target_module)
-
-    return apply
+def _apply(patch: Patch, module: ModuleType) -> None:
+    patch.apply(module)
+    _statuses[patch.name] = PatchStatus(patch.name, PatchState.APPLIED, patch.target_module)
 
 
 def _obstacle(patch: Patch) -> PatchStatus | None:
-    from docagent_rl.training.platforms.detect import is_cpu_platform
+    from docagent_rl.training.hardware import is_cpu_platform
 
     if patch.applies_to is AppliesTo.CPU_ONLY and not is_cpu_platform():
         return PatchStatus(patch.name, PatchState.NOT_NEEDED, "the platform is not cpu")
@@ -133,7 +127,7 @@ def _obstacle(patch: Patch) -> PatchStatus | None:
     if not SpecifierSet(patch.versions).contains(Version(installed), prereleases=True):
         detail = f"written for {patch.package}{patch.versions}, installed is {installed}"
         return PatchStatus(patch.name, PatchState.VERSION_MISMATCH, detail)
-    if not patch.needed():
+    if patch.needed is not None and not patch.needed():
         return PatchStatus(patch.name, PatchState.NOT_NEEDED, "this environment does not have the defect")
     return None
 
@@ -154,12 +148,12 @@ def on_import(module_name: str, callback: ModuleCallback) -> None:
 
 
 def is_being_executed(module: ModuleType) -> bool:
-    """Whether a module's import has begun and not ended."""
+    """Return whether a module's import has begun and not ended."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 class _HookFinder(importlib.abc.MetaPathFinder):
-    """Finds the modules somebody waits for as the other finders do, and hooks their execution."""
+    """A finder that hooks the execution of modules somebody waits for; others find them."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -195,22 +189,16 @@ class _HookFinder(importlib.abc.MetaPathFinder):
             return None
         searching.add(fullname)
         try:
-            spec = self._find_elsewhere(fullname, path, target)
+            others = (
+                getattr(finder, "find_spec", None) for finder in list(sys.meta_path) if finder is not self
+            )
+            found = (find(fullname, path, target) for find in others if find is not None)
+            spec = next((each for each in found if each is not None), None)
         finally:
             searching.discard(fullname)
         if spec is not None and spec.loader is not None:
             self._hook(spec.loader, fullname)
         return spec
-
-    def _find_elsewhere(self, fullname: str, path: object, target: ModuleType | None) -> ModuleSpec | None:
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            if finder is self or find is None:
-                continue
-            spec = find(fullname, path, target)
-            if spec is not None:
-                return spec
-        return None
 
     def _hook(self, loader: importlib.abc.Loader, name: str) -> None:
         if isinstance(loader, type) or not hasattr(loader, "__dict__"):

@@ -25,8 +25,8 @@ def register() -> None:
     """Register the platform, the patches, the agent loop, the estimators and the trainer modes."""
     # in here, so that a module of ours that cannot be imported ends the process as well
     from docagent_rl.patches import ALL_PATCHES
+    from docagent_rl.training import cpu_platform  # noqa: F401  registers on import
     from docagent_rl.training.patching import install, on_import
-    from docagent_rl.training.platforms import cpu  # noqa: F401  registers on import
 
     install(ALL_PATCHES)
     on_import("verl.experimental.agent_loop.agent_loop", _register_agent_loop)
@@ -50,7 +50,7 @@ def _register_replica(module: ModuleType) -> None:
 
 
 class Registry(dict[str, Any]):
-    """A registry of verl's that a user's modules are imported for before the first look into it.
+    """A registry of verl's that imports a user's modules before the first look into it.
 
     No sooner, since they may import verl's trainer, which imports the registry.
     """
@@ -68,7 +68,7 @@ class Registry(dict[str, Any]):
         return super().__iter__()
 
     def get(self, name: object, default: Any = None, /) -> Any:
-        """As a dictionary's."""
+        """Return the value of a name, as a dictionary does."""
         _import_users_modules()
         return super().get(name, default)
 

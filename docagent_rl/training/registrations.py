@@ -1,4 +1,4 @@
-"""What verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM worker."""
+"""Lists what verl's registries and the patches hold in a process: here, in a Ray worker, in a vLLM worker."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import importlib
 import logging
 import os
 import warnings
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from docagent_rl.training.patching import PatchState, patch_status
 
@@ -48,7 +47,12 @@ def registered() -> Registered:
 
     from docagent_rl.training.plugin import AGENT_LOOP_CLASS
 
-    _import_patched_modules()
+    for status in patch_status():
+        if status.state is PatchState.WAITING:  # imported, so that its status says whether it fits
+            try:
+                importlib.import_module(status.detail)
+            except ImportError as error:
+                logger.warning("patch %s: %s cannot be imported: %s", status.name, status.detail, error)
     importlib.import_module(AGENT_LOOP_CLASS.rpartition(".")[0])  # verl knows it by name alone
     device = get_platform().device_name
     return Registered(
@@ -56,34 +60,16 @@ def registered() -> Registered:
         platforms=sorted(PlatformRegistry.registered_names()),
         agent_loops=sorted(agent_loop._agent_loop_registry),
         trainer_modes=sorted(trainer_base.TRAINER_REGISTRY),
-        estimators=sorted(map(_name, core_algos.ADV_ESTIMATOR_REGISTRY)),
+        estimators=sorted(getattr(key, "value", key) for key in core_algos.ADV_ESTIMATOR_REGISTRY),
         policy_losses=sorted(core_algos.POLICY_LOSS_REGISTRY),
-        engines=_engines(EngineRegistry._engines, device),
+        engines=sorted(
+            f"{model_type}/{backend}"
+            for model_type, backends in EngineRegistry._engines.items()
+            for backend, devices in backends.items()
+            if any(key == device or key[0] == device for key in devices)
+        ),
         patches={status.name: status.state.value for status in patch_status()},
     )
-
-
-def _name(key: Any) -> str:
-    return getattr(key, "value", key)
-
-
-def _engines(registry: dict[str, dict[str, dict]], device: str) -> list[str]:
-    return sorted(
-        f"{model_type}/{backend}"
-        for model_type, backends in registry.items()
-        for backend, devices in backends.items()
-        if any(key == device or key[0] == device for key in devices)
-    )
-
-
-def _import_patched_modules() -> None:
-    """Import what patches wait for, so that their status says whether they fit."""
-    for status in patch_status():
-        if status.state is PatchState.WAITING:
-            try:
-                importlib.import_module(status.detail)
-            except ImportError as error:
-                logger.warning("patch %s: %s cannot be imported: %s", status.name, status.detail, error)
 
 
 def prepare_environment() -> None:
@@ -116,13 +102,9 @@ def registered_in_ray_worker() -> Registered:
     # no GPUs: a worker then starts on the same footing with and without an accelerator
     ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
     try:
-        return Registered(**ray.get(ray.remote(_registered_dict).remote()))
+        return ray.get(ray.remote(registered).remote())
     finally:
         ray.shutdown()
-
-
-def _registered_dict() -> dict[str, Any]:
-    return asdict(registered())
 
 
 def registered_in_vllm_worker(model: Path) -> Registered:

@@ -1,44 +1,42 @@
-"""Fields of verl's batches by their types: tensordict's own leave open what a field holds."""
+"""Fields of verl's batches by their types, and the rows of its micro-batches, which are nested."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+import torch
 from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
+
+from docagent_rl.losses.positions import Rows
 
 if TYPE_CHECKING:
     from torch.nested._internal.nested_tensor import NestedTensor
 
 
 def tensor(data: TensorDict, name: str) -> Tensor:
-    """A field that is a tensor, nested or not."""
+    """Return a field that is a tensor, nested or not."""
     return cast("Tensor", data[name])
 
 
 def jagged(data: TensorDict, name: str) -> NestedTensor:
-    """A field whose rows have lengths of their own."""
+    """Return a field whose rows have lengths of their own."""
     return cast("NestedTensor", data[name])
 
 
 def row_lengths(data: TensorDict, name: str) -> Tensor:
-    """The lengths of a nested field's b rows, (b,)."""
+    """Return the lengths (b,) of a nested field's rows."""
     return jagged(data, name).offsets().diff()
 
 
-def padded(data: TensorDict, name: str, padding: float = 0.0) -> Tensor:
-    """A nested field of b rows as (b, t), its rows filled up with `padding`."""
-    return jagged(data, name).to_padded_tensor(padding=padding)
-
-
 def count(data: TensorDict, name: str) -> int:
-    """A field that is one whole number for all rows."""
+    """Return a field that is one whole number for all rows."""
     return cast("int", data[name])
 
 
 def partition(batch: KVBatchMeta) -> str:
-    """The partition of the queue that holds the rows of a batch.
+    """Return the partition of the queue that holds the rows of a batch.
 
     Raises:
         ValueError: the batch was made without one.
@@ -46,3 +44,38 @@ def partition(batch: KVBatchMeta) -> str:
     if batch.partition_id is None:
         raise ValueError("a batch without a partition has no rows in the queue")
     return batch.partition_id
+
+
+ROLLOUT_MASK = "rollout_mask"
+"""Field of a batch: 1 exactly on sampled tokens, in the shape of `response_mask`.
+
+It is there where tokens may be rejected; `response_mask` then holds what is trained.
+"""
+
+
+def read_rows(data: TensorDict, device: torch.device | None = None) -> Rows:
+    """Return the b rows of a (micro-, mini-) batch with nested `prompts`, `responses` and `response_mask`.
+
+    Tokens that verl rejected were sampled all the same: `ROLLOUT_MASK`, where it is given, has them. The
+    response region is as wide as the longest response, as `no_padding_2_padding` makes it for log-probs.
+    """
+    responses = tensor(data, "responses")
+    sampled = tensor(data, ROLLOUT_MASK if ROLLOUT_MASK in data.keys() else "response_mask")  # noqa: SIM118
+    rows = Rows(
+        responses=pad(responses),
+        sampled=pad(sampled).bool(),
+        prompt_lengths=row_lengths(data, "prompts"),
+        response_lengths=row_lengths(data, "responses"),
+    )
+    return rows if device is None else rows.to(device)
+
+
+def pad(nested: Tensor) -> Tensor:
+    """Return (b, t) with zeros on the right of each row."""
+    return torch.nested.to_padded_tensor(nested, 0)
+
+
+def response_part(log_probs: Tensor, data: TensorDict) -> list[Tensor]:
+    """Cut nested log-probs of whole rows, which stand one position early, to those of each row's response."""
+    lengths = row_lengths(data, "responses").tolist()
+    return [row[-length - 1 : -1] for row, length in zip(log_probs.unbind(), lengths, strict=True)]

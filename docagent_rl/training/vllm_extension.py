@@ -14,7 +14,7 @@ from docagent_rl.training.registrations import registered
 
 
 class ProbeExtension(vLLMColocateWorkerExtension):
-    """A worker that tells what is registered in its process."""
+    """A worker that lists what is registered in its process."""
 
     def docagent_registered(self) -> dict[str, Any]:
         """Return the fields of `Registered`."""

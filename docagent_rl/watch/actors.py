@@ -1,9 +1,10 @@
-"""The actors and placement groups of a run, as Ray's tables have them."""
+"""The actors and placement groups of a run in Ray's tables: those that died, those that wait for a place."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import ray
@@ -15,15 +16,38 @@ _Reason = common_pb2.ActorDiedErrorContext.Reason
 _MEANT = (_Reason.OWNER_DIED, _Reason.RAY_KILL, _Reason.OUT_OF_SCOPE, _Reason.REF_DELETED)
 """Ways to end that somebody asked for, or that follow from the end of another."""
 _PLACE = {"CPU": 1.0}
-"""What Ray wants free for a moment to place an actor that books nothing; its table does not say so."""
+"""Resources that Ray wants free to place an actor that books nothing; its table does not say so."""
 _OWN_WISH = "exit_actor() is called"
 _GUESSES = "Some common causes"
 """From here on Ray's message is the same for every death."""
 _LONGEST = 300
+AGAIN = "Start again: the run goes on from its last checkpoint."
+_ADVICE = {
+    "AgentLoopWorker": (
+        "Its trajectories are lost. If it was out of memory, lower data.train_batch_size or "
+        "actor_rollout_ref.rollout.agent.num_workers."
+    ),
+    "HttpServer": (
+        "The policy was sampled there. If it was out of memory, lower "
+        "actor_rollout_ref.rollout.gpu_memory_utilization or actor_rollout_ref.rollout.max_num_seqs."
+    ),
+    "WorkerDict": (
+        "It holds the model that is trained. If it was out of memory, lower the micro-batches "
+        "(actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu and its like)."
+    ),
+    "Embedder": "docagent.advantage.embedder says what it loads and where it runs.",
+    "SearchActor": "docagent.retriever says what it opens; docagent.retriever.service how many there are.",
+    "StorageUnit": (
+        "Its trajectories are lost. If it was out of memory, lower data.train_batch_size or raise "
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units."
+    ),
+}
+"""By a part of the class's name."""
+_MEMORY = "See whether the machine was out of memory."
 
 
 class State(enum.Enum):
-    """Where an actor is in its life."""
+    """Stages in the life of an actor."""
 
     WAITING = enum.auto()
     """For a place: Ray has no process for it yet."""
@@ -36,18 +60,9 @@ class State(enum.Enum):
 class Actor:
     """A row of Ray's table of actors.
 
-    Args:
-        id: hexadecimal.
-        class_name: of its Python class.
-        name: that it was given, or empty.
-        namespace: of its name.
-        pid: of its process, 0 before there is one.
-        address: of its node.
-        owner: Ray's id of the process that made it, hexadecimal.
-        state: of now.
-        needs: resources that it waits for.
-        death: what it died of, where nobody asked for its end.
-        ended_at: milliseconds; 0 while it lives.
+    Ids are hexadecimal. `owner` is the process that made the actor, `pid` 0 before it has a process,
+    `needs` the resources that it waits for, `death` the cause of an end that nobody asked for, `ended_at`
+    in milliseconds, 0 while it lives.
     """
 
     id: str
@@ -64,14 +79,14 @@ class Actor:
 
     @property
     def label(self) -> str:
-        """What to call it in a message."""
+        """The actor's name in messages."""
         name = f" {self.name}" if self.name else ""
         return f"{self.class_name}{name} (process {self.pid} on {self.address})"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A placement group that waits: `bundles` are the resources of each of its parts."""
+    """A placement group that waits; `bundles` are the resources of each of its parts."""
 
     id: str
     name: str
@@ -79,7 +94,7 @@ class Group:
 
 
 def read_actors() -> list[Actor]:
-    """All actors of this driver's job, those that have ended included.
+    """Return all actors of this driver's job, those that have ended included.
 
     Raises:
         ray.exceptions.RaySystemError: Ray's tables cannot be reached.
@@ -89,16 +104,18 @@ def read_actors() -> list[Actor]:
 
 
 def waiting_groups() -> list[Group]:
-    """The job's placement groups that Ray has found no place for."""
+    """Return the job's placement groups that Ray has found no place for."""
+    job = global_worker.current_job_id.binary()
+    rows = map(gcs_pb2.PlacementGroupTableData.FromString, _accessor().get_placement_group_table())
     return [
         Group(row.placement_group_id.hex(), row.name, tuple(dict(b.unit_resources) for b in row.bundles))
-        for row in _groups()
-        if row.state == gcs_pb2.PlacementGroupTableData.PENDING
+        for row in rows
+        if row.creator_job_id == job and row.state == gcs_pb2.PlacementGroupTableData.PENDING
     ]
 
 
 def free_resources() -> list[Mapping[str, float]]:
-    """What is free on each node."""
+    """Return what is free on each node."""
     return list(ray_state.available_resources_per_node().values())
 
 
@@ -117,15 +134,13 @@ def _accessor():
     return ray_state.state._connect_and_get_accessor()
 
 
-def _groups() -> Iterator[gcs_pb2.PlacementGroupTableData]:
-    job = global_worker.current_job_id.binary()
-    for raw in _accessor().get_placement_group_table():
-        row = gcs_pb2.PlacementGroupTableData.FromString(raw)
-        if row.creator_job_id == job:
-            yield row
-
-
 def _actor(row: gcs_pb2.ActorTableData) -> Actor:
+    if row.state == gcs_pb2.ActorTableData.DEAD:
+        state = State.ENDED
+    elif row.state == gcs_pb2.ActorTableData.ALIVE:
+        state = State.ALIVE
+    else:
+        state = State.STARTING if row.address.worker_id else State.WAITING
     return Actor(
         id=row.actor_id.hex(),
         class_name=row.class_name,
@@ -134,19 +149,11 @@ def _actor(row: gcs_pb2.ActorTableData) -> Actor:
         pid=row.pid,
         address=row.address.ip_address,
         owner=row.owner_address.worker_id.hex(),
-        state=_state(row),
+        state=state,
         needs=dict(row.required_resources) or dict(_PLACE),
-        death=_death(row) if row.state == gcs_pb2.ActorTableData.DEAD else None,
+        death=_death(row) if state is State.ENDED else None,
         ended_at=row.end_time,
     )
-
-
-def _state(row: gcs_pb2.ActorTableData) -> State:
-    if row.state == gcs_pb2.ActorTableData.DEAD:
-        return State.ENDED
-    if row.state == gcs_pb2.ActorTableData.ALIVE:
-        return State.ALIVE
-    return State.STARTING if row.address.worker_id else State.WAITING
 
 
 def _death(row: gcs_pb2.ActorTableData) -> str | None:
@@ -156,8 +163,8 @@ def _death(row: gcs_pb2.ActorTableData) -> str | None:
         return None
     context = getattr(cause, kind)
     if kind == "actor_died_error_context":
-        told = context.error_message
-        return None if context.reason in _MEANT or _OWN_WISH in told else _short(told)
+        message = context.error_message
+        return None if context.reason in _MEANT or _OWN_WISH in message else _short(message)
     if kind == "creation_task_failure_context":
         lines = context.formatted_exception_string.strip().splitlines()
         return f"it failed to start: {_short(lines[-1] if lines else '')}"
@@ -167,3 +174,61 @@ def _death(row: gcs_pb2.ActorTableData) -> str | None:
 def _short(text: str) -> str:
     text = " ".join(text.partition(_GUESSES)[0].split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def death_messages(actors: Sequence[Actor]) -> str | None:
+    """Return a message about the actors that died without being asked to, the first one first."""
+    dead = sorted((actor for actor in actors if actor.death), key=lambda actor: actor.ended_at)
+    if not dead:
+        return None
+    first = dead[0]
+    others = f" So did {', '.join(a.label for a in dead[1:4])}." if dead[1:] else ""
+    advice = next((text for part, text in _ADVICE.items() if part in first.class_name), _MEMORY)
+    return f"{first.label} died: {first.death}{others}\n  {advice} {AGAIN}"
+
+
+class Queue:
+    """Actors and placement groups that wait for resources which are not free.
+
+    An actor whose process is only slow to start waits for nothing. `patience_s=None` waits for ever, for
+    example for nodes that are still to come.
+    """
+
+    def __init__(self, patience_s: float | None) -> None:
+        self._patience = patience_s
+        self._since: dict[str, float] = {}
+
+    def overdue(
+        self, actors: Sequence[Actor], groups: Sequence[Group], free: Sequence[Mapping[str, float]]
+    ) -> str | None:
+        """Return a message about what has waited too long; `free` is what each node has."""
+        if self._patience is None:
+            return None
+        stuck = {}
+        for actor in (actor for actor in actors if actor.state is State.WAITING):
+            needs = actor.needs.items()
+            if not any(all(node.get(name, 0) >= number for name, number in needs) for node in free):
+                name = f" {actor.name}" if actor.name else ""
+                stuck[actor.id] = f"the actor {actor.class_name}{name} with {_listed(actor.needs)}"
+        for group in groups:
+            parts = " or ".join(sorted({_listed(bundle) for bundle in group.bundles}))
+            stuck[group.id] = f"the placement group {group.name} with {len(group.bundles)} times {parts}"
+        now = time.monotonic()
+        self._since = {key: self._since.get(key, now) for key in stuck}
+        late = [stuck[key] for key, since in self._since.items() if now - since >= self._patience]
+        if not late:
+            return None
+        has = _listed(ray.cluster_resources())
+        return (
+            f"Ray has no place for {'; '.join(late[:4])}, which waited for {self._patience:g} s. It has "
+            f"{has} in all.\n  Raise ray_kwargs.ray_init.num_cpus (places for actors, not cores; one CPU "
+            "has to stay free) or num_gpus where this run starts Ray, add nodes, or ask for fewer: "
+            "trainer.n_gpus_per_node, trainer.nnodes, "
+            "transfer_queue.backend.SimpleStorage.num_data_storage_units"
+        )
+
+
+def _listed(resources: Mapping[str, float]) -> str:
+    shown = {name: n for name, n in resources.items() if name in ("CPU", "GPU", "NPU") or n != int(n)}
+    shown = shown or {name: n for name, n in resources.items() if not name.startswith("node:")}
+    return ", ".join(f"{number:g} {name}" for name, number in sorted(shown.items())) or "nothing"

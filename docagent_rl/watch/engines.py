@@ -13,8 +13,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
-from docagent_rl.watch.actors import Actor, State
-from docagent_rl.watch.deaths import AGAIN
+from docagent_rl.watch.actors import AGAIN, Actor, State
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +22,7 @@ SERVER = "vLLMHttpServer"
 
 
 class EngineState(enum.Enum):
-    """Of a server's engine."""
+    """States of a server's engine."""
 
     ABSENT = enum.auto()
     """Not there yet, or elsewhere: verl's servers of further nodes have none of their own."""
@@ -32,11 +31,7 @@ class EngineState(enum.Enum):
 
 
 def engine_state(server: Any) -> EngineState:
-    """Run in a rollout server, in a thread of its own: what vLLM knows about its engine's process.
-
-    Args:
-        server: a `vLLMHttpServer`.
-    """
+    """Return what vLLM knows of its engine's process; runs in a rollout server, in a thread of its own."""
     engine = getattr(server, "engine", None)
     if engine is None:
         return EngineState.ABSENT
@@ -45,8 +40,6 @@ def engine_state(server: Any) -> EngineState:
 
 @dataclass(slots=True)
 class _Asked:
-    """An open question, and when it was put."""
-
     answer: ray.ObjectRef
     at: float = field(default_factory=lambda: time.monotonic())
 
@@ -57,11 +50,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class Engines:
-    """The engines of a run.
-
-    Args:
-        timeout_s: seconds without an answer after which an engine counts as hanging; `None`: never.
-    """
+    """The engines of a run; one without an answer for `timeout_s` seconds hangs (`None`: never)."""
 
     timeout_s: float | None
     _states: dict[str, _Asked] = field(default_factory=dict)
@@ -69,14 +58,11 @@ class Engines:
     _failed: bool = False
 
     def look(self, actors: Sequence[Actor], wait_s: float = 0.0) -> str | None:
-        """Ask every server, without waiting for one that is busy; a message when an engine is dead or hangs.
+        """Ask every server, without waiting for one that is busy; return a message if one died or hangs.
 
         A question goes to every worker of the engine, and waits its turn behind what the engine is doing,
-        such as a weight update.
-
-        Args:
-            actors: of the run.
-            wait_s: seconds to wait for the servers, which are asked anew; 0: what they have answered so far.
+        such as a weight update. With `wait_s` the servers are asked anew and given that many seconds; 0 takes
+        what they have answered so far.
         """
         servers = [a for a in actors if a.class_name == SERVER and a.name and a.state is State.ALIVE]
         handles = {server.id: ray.get_actor(server.name, namespace=server.namespace) for server in servers}
@@ -103,8 +89,16 @@ class Engines:
                 if asked is None or asked.answered:
                     self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
         # a server whose process is stopped gives no state either
-        open_ = [asked for asked in (self._questions.get(server.id),) if asked and not asked.answered]
-        return self._hangs(server, time.monotonic() - open_[0].at) if open_ else None
+        asked = self._questions.get(server.id)
+        if self.timeout_s is None or asked is None or asked.answered:
+            return None
+        silent_s = time.monotonic() - asked.at
+        if silent_s < self.timeout_s:
+            return None
+        return (
+            f"the vLLM engine of {server.label} hangs: no answer for {silent_s:.0f} s "
+            f"(docagent.watch.engine_timeout_s={self.timeout_s:g}).\n  {AGAIN}"
+        )
 
     def _state(self, server: Actor) -> EngineState | None:
         asked = self._states[server.id]
@@ -122,11 +116,3 @@ class Engines:
                 )
             self._failed = True
             return None
-
-    def _hangs(self, server: Actor, silent_s: float) -> str | None:
-        if self.timeout_s is None or silent_s < self.timeout_s:
-            return None
-        return (
-            f"the vLLM engine of {server.label} hangs: no answer for {silent_s:.0f} s "
-            f"(docagent.watch.engine_timeout_s={self.timeout_s:g}).\n  {AGAIN}"
-        )

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,11 +21,17 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.base.text import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
-from docagent_rl.watch.actors import free_resources, kill_own_actors, read_actors, waiting_groups
-from docagent_rl.watch.deaths import AGAIN, death_messages
+from docagent_rl.watch.actors import (
+    AGAIN,
+    Queue,
+    death_messages,
+    free_resources,
+    kill_own_actors,
+    read_actors,
+    waiting_groups,
+)
 from docagent_rl.watch.engines import Engines
-from docagent_rl.watch.family import Family
-from docagent_rl.watch.places import Queue
+from docagent_rl.watch.processes import Family
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +47,7 @@ TRACEBACK_FILE = "failure_traceback.txt"
 
 
 class Watch:
-    """Looks after the run that the main thread of this process waits for.
-
-    Args:
-        config: how often to look, how long to wait.
-    """
+    """A watch over the run that the main thread of this process waits for."""
 
     def __init__(self, config: WatchConfig) -> None:
         self._interval = config.interval_s
@@ -60,15 +63,14 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """The run has ended, one way or another."""
+        """End the watch: the run has ended."""
         self._ended.set()
         self._thread.join(timeout=_LAST_S)
 
     def look_once_more(self, patience_s: float = 0.0) -> str | None:
-        """What a failed run died of, if something died: verl's error may come before the next look.
+        """Return what a failed run died of, if something died: verl's error may come before the next look.
 
-        Args:
-            patience_s: how long to look again and again, every second.
+        It looks again every second for `patience_s` seconds.
         """
         until = time.monotonic() + patience_s
         while self.trouble is None and ray.is_initialized():
@@ -132,7 +134,7 @@ class RunWatch(Callback):
         self._watch.start()
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **_: Any) -> None:
-        """Put what the run died of into the place of the error that came of it.
+        """Replace an error by the death that caused it.
 
         Raises:
             SystemExit: something had died, or the trainer found that it cannot work as it is set up.
@@ -148,42 +150,30 @@ class RunWatch(Callback):
         error = job_return._return_value
         if isinstance(error, UserError):  # of the trainer, in words that need no traceback
             _end(self._watch, str(getattr(error, "cause", error)), job_return, config)
-        unreachable = _is_unreachable(error)
+        # Ray lost an actor, and not because an exception ended its creation
+        lost = isinstance(error, ActorDiedError) and not error.actor_init_failed
+        unreachable = lost or isinstance(error, ActorUnavailableError | NodeDiedError)
         trouble = self._watch.look_once_more(NODE_S if unreachable else 0.0)
         if trouble is None and unreachable:
-            trouble = f"a part of the run cannot be reached: {_reason(error)}\n  {AGAIN}"
+            # without ids and the traceback that the error of a task holds
+            lines = str(getattr(error, "cause", error)).strip().splitlines()
+            reason = " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
+            trouble = f"a part of the run cannot be reached: {reason}\n  {AGAIN}"
         if trouble:
             _end(self._watch, trouble, job_return, config)
 
 
 def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) -> NoReturn:
     error = job_return._return_value
-    file = _keep(error, Path(config.docagent.run_dir)) if isinstance(error, BaseException) else None
+    if isinstance(error, BaseException):
+        with suppress(OSError):
+            file = Path(config.docagent.run_dir) / TRACEBACK_FILE
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(traceback_text(error), encoding="utf-8")
+            trouble = f"{trouble}\n  what the trainer said: {file}"
     watch.end_processes()
-    _tell(trouble if file is None else f"{trouble}\n  what the trainer said: {file}")
+    _tell(trouble)
     raise SystemExit(1) from None
-
-
-def _is_unreachable(error: object) -> bool:
-    """Return whether Ray lost an actor, and not because an exception ended its creation."""
-    lost = isinstance(error, ActorDiedError) and not error.actor_init_failed
-    return lost or isinstance(error, ActorUnavailableError | NodeDiedError)
-
-
-def _reason(error: BaseException) -> str:
-    """Return what Ray says, without ids and the traceback that the error of a task holds."""
-    lines = str(getattr(error, "cause", error)).strip().splitlines()
-    return " ".join(line for line in lines if not line.startswith("\t"))[:_LONGEST]
-
-
-def _keep(error: BaseException, run_dir: Path) -> Path | None:
-    path = run_dir / TRACEBACK_FILE
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback_text(error), encoding="utf-8")
-    except OSError:
-        return None
-    return path
 
 
 def _tell(trouble: str) -> None:

@@ -14,8 +14,8 @@ from verl.utils import tensordict_utils as tu
 
 from anchoring.world import features
 from docagent_rl.rollout.ledger import LedgerRow
-from docagent_rl.training.losses.reference import USE_REMOVE_PADDING
 from docagent_rl.training.tensors import jagged, tensor
+from docagent_rl.training.workers.observation_kl import USE_REMOVE_PADDING
 
 FEATURES = "features"
 
@@ -57,7 +57,7 @@ def to_batch(rows: Sequence[LedgerRow], advantages: Sequence[float]) -> TensorDi
 
 
 class LocalEngine:
-    """A model in this process behind the method of verl's engines that `losses.reference` wraps.
+    """A model in this process behind the method of verl's engines that `losses.exact_term` wraps.
 
     Args:
         module: the model.

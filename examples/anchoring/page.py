@@ -166,7 +166,7 @@ def _method(found: Anchoring) -> str:
         weights, learning rate {s.learning_rate:g}.""",
         f"""**Loss**: verl's `ppo_loss` with its own KL over
         sampled tokens (`low_var_kl`, {s.beta_gen:g}) in all runs, and around it
-        `docagent_rl.training.losses.visual_kl.ObservationKlLoss` in those with the term:
+        `docagent_rl.training.workers.observation_kl.ObservationKlLoss` in those with the term:
         `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}`, `type` k3 or exact. The
         coefficient fits this task and its learning rate; the paper's is 0.01 at 1e-6, and `--coef` takes
         another.""",

@@ -145,7 +145,7 @@ def _digest(*choices: object) -> str:
     """Of settings, of the code that results come from, and of the libraries under it."""
     examples, package = Path(__file__).parents[1], Path(docagent_rl.__file__).parent
     files = [examples / name for name in SOURCES]
-    for folder in ("losses", "training/losses", "tiny"):
+    for folder in ("losses", "training/workers", "lab/tiny"):
         files += package.glob(f"{folder}/*.py")
     state = hashlib.sha256(repr((choices, [version(name) for name in LIBRARIES])).encode())
     for file in sorted(files):

@@ -17,16 +17,18 @@ from verl.workers.utils.losses import ppo_loss
 from anchoring.batch import LocalEngine, nested, to_batch
 from anchoring.results import AnchoringSettings, Point
 from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
-from docagent_rl.losses.drift import hidden_drift
-from docagent_rl.losses.estimators import sampled_kl
-from docagent_rl.losses.exact_kl import exact_kl
-from docagent_rl.losses.heads import copied_head
+from docagent_rl.losses.estimators import hidden_drift, sampled_kl
+from docagent_rl.losses.exact_kl import Head, exact_kl
+from docagent_rl.losses.model_parts import copied_head
 from docagent_rl.losses.positions import ObservationRule, predicting_states
-from docagent_rl.losses.tiles import Head
-from docagent_rl.training.losses.batch import read_rows, response_part
-from docagent_rl.training.losses.exact_term import EngineExactTerm
-from docagent_rl.training.losses.reference import ReferenceStates, sample_reference
-from docagent_rl.training.losses.visual_kl import ObservationKlLoss, Totals
+from docagent_rl.training.tensors import read_rows, response_part
+from docagent_rl.training.workers.observation_kl import (
+    EngineExactTerm,
+    ObservationKlLoss,
+    ReferenceStates,
+    Totals,
+    sample_reference,
+)
 
 if TYPE_CHECKING:
     from docagent_rl.rollout.ledger import LedgerRow

@@ -43,7 +43,7 @@ from docagent_rl.checks.budget_table import (
 from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.training.settings.architectures import known_model, on_meta
+from docagent_rl.training.settings.models import known_model, on_meta
 
 # 1,000 in the vision tower, 500 each in embeddings and head, 4 layers of 2,000
 MODEL = Model(

@@ -7,9 +7,8 @@ import pytest
 
 from docagent_rl.checks import gpu
 from docagent_rl.checks.gpu import Gpus, ask_driver, check_attention, check_driver, check_varlen, read_gpus
-from docagent_rl.training.attention import ways
-from docagent_rl.training.attention.ways import AttentionWay, attention_way, fitting_flash_attn
-from docagent_rl.training.platforms import detect
+from docagent_rl.training import hardware
+from docagent_rl.training.hardware import AttentionWay, attention_way, fitting_flash_attn
 
 TWO = "580.95.05, NVIDIA H100 80GB HBM3\n580.95.05, NVIDIA H100 80GB HBM3\n"
 NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure.\n\n"
@@ -69,7 +68,7 @@ def test_nvidia_smi_of_this_machine_is_asked(tmp_path, monkeypatch):
 @pytest.fixture
 def flash_attn(tmp_path, monkeypatch):
     """Installs it where training is on a GPU."""
-    monkeypatch.setattr(detect, "is_cpu_platform", lambda: False)
+    monkeypatch.setattr(hardware, "is_cpu_platform", lambda: False)
     monkeypatch.syspath_prepend(tmp_path)
 
     def install(version: str, text: str = "") -> None:
@@ -87,9 +86,9 @@ def test_flash_attn_is_taken_where_it_is_installed(flash_attn, monkeypatch):
     assert attention_way() is AttentionWay.TORCH_VARLEN
     flash_attn("2.8.3")
     assert attention_way() is AttentionWay.FLASH_ATTN
-    assert not ways.without_flash_attn()
+    assert not hardware.without_flash_attn()
     assert check_attention() == gpu.Finding("attention", "flash-attn 2.8.3")
-    monkeypatch.setattr(detect, "is_cpu_platform", lambda: True)
+    monkeypatch.setattr(hardware, "is_cpu_platform", lambda: True)
     assert attention_way() is AttentionWay.TORCH_VARLEN
     assert not check_attention().blocks
 

@@ -22,7 +22,7 @@ from docagent_rl.checks.preflight import (
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
 from docagent_rl.samples.parquet import write_parquet
-from docagent_rl.watch.leftovers import RUN_VARIABLE, earlier_starts
+from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts
 
 NOBODY = "http://127.0.0.1:9"
 HTTP = ["docagent.retriever.backend=http", f"docagent.retriever.service.url={NOBODY}"]

@@ -12,7 +12,7 @@ import pytest
 from docagent_rl.base.user_code import MODULES_VARIABLE
 from docagent_rl.checks.refusal import TRACEBACK_FILE
 from docagent_rl.training.loopback import LOOPBACK
-from docagent_rl.watch.leftovers import RUN_VARIABLE
+from docagent_rl.watch.processes import RUN_VARIABLE
 from tests.checkpoints.saved import flip, save
 
 pytestmark = pytest.mark.slow
@@ -46,10 +46,10 @@ def mine(inputs):
 """
 # a module of the user's that breaks the checks in a way that nobody has foreseen
 BREAKING = """
-from docagent_rl.training.settings import values
+from docagent_rl.training.settings import keys
 def broken(config):
     raise ZeroDivisionError('a page of no width')
-values.check_mode = broken
+keys.check_mode = broken
 """
 
 

@@ -45,7 +45,7 @@ class ScriptedServer:
 
     def begin(self, trajectory: Trajectory, sample: Any) -> None:
         """A trajectory starts, perhaps once more."""
-        name = f"{trajectory.uid}-{trajectory.trajectory}"
+        name = f"{trajectory.uid}-{trajectory.number}"
         context = ScriptContext(
             random.Random(f"{self.seed}/{name}"),
             sample,

@@ -12,7 +12,7 @@ from transformers import AutoModelForImageTextToText
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.rollout.trajectory import read_trajectories
-from docagent_rl.training.trainer.agreement import APART
+from docagent_rl.training.trainer.rollout_correction import APART
 from docagent_rl.training.trainer.stored_credit import Crediting
 from tests.e2e.ranks import saved_weights
 from tests.e2e.recipes import CORE, RANKS, RECIPES, SWITCHES, configuration, questions, steps, system_of

@@ -1,3 +1,5 @@
+"""Estimators of the KL from log-probs, and the drift of hidden states."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from verl.trainer.ppo.core_algos import kl_penalty
 
 from docagent_rl.losses.config import KlType
-from docagent_rl.losses.estimators import clamped, sampled_kl
+from docagent_rl.losses.estimators import clamped, hidden_drift, sampled_kl
 
 SAMPLED = [KlType.K1, KlType.K2, KlType.K3, KlType.K3_PLUS]
 log_probs = st.lists(st.floats(-40, 0), min_size=1, max_size=8)
@@ -47,14 +49,6 @@ def test_k3_stops_pulling_beyond_its_clamp():
     assert clamped(own, own + torch.tensor([2.6, 2.62, -30.0])).tolist() == [False, True, True]
 
 
-def test_expectation_over_samples_is_the_divergence():
-    own = torch.tensor([0.6, 0.25, 0.149, 0.001], dtype=torch.float64)
-    ref = torch.tensor([0.2, 0.7, 0.099, 0.001], dtype=torch.float64)
-    kl = (own * (own / ref).log()).sum()
-    for kind in (KlType.K1, KlType.K3):
-        torch.testing.assert_close((own * sampled_kl(own.log(), ref.log(), kind)).sum(), kl)
-
-
 @given(log_probs, st.floats(-25, 25), st.sampled_from(SAMPLED))
 @settings(deadline=None)
 def test_equal_to_verl(values, d, kind):
@@ -68,14 +62,6 @@ def test_equal_to_verl(values, d, kind):
     torch.testing.assert_close(ours.grad, verls.grad)
 
 
-@given(log_probs, st.floats(-25, 25))
-@settings(deadline=None)
-def test_never_negative_but_k1(values, d):
-    own = torch.tensor(values, dtype=torch.float64)
-    for kind in (KlType.K2, KlType.K3, KlType.K3_PLUS):
-        assert (sampled_kl(own, own + d, kind) >= -1e-12).all()
-
-
 def test_reference_has_no_gradient():
     own, ref = torch.tensor([-1.0], requires_grad=True), torch.tensor([-2.0], requires_grad=True)
     sampled_kl(own, ref, KlType.K2).sum().backward()
@@ -86,3 +72,22 @@ def test_reference_has_no_gradient():
 def test_exact_needs_more_than_log_probs():
     with pytest.raises(ValueError, match="hidden states"):
         sampled_kl(torch.zeros(1), torch.zeros(1), KlType.EXACT)
+
+
+def test_distance_and_cosine():
+    ref = torch.tensor([[3.0, 4.0], [1.0, 0.0], [2.0, 0.0]])
+    own = torch.tensor([[3.0, 4.0], [0.0, 2.0], [-2.0, 0.0]])
+    distance, cosine = hidden_drift(own, ref)
+    torch.testing.assert_close(distance, torch.tensor([0.0, 5**0.5, 2.0]))
+    torch.testing.assert_close(cosine, torch.tensor([1.0, 0.0, -1.0]))
+
+
+def test_is_measured_without_gradient_in_float32():
+    own = torch.randn(3, 4, dtype=torch.bfloat16, requires_grad=True)
+    for value in hidden_drift(own, own + 1):
+        assert value.dtype == torch.float32
+        assert not value.requires_grad
+
+
+def test_no_positions():
+    assert [value.shape for value in hidden_drift(torch.zeros(0, 4), torch.zeros(0, 4))] == [(0,), (0,)]

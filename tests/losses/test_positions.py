@@ -9,8 +9,8 @@ from verl.workers.utils.padding import no_padding_2_padding
 
 from docagent_rl.losses.config import KlPlace, KlScope
 from docagent_rl.losses.positions import ObservationRule, predicting_states
-from docagent_rl.training.losses.batch import ROLLOUT_MASK, read_rows, response_part
-from tests.training.losses.batches import batch, nested, rule
+from docagent_rl.training.tensors import ROLLOUT_MASK, read_rows, response_part
+from tests.training.workers.batches import batch, nested, rule
 
 
 def marks(text: str, scope: KlScope, at: KlPlace, kind: str) -> str:

@@ -10,7 +10,7 @@ import torch
 import verl  # noqa: F401  (whose plugin installs the patches)
 from transformers import Qwen2_5_VLConfig, Qwen2Config
 
-from docagent_rl.training.platforms.detect import is_cpu_platform
+from docagent_rl.training.hardware import is_cpu_platform
 
 PROBE_TIMEOUT_S = 900
 

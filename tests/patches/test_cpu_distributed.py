@@ -10,7 +10,7 @@ import verl.workers.engine.fsdp.transformer_impl as engines
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
-from docagent_rl.training.platforms import cpu
+from docagent_rl.training import cpu_platform
 
 pytestmark = pytest.mark.usefixtures("cpu_only")
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("cpu_only")
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch):
     """What torchrun and Ray's workers set for a single rank."""
-    cpu.register()
+    cpu_platform.register()
     monkeypatch.delenv("DIST_INIT_METHOD", raising=False)
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
     for name, value in {**ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}.items():

@@ -1,4 +1,4 @@
-"""verl's fused kernels; two processes with them: `tests/training/losses/test_engine_run.py`."""
+"""verl's fused kernels; two processes with them: `tests/training/workers/test_kl_engine.py`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import verl.workers.rollout.llm_server as upstream
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
-from docagent_rl.training.serving.named import LOADS
+from docagent_rl.training.serving.requests import LOADS
 
 ROLLOUT = {"name": "vllm", "response_length": 8}
 

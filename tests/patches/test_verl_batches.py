@@ -27,7 +27,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.rollout.images import EncodedImage, join_patches
 from docagent_rl.rollout.patches import PATCHES
-from docagent_rl.training.attention.ways import flash_attn_version
+from docagent_rl.training.hardware import flash_attn_version
 
 without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")
 

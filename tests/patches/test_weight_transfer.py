@@ -17,7 +17,7 @@ from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.patches.weight_transfer_address import own_address
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
-from docagent_rl.watch.leftovers import RUN_VARIABLE
+from docagent_rl.watch.processes import RUN_VARIABLE
 
 WEIGHTS = [("a", torch.arange(6.0).reshape(2, 3)), ("b", torch.full((200_000,), 2.0)), ("c", torch.ones(1))]
 

@@ -28,8 +28,8 @@ import torch
 import verl  # noqa: F401  (loads the plugin)
 
 from docagent_rl.patches import ALL_PATCHES
+from docagent_rl.training import cpu_platform
 from docagent_rl.training.patching import install
-from docagent_rl.training.platforms import cpu
 
 PROMPT = [5, 9, 2, 7, 7, 1]
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
@@ -159,6 +159,6 @@ def main(folder: Path) -> dict:
 
 if __name__ == "__main__":
     os.environ["VERL_PLATFORM"] = "cpu"
-    cpu.register()
+    cpu_platform.register()
     install(ALL_PATCHES)
     print("REPORT " + json.dumps(main(Path(sys.argv[1]))))

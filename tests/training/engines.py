@@ -30,9 +30,9 @@ from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import value_loss
 
 from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
-from docagent_rl.training.losses.batch import response_part
+from docagent_rl.training.tensors import response_part
 from docagent_rl.training.workers.critic import CriticWorker
-from tests.training.losses.batches import nested
+from tests.training.workers.batches import nested
 
 IMAGE, VOCABULARY, TOKENIZER = 5, 67, 61
 ROWS = [

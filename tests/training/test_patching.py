@@ -8,9 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from docagent_rl.training import patching
+from docagent_rl.training import hardware, patching
 from docagent_rl.training.patching import PatchState as State
-from docagent_rl.training.platforms import detect
 
 
 @pytest.fixture
@@ -168,5 +167,5 @@ def test_patch_is_applied_once_or_does_not_fit_and_is_reported(installed, change
 
 @pytest.mark.parametrize(("is_cpu", "value"), [(True, 2), (False, 1)])
 def test_cpu_patch_follows_the_platform(installed, monkeypatch, is_cpu, value):
-    monkeypatch.setattr(detect, "is_cpu_platform", lambda: is_cpu)
+    monkeypatch.setattr(hardware, "is_cpu_platform", lambda: is_cpu)
     assert installed(applies_to=patching.AppliesTo.CPU_ONLY)[0] == value

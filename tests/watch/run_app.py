@@ -17,7 +17,7 @@ from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
 
 from docagent_rl.watch import run
-from docagent_rl.watch.family import Family
+from docagent_rl.watch.processes import Family
 from docagent_rl.watch.run import RunWatch
 
 

@@ -13,12 +13,10 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+from docagent_rl.watch import actors
 from docagent_rl.watch import engines as watched_engines
-from docagent_rl.watch import places
-from docagent_rl.watch.actors import State, free_resources, read_actors, waiting_groups
-from docagent_rl.watch.deaths import death_messages
+from docagent_rl.watch.actors import Queue, State, death_messages, free_resources, read_actors, waiting_groups
 from docagent_rl.watch.engines import Engines
-from docagent_rl.watch.places import Queue
 from tests.watch.conftest import PATIENCE_S, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("running_ray")]
@@ -40,7 +38,7 @@ def running_ray():
 def clock(monkeypatch):
     """The time of engines and queues, which stands still unless it is moved."""
     made = SimpleNamespace(now=0.0)
-    for module in (watched_engines, places):
+    for module in (watched_engines, actors):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: made.now))
     return made
 

@@ -1,3 +1,5 @@
+"""The end of a run in which something died."""
+
 from __future__ import annotations
 
 import json
@@ -9,15 +11,22 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import OmegaConf
+from ray.core.generated.common_pb2 import ActorDiedErrorContext
+from ray.exceptions import ActorDiedError, ActorUnavailableError, RayTaskError
 
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import WatchConfig
+from docagent_rl.watch import run
+from docagent_rl.watch.run import RunWatch, Watch
 from tests.processes import ends
 from tests.watch.conftest import until
-
-pytestmark = pytest.mark.slow
 
 LIMIT_S = 300
 
 
+@pytest.mark.slow
 def test_a_death_ends_the_run_with_one_error_and_nothing_is_left(tmp_path):
     command = [sys.executable, str(Path(__file__).with_name("run_app.py")), str(tmp_path)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -39,3 +48,81 @@ def test_a_death_ends_the_run_with_one_error_and_nothing_is_left(tmp_path):
     assert "Traceback" not in said
     assert (tmp_path / "failure_traceback.txt").read_text()
     assert all(ends(pid, within=60) for pid in [*others, *(member.pid for member in family)])
+
+
+DEATH = "WorkerDict (process 7 on 192.0.2.1) died: its node has died"
+
+
+def unavailable():
+    """What `ray.get` raises for a task that met an actor of a dead node."""
+    cause = ActorUnavailableError("The actor is temporarily unavailable: no connection", b"\0" * 16)
+    return RayTaskError("TaskRunnerV1.run", "Traceback of the task", cause).as_instanceof_cause()
+
+
+@pytest.fixture
+def end(tmp_path, monkeypatch, capsys):
+    """End a failed run; what is printed, unless verl's own error stays."""
+    monkeypatch.setattr(run.ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(run.time, "sleep", lambda _: None)
+
+    def end_run(error, looks, *, speaks=True):
+        watch, seen = RunWatch(), iter(looks)
+        watch._watch = Watch(WatchConfig())
+        watch._watch.stop = watch._watch.end_processes = lambda: None
+        watch._watch._look = lambda wait_s: next(seen)
+        job = JobReturn(status=JobStatus.FAILED)
+        job._return_value = error
+        config = OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}})
+        if not speaks:
+            return watch.on_job_end(config, job)
+        with pytest.raises(SystemExit, match="1"):
+            watch.on_job_end(config, job)
+        return capsys.readouterr().err
+
+    return end_run
+
+
+def test_ray_learns_of_a_dead_node_after_the_run_has_failed(end, tmp_path):
+    said = end(unavailable(), [None, None, DEATH])
+    assert said.startswith(f"docagent-rl: {DEATH}\n")
+    assert "ActorUnavailableError" in (tmp_path / "failure_traceback.txt").read_text()
+
+
+def test_what_stays_unreachable_is_one_error(end, monkeypatch):
+    monkeypatch.setattr(run, "NODE_S", 0.0)
+    assert "no connection" in end(unavailable(), [None])
+
+
+def test_a_trainer_that_died_with_its_node_is_one_error_and_an_error_at_its_start_stays(end, monkeypatch):
+    monkeypatch.setattr(run, "NODE_S", 0.0)
+    context = ActorDiedErrorContext(
+        class_name="TaskRunnerV1", actor_id=b"\0" * 16, error_message="Owner's node has crashed."
+    )
+    assert "node has crashed" in end(ActorDiedError(context), [None])
+    begun = RayTaskError("TaskRunnerV1.__init__", "Traceback of the task", ValueError("no"))
+    assert end(ActorDiedError(begun), [None], speaks=False) is None
+
+
+def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
+    cause = UserError("node 10.0.0.2: docagent.store=/w/store\n  mount it")
+    said = end(RayTaskError("TaskRunner.run", "Traceback of the task", cause).as_instanceof_cause(), [])
+    assert said.startswith(f"docagent-rl: {cause}\n")
+    assert "Traceback" not in said
+    assert "UserError" in (tmp_path / "failure_traceback.txt").read_text()
+
+
+def test_an_error_of_another_kind_is_looked_after_once(end):
+    assert end(ValueError("no"), [None], speaks=False) is None
+    assert end(ValueError("no"), [DEATH]).startswith(f"docagent-rl: {DEATH}")
+
+
+def test_a_run_that_succeeds_leaves_no_traceback_of_an_earlier_start(tmp_path):
+    left = tmp_path / "failure_traceback.txt"
+    left.write_text("of the first start")
+    watch = RunWatch()
+    watch._watch = Watch(WatchConfig())
+    watch._watch.stop = lambda: None
+    job = JobReturn(status=JobStatus.COMPLETED)
+    for _ in range(2):
+        watch.on_job_end(OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}}), job)
+        assert not left.exists()

@@ -15,6 +15,6 @@ def packed_attention() -> tuple[Any, str]:
     import verl  # noqa: F401  (loads the plugin)
     from verl.models.transformers import qwen2_vl
 
-    from docagent_rl.training.attention.ways import attention_way
+    from docagent_rl.training.hardware import attention_way
 
     return getattr(qwen2_vl, "flash_attn_varlen_func", None), attention_way().value

@@ -17,7 +17,7 @@ from verl.utils.metric import Metric
 from verl.workers.config import FSDPEngineConfig, FSDPOptimizerConfig, HFModelConfig, TrainingWorkerConfig
 from verl.workers.engine_workers import TrainingWorker
 
-from docagent_rl.training.losses.batch import response_part
+from docagent_rl.training.tensors import response_part
 
 POLICY, VALUE = "language_model", "value_model"
 

@@ -21,9 +21,9 @@ from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
+from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.patching import patch_status
-from docagent_rl.training.platforms.detect import is_cpu_platform
-from docagent_rl.training.settings.frozen_checks import SFT_KEY, vision_problem
+from docagent_rl.training.settings.models import SFT_KEY, vision_problem
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"

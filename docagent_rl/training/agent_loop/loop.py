@@ -15,7 +15,6 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWra
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import traceback_text
 from docagent_rl.config import TextConfig
-from docagent_rl.envs.system import System
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.resources import Ask, TrajectoryResources, resources_of
@@ -24,20 +23,19 @@ from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
 from docagent_rl.training.agent_loop.output import VALIDATION, DocAgentLoopOutput, masked_row, training_rows
 from docagent_rl.training.agent_loop.place import Place
-from docagent_rl.training.serving.affinity import route, servers_of
-from docagent_rl.training.serving.named import LOADS, for_server
+from docagent_rl.training.serving.requests import LOADS, for_server, route, servers_of
 
 logger = logging.getLogger(__name__)
 
 validating: ContextVar[bool] = ContextVar("docagent_validating", default=False)
-"""Whether the trajectory belongs to a validation; verl does not tell the loop."""
+"""True where the trajectory belongs to a validation; verl does not tell the loop."""
 
 place: ContextVar[Place | None] = ContextVar("docagent_place", default=None)
 """The agent worker that plays the trajectory."""
 
 
 class DocAgentLoop(AgentLoopBase):
-    """Plays one trajectory of the configured system.
+    """The agent loop of one trajectory of the configured system.
 
     A trajectory that fails for infrastructure reasons is started again, then masked: its row carries no loss,
     enters no statistics and is counted. A sample that cannot be played is masked at once. Any other
@@ -66,12 +64,10 @@ class DocAgentLoop(AgentLoopBase):
     async def run(  # ty: ignore[incompatible-method-override]
         self, sampling_params: dict[str, Any], **kwargs: Any
     ) -> list[DocAgentLoopOutput]:
-        """Play a trajectory; its training rows.
+        """Play a trajectory and return its training rows.
 
-        Args:
-            sampling_params: sampling parameters of the rollout.
-            kwargs: columns of the data set (`sample`) and verl's bookkeeping (`uid`, `session_id`,
-                `global_steps`).
+        `kwargs` are columns of the data set (`sample`) and verl's bookkeeping (`uid`, `session_id`,
+        `global_steps`).
         """
         started: list[Trajectory] = []
         try:
@@ -87,7 +83,7 @@ class DocAgentLoop(AgentLoopBase):
     async def _trajectories(
         self, sampling_params: dict[str, Any], kwargs: dict[str, Any], started: list[Trajectory]
     ) -> list[DocAgentLoopOutput]:
-        """Play, and play again for the sake of a service; `started` takes the trajectory of each attempt."""
+        """Play, and play again when a service fails; `started` takes the trajectory of each attempt."""
         here = place.get() or Place()
         resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
         here.encoder = resources.encoder
@@ -106,27 +102,20 @@ class DocAgentLoop(AgentLoopBase):
                 break
             else:
                 if any(ledger.sampled for ledger in ledgers):
-                    warn_of_rows(resources.system, len(ledgers))
+                    if len(ledgers) > 1 and not resources.system.several_rows:
+                        _warn_of_rows(resources.system.name)
                     return self._rows(ledgers, trajectory, kwargs)
                 trajectory.end, trajectory.error = "empty", "the policy sampled no token of its own"
                 break
             logger.warning(
                 "%s, attempt %d of %d: %s", sample.question_id, attempt, attempts, trajectory.error
             )
-        return [self._mask(resources, trajectory, kwargs)]
+        return [self._masked_row(resources.codec.end_of_turn_id, trajectory, kwargs)]
 
     def _trajectory(
         self, resources: TrajectoryResources, sample: Sample, attempt: int, kwargs: dict[str, Any]
     ) -> Trajectory:
-        return Trajectory(
-            uid=str(kwargs["uid"]),
-            number=int(kwargs["session_id"]),
-            step=int(kwargs["global_steps"]),
-            split=VALIDATION if validating.get() else "train",
-            sample=sample.to_dict(),
-            system=resources.system.name,
-            attempts=attempt,
-        )
+        return _new_trajectory(kwargs, sample.to_dict(), resources.system.name, attempt)
 
     async def _play(
         self,
@@ -163,7 +152,10 @@ class DocAgentLoop(AgentLoopBase):
         stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
 
         async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
-            trajectory.image_preprocessings += self._left_to_server(images, sent)
+            # the server has to preprocess these once more; the trajectory has sent some before
+            new = {image.key for image in images if image.handle is None} - sent
+            sent.update(new)
+            trajectory.image_preprocessings += len(new)
             output = await self.server_manager.generate(
                 request_id=request_id,
                 prompt_ids=ids,
@@ -179,15 +171,8 @@ class DocAgentLoop(AgentLoopBase):
 
         return generate
 
-    @staticmethod
-    def _left_to_server(images: list[EncodedImage], sent: set[str]) -> int:
-        """How many images the server has to preprocess once more; the trajectory has sent some before."""
-        new = {image.key for image in images if image.handle is None} - sent
-        sent |= new
-        return len(new)
-
     def _route(self, trajectory: Trajectory) -> str:
-        """The name by which the balancer finds the server that plays the trajectory."""
+        """Return the name by which the balancer finds the server that plays the trajectory."""
         own = f"{trajectory.uid}-{trajectory.number}"
         if self.rollout_config.get("full_determinism", False):
             return own  # vLLM's too then, and one for each trajectory
@@ -203,7 +188,7 @@ class DocAgentLoop(AgentLoopBase):
     def _asker(
         self, resources: TrajectoryResources, trajectory: Trajectory, sampling_params: dict[str, Any]
     ) -> Ask:
-        """The rollout server for what is no turn of the trajectory."""
+        """Return a way to ask the rollout server for what is no turn of the trajectory."""
         stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
 
         async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
@@ -232,15 +217,17 @@ class DocAgentLoop(AgentLoopBase):
     def _failure(
         self, error: BaseException, started: list[Trajectory], kwargs: dict[str, Any]
     ) -> DocAgentLoopOutput:
-        """A row that says what went wrong; with what was played until then, if anything was."""
-        trajectory = started[-1] if started else _unplayed(kwargs)
+        """Return a row with the error, and with what was played until then, if anything was."""
+        if started:
+            trajectory = started[-1]
+        else:  # possibly for its sample
+            try:
+                sample = json.loads(kwargs.get("sample", ""))
+            except (TypeError, ValueError):
+                sample = None
+            trajectory = _new_trajectory(kwargs, sample if isinstance(sample, dict) else {}, "")
         trajectory.end, trajectory.error = MaskReason.FAILED.value, traceback_text(error)
         return self._masked_row(getattr(self.tokenizer, "eos_token_id", None) or 0, trajectory, kwargs)
-
-    def _mask(
-        self, resources: TrajectoryResources, trajectory: Trajectory, kwargs: dict[str, Any]
-    ) -> DocAgentLoopOutput:
-        return self._masked_row(resources.codec.end_of_turn_id, trajectory, kwargs)
 
     def _masked_row(self, filler: int, trajectory: Trajectory, kwargs: dict[str, Any]) -> DocAgentLoopOutput:
         trajectory.status = Status.MASKED.value
@@ -257,36 +244,24 @@ class DocAgentLoop(AgentLoopBase):
 
 
 @lru_cache(maxsize=8)
-def _warn_once(system: str) -> None:
+def _warn_of_rows(system: str) -> None:
+    """Warn once a process that a system has more rows a trajectory than it declares."""
     logger.warning(
-        "%s plays trajectories of several rows and does not say so: set several_rows=True in "
-        "its System. Batch "
-        "sizes were checked as if each trajectory had one",
+        "%s plays trajectories of several rows and does not say so: set several_rows=True in its System. "
+        "Batch sizes were checked as if each trajectory had one",
         system,
     )
 
 
-def warn_of_rows(system: System, rows: int) -> None:
-    """Say once a process that a system has more rows a trajectory than it declares."""
-    if rows > 1 and not system.several_rows:
-        _warn_once(system.name)
-
-
-def _unplayed(kwargs: dict[str, Any]) -> Trajectory:
-    """The trajectory of an attempt that failed before it had one, possibly for its sample."""
+def _new_trajectory(
+    kwargs: dict[str, Any], sample: dict[str, Any], system: str, attempt: int = 1
+) -> Trajectory:
     return Trajectory(
         uid=str(kwargs.get("uid", "")),
         number=int(kwargs.get("session_id", 0)),
         step=int(kwargs.get("global_steps", 0)),
         split=VALIDATION if validating.get() else "train",
-        sample=_readable(kwargs.get("sample")),
-        system="",
+        sample=sample,
+        system=system,
+        attempts=attempt,
     )
-
-
-def _readable(sample: Any) -> dict[str, Any]:
-    try:
-        found = json.loads(sample)
-    except (TypeError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

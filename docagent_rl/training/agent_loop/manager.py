@@ -10,29 +10,32 @@ from uuid import uuid4
 
 import ray
 import torch
-from omegaconf import DictConfig
 from ray.actor import ActorHandle
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from docagent_rl.rollout.images import EncodedImage, join_patches
 from docagent_rl.rollout.patches import GRIDS
-from docagent_rl.training.agent_loop.admission import Held
-from docagent_rl.training.agent_loop.gauges import step_gauges
 from docagent_rl.training.agent_loop.loop import place, validating
 from docagent_rl.training.agent_loop.output import IMAGES
-from docagent_rl.training.agent_loop.place import Place, image_bytes, place_of, trajectory_bytes
-from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache
-from docagent_rl.training.serving.row_images import name_images
+from docagent_rl.training.agent_loop.place import (
+    Held,
+    Place,
+    image_bytes,
+    place_of,
+    step_gauges,
+    trajectory_bytes,
+)
+from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
 
 holding: ContextVar[Held | None] = ContextVar("docagent_holding", default=None)
-"""What the trajectory that runs has told of its memory."""
+"""The memory of the trajectory that runs."""
 
 # the class that ray.remote wrapped, which Ray's annotations do not know
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
 
 
 class DocAgentLoopWorker(_Worker):
-    """Agent loop worker that never preprocesses an image again.
+    """An agent loop worker that never preprocesses an image again.
 
     verl decodes the finished row to text and runs every image of the conversation through the processor once
     more, on the event loop. The loop has the patches already; they become features in the training engines
@@ -44,13 +47,10 @@ class DocAgentLoopWorker(_Worker):
     _directory: str | None = None
 
     async def settle(self, workers: int, on_node: int, capacity: int, directory: ActorHandle | None) -> None:
-        """Tell a worker what it shares.
+        """Tell a worker what it shares with `workers` of the run, `on_node` of them on its node.
 
-        Args:
-            workers: agent workers of the run.
-            on_node: those of its node.
-            capacity: bytes of images that the run keeps.
-            directory: of these images; `None`: the servers take pixels.
+        `capacity` is the bytes of images that the run keeps, `directory` their actor; `None`: servers take
+        pixels.
         """
         self._image_cache = image_cache = None if directory is None else RayImageCache(directory)
         self._place = place_of(
@@ -59,15 +59,11 @@ class DocAgentLoopWorker(_Worker):
         self._place.gauges.watch_loop()
 
     async def name_images(self, directory: str) -> None:
-        """From now on rows to train on name their images.
-
-        Args:
-            directory: the name of the actor.
-        """
+        """Name images in rows to train on from now on, in the actor `directory`."""
         self._directory = directory
 
     async def gauges(self) -> dict[str, float]:
-        """The worker's load since this was last asked."""
+        """Return the worker's load since the last call."""
         if self._place is None:
             return {}
         self._place.look()
@@ -87,7 +83,6 @@ class DocAgentLoopWorker(_Worker):
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
 
     async def _agent_loop_postprocess(self, output: Any, validate: Any, **kwargs: Any) -> None:
-        """As verl's, while the trajectory still has its place; what it took is known now."""
         held = holding.get()
         if held is not None and isinstance(output, list):
             held.nbytes = trajectory_bytes([row for row in output if IMAGES in (row.multi_modal_data or {})])
@@ -103,19 +98,18 @@ class DocAgentLoopWorker(_Worker):
             return super()._compute_multi_modal_inputs(output, input_ids)
         if self.processor is None:
             return {}
-        row = self._fields(_images(output))
+        images = _images(output)
+        named = self._directory is not None and all(image.handle is not None for image in images)
+        if self._directory is None or not named or validating.get():
+            row = join_patches(images)
+        else:
+            row = name_images(images, self._directory)
         grid = row.get(GRIDS)
         if grid is not None:
             row["images_seqlens"] = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
         # makes `_compute_position_ids` mark the placeholders, and is removed by it
         row["mm_token_type_ids"] = torch.zeros_like(input_ids)
         return row
-
-    def _fields(self, images: Sequence[EncodedImage]) -> dict[str, Any]:
-        named = self._directory is not None and all(image.handle is not None for image in images)
-        if self._directory is None or not named or validating.get():
-            return join_patches(images)
-        return name_images(images, self._directory)
 
     def _compute_position_ids(
         self,
@@ -125,7 +119,7 @@ class DocAgentLoopWorker(_Worker):
         *args: Any,
         **kwargs: Any,
     ) -> torch.Tensor:
-        """As verl's; afterwards a validation row holds no images: no pass ever reads them."""
+        """Compute them as verl does; then empty a validation row of its images, which no pass reads."""
         positions = super()._compute_position_ids(
             input_ids, attention_mask, multi_modal_inputs, *args, **kwargs
         )
@@ -135,18 +129,19 @@ class DocAgentLoopWorker(_Worker):
 
 
 class DocAgentLoopManager(AgentLoopManagerTQ):
-    """Set as `actor_rollout_ref.rollout.agent.agent_loop_manager_class`."""
+    """The manager of agent loops (`actor_rollout_ref.rollout.agent.agent_loop_manager_class`)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(DocAgentLoopWorker)
 
     async def _init_agent_loop_workers(self) -> None:
-        """As verl's; then each worker learns what it shares with the others of its node and of the run."""
+        """Start workers as verl does, and tell each what it shares with others of its node and the run."""
         await super()._init_agent_loop_workers()
         self._directory: Any = None  # an actor
         capacity = image_bytes(self.config, ray.cluster_resources().get("object_store_memory", 0.0))
-        if takes_names(self.rollout_config):
+        disaggregation = self.rollout_config.get("disaggregation") or {}
+        if self.rollout_config.name == "vllm" and not disaggregation.get("enabled", False):
             self._name = f"docagent_pages_{uuid4().hex}"
             actor = ray.remote(PageDirectory).options(num_cpus=0, name=self._name)
             self._directory = actor.remote(capacity)
@@ -156,7 +151,7 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
         await asyncio.gather(*(worker.settle.remote(*shared) for worker in self._handles))
 
     def name_images(self) -> None:
-        """From now on rows to train on name their images; whoever says so releases them.
+        """Name images in rows to train on from now on; the caller releases them.
 
         Without an image cache nothing happens: rows hold their images.
         """
@@ -164,12 +159,12 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
             ray.get([worker.name_images.remote(self._name) for worker in self._handles])
 
     def release_images(self, trajectories: Collection[str]) -> None:
-        """The rows of these trajectories (`{uid}_{trajectory}`) are not read any more."""
+        """Release the images of trajectories (`{uid}_{trajectory}`) whose rows are not read any more."""
         if self._directory is not None and trajectories:
             self._directory.release.remote(list(trajectories))
 
     def gauges(self) -> dict[str, float]:
-        """The load of all workers since this was last asked: `docagent/workers/<name>`."""
+        """Return the load of all workers since the last call: `docagent/workers/<name>`."""
         workers = ray.get([worker.gauges.remote() for worker in self._handles])
         image_cache = {} if self._directory is None else ray.get(self._directory.gauges.remote())
         return step_gauges(workers, image_cache)
@@ -182,9 +177,3 @@ class DocAgentLoopManager(AgentLoopManagerTQ):
 def _images(row: Any) -> Sequence[EncodedImage]:
     data = row.multi_modal_data or {}
     return data[IMAGES].images if IMAGES in data else ()
-
-
-def takes_names(rollout: DictConfig) -> bool:
-    """Whether the servers of a rollout are those of `training.serving`."""
-    disaggregation = rollout.get("disaggregation") or {}
-    return rollout.name == "vllm" and not disaggregation.get("enabled", False)

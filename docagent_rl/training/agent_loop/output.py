@@ -1,4 +1,4 @@
-"""What an agent loop hands to verl: one training row with its turns and token-level rewards."""
+"""The training rows that an agent loop hands to verl, with their turns and token-level rewards."""
 
 from __future__ import annotations
 
@@ -34,11 +34,9 @@ OUTCOME = "docagent_outcome"
 class TrajectoryOutcome:
     """The outcome of a trajectory, as each of its rows has it.
 
-    Attributes:
-        masked: the trajectory is left out of the loss and of all statistics.
-        reward: over all rows.
-        reason: of the mask, or what ended the trajectory.
-        metrics: the environment's numbers by name, every reward term among them; none of a masked trajectory.
+    `masked` ones are left out of the loss and of all statistics, and have no metrics; `reward` is over all
+    rows; `reason` is that of the mask, or what ended the trajectory; `metrics` are the environment's,
+    reward terms too.
     """
 
     masked: bool
@@ -48,21 +46,21 @@ class TrajectoryOutcome:
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> TrajectoryOutcome:
-        """Of a finished trajectory."""
+        """Return the outcome of a finished trajectory."""
         masked = trajectory.masked
         reason = f"{trajectory.end}: {trajectory.error}" if trajectory.error else trajectory.end
         return cls(masked, trajectory.reward, encodable(reason), {} if masked else dict(trajectory.metrics))
 
     @classmethod
     def read(cls, extra_fields: Any) -> TrajectoryOutcome | None:
-        """From a row's `extra_fields`; None where another agent loop made it."""
+        """Read the outcome from a row's `extra_fields`; None where another agent loop made the row."""
         if not isinstance(extra_fields, dict) or OUTCOME not in extra_fields:
             return None
         info = extra_fields["reward_extra_info"]
         return cls(**extra_fields[OUTCOME], metrics=dict(info))
 
     def fields(self) -> dict[str, Any]:
-        """As `extra_fields` of a row; samplers of verl and of users find metrics in `reward_extra_info`."""
+        """Return `extra_fields` of a row; samplers of verl and of users read `reward_extra_info`."""
         outcome = {"masked": self.masked, "reward": self.reward, "reason": self.reason}
         return {OUTCOME: outcome, "reward_extra_info": dict(self.metrics)}
 
@@ -78,13 +76,7 @@ class RowImages:
 
 @dataclass(frozen=True, slots=True)
 class SerialisedTrajectory:
-    """A trajectory as one of its rows carries it, serialised once.
-
-    Args:
-        digest: see `TrajectoryDigest`.
-        line: see `TrajectoryLine`.
-        validation: whether the trajectory belongs to a validation.
-    """
+    """A trajectory as one of its rows carries it, serialised once."""
 
     digest: str
     line: TrajectoryLine
@@ -92,19 +84,16 @@ class SerialisedTrajectory:
 
     @classmethod
     def of(cls, trajectory: Trajectory, texts: TextConfig, *, validation: bool) -> SerialisedTrajectory:
-        """Of a finished trajectory."""
+        """Serialise a finished trajectory."""
         line = TrajectoryLine.of(trajectory)
         return cls(digest(trajectory, texts, line).to_json(), line, validation)
 
 
 class DocAgentLoopOutput(AgentLoopOutput):
-    """verl's loop output with per-token fields.
+    """verl's loop output with `(t,)` turns (-1 where not sampled) and rewards of response tokens.
 
-    Args:
-        turn_index: `(t,)` turn of each response token, -1 where it was not sampled.
-        token_rewards: `(t,)` reward of each response token.
-        trajectory: the row's trajectory, in one of the trajectory's rows: the last one in a validation, where
-            verl looks, else the first one.
+    `trajectory` stands in one of a trajectory's rows: the last in a validation, where verl looks, else the
+    first.
     """
 
     turn_index: list[int] = Field(default_factory=list)
@@ -112,7 +101,7 @@ class DocAgentLoopOutput(AgentLoopOutput):
     trajectory: Any = Field(default=None, exclude=True)
 
     def as_dict(self) -> dict[str, Any]:
-        """Fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
+        """Return fields as tensors of the response's length; `rm_scores` holds the token-level rewards."""
         fields = super().as_dict()
         trajectory: SerialisedTrajectory | None = self.trajectory
         fields[TRAJECTORY_DIGEST], fields[TRAJECTORY_LINE] = "", b""
@@ -136,14 +125,11 @@ def training_rows(
     steps: tuple[int, int],
     texts: TextConfig | None = None,
 ) -> list[DocAgentLoopOutput]:
-    """The rows of a played trajectory, one a context, without contexts in which nothing was sampled.
+    """Return the rows of a played trajectory, one a context, without contexts in which nothing was sampled.
 
-    Args:
-        ledgers: the trajectory's ledgers.
-        trajectory: what was played; turns of rows that are left out are renumbered.
-        log_probs: the rollout is configured to report log-probs.
-        steps: first and last weight version the trajectory was sampled with.
-        texts: what stands for the trajectory where trajectories are compared.
+    Turns of rows that are left out are renumbered. `log_probs`: the rollout reports them. `steps` are the
+    first and last weight version of the sampling; `texts` says what stands for the trajectory in
+    comparisons.
     """
     kept = [number for number, ledger in enumerate(ledgers) if ledger.sampled]
     for turn in trajectory.turns:
@@ -156,14 +142,14 @@ def training_rows(
 def masked_row(
     prompt_ids: list[int], filler: int, trajectory: Trajectory, *, log_probs: bool, step: int
 ) -> DocAgentLoopOutput:
-    """A row that carries nothing into the loss: one filler token outside the mask, reward 0."""
+    """Return a row that carries nothing into the loss: one filler token outside the mask, reward 0."""
     row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
     made = _output(row, trajectory, _extra_fields(trajectory, (step, step)), log_probs=log_probs)
     return _with_trajectory([made], trajectory, None)[0]
 
 
 def trajectory_json(rows: Sequence[DocAgentLoopOutput]) -> str:
-    """The trajectory that its rows carry, as one line of JSON."""
+    """Return the trajectory that its rows carry, as one line of JSON."""
     carried = [row.trajectory for row in rows if row.trajectory is not None]
     return whole_line(carried[0].line).decode()
 

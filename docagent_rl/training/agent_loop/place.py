@@ -1,34 +1,143 @@
-"""What an agent worker has for its trajectories: memory, threads, a cache of images."""
+"""Memory, threads, image cache and gauges of an agent worker."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import psutil
 from omegaconf import DictConfig
 
 from docagent_rl.rollout.images import CAPACITY, EncodedImage, ImageCache, ImageEncoder, ImageSettings, cores
-from docagent_rl.training.agent_loop.admission import Admission
-from docagent_rl.training.agent_loop.gauges import Gauges
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput
 
 FREE_SHARE = 0.5
-"""Of a node's free memory, for the trajectories of all its agent workers."""
+"""Share of a node's free memory for the trajectories of all its agent workers."""
 STORE_SHARE = 1 / 3
-"""Of Ray's object store, for images; what workers hold of them besides is at most as much again."""
+"""Share of Ray's object store for images; workers hold at most as much again."""
 TOKEN_BYTES = 400
-"""Of a token in the lists of a ledger and a row: ids, masks, log-probs, turns, rewards, as Python objects."""
+"""Bytes of a token in the lists of a ledger and a row, as Python objects."""
+INTERVAL_S = 0.5
+"""Between two looks at the event loop."""
+FIRST = 32
+"""Trajectories at a time before the first has ended, when the size of one is not known."""
+
+
+class Held:
+    """The bytes of a trajectory, set before it leaves."""
+
+    nbytes: int = 0
+
+
+class Admission:
+    """A queue that lets trajectories in, in order, while their memory fits a budget in bytes.
+
+    A trajectory counts for the most that one has taken so far. One is always let in, whatever it takes.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._largest = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.playing = 0
+
+    @property
+    def waiting(self) -> int:
+        """Number of trajectories that are not let in yet."""
+        return len(self._waiting)
+
+    @property
+    def places(self) -> int:
+        """Number of trajectories that may play at a time."""
+        return max(1, self._budget // self._largest) if self._largest else FIRST
+
+    @asynccontextmanager
+    async def trajectory(self) -> AsyncGenerator[Held, None]:
+        """Hold a place while a trajectory plays."""
+        await self._enter()
+        held = Held()
+        try:
+            yield held
+        finally:
+            self.playing -= 1
+            self._largest = max(self._largest, held.nbytes)
+            self._admit()
+
+    async def _enter(self) -> None:
+        if not self._waiting and self.playing < self.places:
+            self.playing += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it had its place already
+                self.playing -= 1
+                self._admit()
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and self.playing < self.places:
+            turn = self._waiting.popleft()
+            if not turn.cancelled():
+                self.playing += 1
+                turn.set_result(None)
+
+
+class Gauges:
+    """The largest values since they were last read: `event_loop_lag_s`, and those that are noted."""
+
+    def __init__(self) -> None:
+        self._most: dict[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def note(self, name: str, value: float) -> None:
+        """Keep a value if it is the largest."""
+        self._most[name] = max(value, self._most.get(name, value))
+
+    def watch_loop(self) -> None:
+        """Measure from now on how late the running event loop is."""
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._watch())
+
+    def read(self) -> dict[str, float]:
+        """Return the values and begin anew."""
+        found, self._most = self._most, {}
+        return found
+
+    async def _watch(self) -> None:
+        while True:
+            due = time.monotonic() + INTERVAL_S
+            await asyncio.sleep(INTERVAL_S)
+            self.note("event_loop_lag_s", time.monotonic() - due)
+
+
+def step_gauges(workers: Iterable[Mapping[str, float]], directory: Mapping[str, float]) -> dict[str, float]:
+    """Return the numbers of a step: the worst worker's lag and queues, the bytes of all, the cache's."""
+    found: dict[str, float] = {}
+    for worker in workers:
+        for name, value in worker.items():
+            known = found.get(name)
+            if known is None:
+                found[name] = value
+            else:
+                found[name] = known + value if name.endswith("_bytes") else max(known, value)
+    return {f"docagent/workers/{name}": value for name, value in {**found, **directory}.items()}
 
 
 @dataclass(slots=True)
 class Place:
     """One agent worker.
 
-    Attributes:
-        images: how it makes and keeps them; `None`: as a process on its own.
-        admission: of trajectories; `None`: all at once.
-        gauges: of the worker's load.
-        encoder: of its trajectories, once the first has begun.
+    `images` are settings (`None`: as a process on its own), `admission` is of trajectories (`None`: all at
+    once), `encoder` is there once the first trajectory has begun.
     """
 
     images: ImageSettings | None = None
@@ -49,14 +158,9 @@ class Place:
 def place_of(
     run: DictConfig, *, workers: int, on_node: int, capacity: int, image_cache: ImageCache | None
 ) -> Place:
-    """What an agent worker has.
+    """Return the place of an agent worker, one of `workers` of the run and of `on_node` of its node.
 
-    Args:
-        run: the composed configuration.
-        workers: of the run.
-        on_node: those of this node.
-        capacity: bytes of images that the run keeps.
-        image_cache: of the run.
+    `capacity` is the bytes of images that the run keeps.
     """
     rollout = run.docagent.rollout
     memory = rollout.get("trajectory_memory_mb")
@@ -66,18 +170,13 @@ def place_of(
 
 
 def image_bytes(run: DictConfig, store: float) -> int:
-    """Bytes of images that a run keeps.
-
-    Args:
-        run: the composed configuration.
-        store: bytes of Ray's object store, of all nodes.
-    """
+    """Return the bytes of images that a run keeps; `store` is the size of Ray's object store on all nodes."""
     given = run.docagent.rollout.get("image_cache_mb")
     return given << 20 if given else max(CAPACITY, int(STORE_SHARE * store))
 
 
 def trajectory_bytes(rows: list[DocAgentLoopOutput]) -> int:
-    """What a trajectory took when it ended: its images, in the ledger and in its rows, and its tokens."""
+    """Return the memory of a trajectory at its end: its images, in ledger and rows, and its tokens."""
     total = 0
     for row in rows:
         total += TOKEN_BYTES * (len(row.prompt_ids) + len(row.response_ids))

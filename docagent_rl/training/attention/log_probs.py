@@ -12,7 +12,7 @@ BLOCK_ENTRIES = 2**24
 
 
 def log_probs_of_labels(logits: Tensor, labels: Tensor, inplace_backward: bool = True) -> Tensor:
-    """Return log softmax(logits)[labels], computed in float32 (float64 for float64).
+    """Return log softmax(logits)[labels], (...) in float32 (float64 for float64).
 
     Stands in for flash-attn's cross entropy, with its numbers and its memory: beside the logits, which are
     kept for the backward pass, it holds a block and one number a position.
@@ -23,9 +23,6 @@ def log_probs_of_labels(logits: Tensor, labels: Tensor, inplace_backward: bool =
         inplace_backward: whether the backward pass may write the gradient into the logits. That needs them
             for nothing else: another function that kept them fails in its own backward pass. Ignored for
             leaves, which own their values.
-
-    Returns:
-        (...) float32, or float64.
     """
     flat = logits.reshape(-1, logits.shape[-1])
     found = _LogProbs.apply(flat, labels.reshape(-1), inplace_backward and not logits.is_leaf)

@@ -2,7 +2,8 @@
 
 `torch.nn.attention.varlen` (torch 2.11) holds the same kernels: bf16 and fp16, heads of keys that divide the
 heads of queries, head sizes up to 256 in steps of 8, forward and backward, compute capability 8.0 or later.
-Dropout, soft capping, biases, sinks and paged keys it has not; they are refused here, never left out.
+Dropout, soft capping, biases, sinks and paged keys it has not; they are refused here, never left out. On
+processors the rows of a pack are attended one by one.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.training.attention.plain import NO_LIMIT, plain_varlen_attn
 
 KERNEL_DTYPES = (torch.bfloat16, torch.float16)
 LARGEST_HEAD = 256
 HEAD_STEP = 8
+NO_LIMIT = -1
+"""All keys on that side of a window."""
 
 
 def flash_attn_varlen_func(
@@ -40,24 +42,11 @@ def flash_attn_varlen_func(
 ) -> Tensor:
     """Attend within each row of a pack; the signature is flash-attn's.
 
-    Args:
-        q: (total q, heads, d).
-        k: (total k, heads of keys, d).
-        v: like `k`.
-        cu_seqlens_q: (rows + 1,) where each row begins, and the end.
-        cu_seqlens_k: the same for keys.
-        max_seqlen_q: queries of the longest row.
-        max_seqlen_k: keys of the longest row.
-        dropout_p: 0.
-        softmax_scale: of the scores; by default d ** -0.5.
-        causal: whether a query sees no later key; the last query is level with the last key.
-        window_size: keys seen to the left and to the right, -1 for all.
-        softcap: 0.
-        alibi_slopes: None.
-        deterministic: whether the backward pass adds up in a fixed order.
-        return_attn_probs: False.
-        block_table: None.
-        s_aux: None.
+    `q` is (total q, heads, d), `k` and `v` are (total k, heads of keys, d); `cu_seqlens_q` and
+    `cu_seqlens_k` (rows + 1,) say where each row begins, and the end. Scores are scaled by d ** -0.5 unless
+    `softmax_scale` is given. `window_size` are keys seen to the left and to the right, -1 for all; with
+    `causal` the last query is level with the last key. `deterministic` adds up the backward pass in a fixed
+    order. The other arguments have to be off.
 
     Returns:
         (total q, heads, d).
@@ -77,8 +66,22 @@ def flash_attn_varlen_func(
     window = (left, 0 if causal else right)
     if q.device.type == "cpu":
         return plain_varlen_attn(q, k, v, cu_seqlens_q, cu_seqlens_k, softmax_scale, window)
-    rows = _Rows(cu_seqlens_q, cu_seqlens_k, int(max_seqlen_q), int(max_seqlen_k))
-    return rows.attend(q, k, v, softmax_scale, window, deterministic)
+    from torch.nn.attention.varlen import varlen_attn
+
+    size = q.shape[-1]
+    _validate(q, size)
+    scale = size**-0.5 if softmax_scale is None else softmax_scale
+    missing = -size % HEAD_STEP
+    if missing:  # entries of 0 change no score
+        q, k, v = (functional.pad(tensor, (0, missing)) for tensor in (q, k, v))
+    q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
+    cu_q, cu_k = (cu.to(torch.int32).contiguous() for cu in (cu_seqlens_q, cu_seqlens_k))
+    longest = int(max_seqlen_q), int(max_seqlen_k)
+    out = varlen_attn(q, k, v, cu_q, cu_k, *longest, scale=scale, window_size=window)
+    assert isinstance(out, Tensor)  # a pair where `return_aux` is given
+    if deterministic:
+        make_backward_deterministic(out)
+    return out[..., :size] if missing else out
 
 
 def flash_attn_func(
@@ -95,32 +98,19 @@ def flash_attn_func(
     return_attn_probs: bool = False,
     s_aux: Tensor | None = None,
 ) -> Tensor:
-    """Attend within rows of one length; arguments as in `flash_attn_varlen_func`.
+    """Attend within rows of one length; other arguments as in `flash_attn_varlen_func`.
 
-    Args:
-        q: (rows, queries, heads, d).
-        k: (rows, keys, heads of keys, d).
-        v: like `k`.
-        dropout_p: 0.
-        softmax_scale: see there.
-        causal: see there.
-        window_size: see there.
-        softcap: 0.
-        alibi_slopes: None.
-        deterministic: see there.
-        return_attn_probs: False.
-        s_aux: None.
-
-    Returns:
-        (rows, queries, heads, d).
+    `q` is (rows, queries, heads, d), `k` and `v` are (rows, keys, heads of keys, d); returns the shape of
+    `q`.
     """
     queries, keys = q.shape[1], k.shape[1]
+    rows = torch.arange(q.shape[0] + 1, dtype=torch.int32, device=q.device)
     out = flash_attn_varlen_func(
         q.flatten(0, 1),
         k.flatten(0, 1),
         v.flatten(0, 1),
-        _even_rows(q.shape[0], queries, q.device),
-        _even_rows(q.shape[0], keys, q.device),
+        rows * queries,
+        rows * keys,
         queries,
         keys,
         dropout_p=dropout_p,
@@ -136,44 +126,6 @@ def flash_attn_func(
     return out.unflatten(0, (q.shape[0], queries))
 
 
-def _even_rows(rows: int, length: int, device: torch.device) -> Tensor:
-    return torch.arange(rows + 1, dtype=torch.int32, device=device) * length
-
-
-class _Rows:
-    """Where the rows of a pack lie, in the form of torch's kernels."""
-
-    def __init__(self, cu_q: Tensor, cu_k: Tensor, max_q: int, max_k: int) -> None:
-        self._cu_q, self._cu_k = (cu.to(torch.int32).contiguous() for cu in (cu_q, cu_k))
-        self._max_q, self._max_k = max_q, max_k
-
-    def attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        scale: float | None,
-        window: tuple[int, int],
-        deterministic: bool,
-    ) -> Tensor:
-        from torch.nn.attention.varlen import varlen_attn
-
-        size = q.shape[-1]
-        _validate(q, size)
-        scale = size**-0.5 if scale is None else scale
-        missing = -size % HEAD_STEP
-        if missing:  # entries of 0 change no score
-            q, k, v = (functional.pad(tensor, (0, missing)) for tensor in (q, k, v))
-        q, k, v = (tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in (q, k, v))
-        out = varlen_attn(
-            q, k, v, self._cu_q, self._cu_k, self._max_q, self._max_k, scale=scale, window_size=window
-        )
-        assert isinstance(out, Tensor)  # a pair where `return_aux` is given
-        if deterministic:
-            make_backward_deterministic(out)
-        return out[..., :size] if missing else out
-
-
 def make_backward_deterministic(out: Tensor) -> None:
     """Have the node that made `out` run its backward pass under `torch.use_deterministic_algorithms`.
 
@@ -186,12 +138,8 @@ def make_backward_deterministic(out: Tensor) -> None:
     found: list[tuple[bool, bool]] = []
 
     def enter(_: object) -> None:
-        found.append(
-            (
-                torch.are_deterministic_algorithms_enabled(),
-                torch.is_deterministic_algorithms_warn_only_enabled(),
-            )
-        )
+        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+        found.append((torch.are_deterministic_algorithms_enabled(), warn_only))
         torch.use_deterministic_algorithms(True)
 
     def leave(*_: object) -> None:
@@ -217,7 +165,8 @@ def _validate(q: Tensor, size: int) -> None:
 
 
 def _refuse(**options: object) -> None:
-    asked = [name for name, value in options.items() if value is not None and not _is_off(value)]
+    off = {name for name, value in options.items() if isinstance(value, bool | int | float) and not value}
+    asked = [name for name, value in options.items() if value is not None and name not in off]
     if asked:
         raise UserError(
             f"torch.nn.attention.varlen has no {', '.join(asked)}: set it to 0 in the model's configuration "
@@ -225,5 +174,63 @@ def _refuse(**options: object) -> None:
         )
 
 
-def _is_off(value: object) -> bool:
-    return isinstance(value, bool | int | float) and not value
+def plain_varlen_attn(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_k: Tensor,
+    scale: float | None = None,
+    window: tuple[int, int] = (NO_LIMIT, NO_LIMIT),
+) -> Tensor:
+    """Attend within each row of a pack, as `torch.nn.attention.varlen.varlen_attn` does on a GPU.
+
+    Query i of a row with q queries and k keys sees the keys from i + k - q - left to i + k - q + right: the
+    last query is level with the last key. A query that sees no key gets zeros.
+
+    Args:
+        query: (total q, heads, d).
+        key: (total k, heads of keys, d); each serves `heads // heads of keys` neighbouring query heads.
+        value: like `key`.
+        cu_seqlens_q: (rows + 1,) where each row of `query` begins, and the end.
+        cu_seqlens_k: (rows + 1,) the same of `key`.
+        scale: of the scores; by default d ** -0.5.
+        window: keys seen to the left and to the right, -1 for all: (-1, 0) is causal.
+
+    Returns:
+        (total q, heads, d).
+    """
+    groups = query.shape[1] // key.shape[1]
+    key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))
+    q_lengths, k_lengths = cu_seqlens_q.diff().tolist(), cu_seqlens_k.diff().tolist()
+    rows = zip(query.split(q_lengths), key.split(k_lengths), value.split(k_lengths), strict=True)
+    return torch.cat([_row(q, k, v, scale, window) for q, k, v in rows])
+
+
+def _row(query: Tensor, key: Tensor, value: Tensor, scale: float | None, window: tuple[int, int]) -> Tensor:
+    if not query.shape[0] or not key.shape[0]:
+        return torch.zeros_like(query)
+    q, k, v = (tensor.transpose(0, 1).unsqueeze(0) for tensor in (query, key, value))
+    if window == (NO_LIMIT, NO_LIMIT):
+        out = functional.scaled_dot_product_attention(q, k, v, scale=scale)
+    elif window == (NO_LIMIT, 0) and query.shape[0] == key.shape[0]:
+        out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    else:
+        seen = _band(query.shape[0], key.shape[0], window, query.device)
+        blind = ~seen.any(dim=1)
+        mask = seen | blind[:, None]  # softmax over nothing is not a number; these are zeroed afterwards
+        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
+        out = out.masked_fill(blind[:, None], 0.0)
+    return out.squeeze(0).transpose(0, 1)
+
+
+def _band(queries: int, keys: int, window: tuple[int, int], device: torch.device) -> Tensor:
+    left, right = window
+    level = torch.arange(queries, device=device)[:, None] + keys - queries
+    distance = torch.arange(keys, device=device)[None, :] - level
+    seen = torch.ones_like(distance, dtype=torch.bool)
+    if left != NO_LIMIT:
+        seen &= distance >= -left
+    if right != NO_LIMIT:
+        seen &= distance <= right
+    return seen

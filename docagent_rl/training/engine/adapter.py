@@ -1,4 +1,4 @@
-"""A LoRA adapter is added to the weights it was trained on, once, by PEFT: vLLM alone would play these."""
+"""Merges a LoRA adapter into the weights it was trained on, once, by PEFT: vLLM alone would play these."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _BESIDE = (
     *("tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json"),
     *("*preprocessor_config.json", "processor_config.json", "chat_template.*", "generation_config.json"),
 )
-"""What a model's folder has beside its weights and its configuration."""
+"""Files of a model beside its weights and its configuration."""
 _PICKLED = ["*.bin", "*.pt", "*.pth", "*.gguf"]
 _LAST_WORDS = 400
 
 
 def has_adapter(folder: Path) -> bool:
-    """Whether a folder is one that PEFT saved."""
+    """Return whether a folder is one that PEFT saved."""
     return (folder / SETTINGS).is_file()
 
 
 def adapter_settings(folder: Path) -> Mapping[str, Any]:
-    """What an adapter says of itself.
+    """Return the settings of an adapter.
 
     Raises:
         UserError: it is not LoRA's, has no weights that can be read without unpickling, or adds nothing.
@@ -52,7 +52,7 @@ def adapter_settings(folder: Path) -> Mapping[str, Any]:
 
 
 def base_of(folder: Path) -> Path:
-    """The model that a plain adapter was trained on, fetched from the hub where it is a name of it.
+    """Return the model that a plain adapter was trained on, fetched from the hub where it is a name of it.
 
     Raises:
         UserError: the adapter does not say, or it is not there.
@@ -80,7 +80,7 @@ def _from_hub(base: str, revision: str | None, folder: Path) -> Path:
 
 
 def unmerged_weight(folder: Path) -> str | None:
-    """The name of a weight of LoRA among a model's, as verl exports a model with an adapter; None without.
+    """Return a weight of LoRA among a model's, as verl exports a model with an adapter; None without.
 
     Raises:
         UserError: a file of weights is damaged.
@@ -99,12 +99,9 @@ def unmerged_weight(folder: Path) -> str | None:
 
 
 def add_adapter(base: Path, adapter: Path, target: Path) -> None:
-    """Write the weights of `base` with `adapter` added to them into `target`, in a process of its own.
+    """Write the weights of `base` with the LoRA adapter added into `target`, in a process of its own.
 
-    Args:
-        base: a model in Hugging Face's format.
-        adapter: a LoRA adapter as PEFT saves it.
-        target: a folder; weights, configuration, tokenizer and processor go there.
+    Weights, configuration, tokenizer and processor go there.
 
     Raises:
         UserError: they do not fit each other.
@@ -121,18 +118,14 @@ def add_adapter(base: Path, adapter: Path, target: Path) -> None:
         check=False,
     )
     if ended.returncode or not (target / "config.json").is_file():
-        said = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
+        output = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
         raise UserError(
-            f"the adapter {adapter} cannot be merged into {base} (status {ended.returncode}): {said}"
+            f"the adapter {adapter} cannot be merged into {base} (status {ended.returncode}): {output}"
         )
 
 
 def _merge(base: str, adapter: str, target: str) -> None:
-    """What `add_adapter` starts.
-
-    Raises:
-        ValueError: the adapter is not of this model.
-    """
+    """Merge in the process that `add_adapter` starts; `ValueError`: the adapter is not of this model."""
     import transformers
     from peft import PeftConfig, get_peft_model
 
@@ -141,10 +134,10 @@ def _merge(base: str, adapter: str, target: str) -> None:
     names = getattr(model, "_checkpoint_conversion_mapping", {})
     added = get_peft_model(model, PeftConfig.from_pretrained(adapter))
     # of a module that the adapter does not have, PEFT's own first weights add nothing
-    lost = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys
-    if lost:
+    extra = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys
+    if extra:
         raise ValueError(
-            f"{len(lost)} weights of the adapter are not of {architecture} ({', '.join(lost[:3])})"
+            f"{len(extra)} weights of the adapter are not of {architecture} ({', '.join(extra[:3])})"
         )
     added.merge_and_unload(safe_merge=True).save_pretrained(target)
 

@@ -1,4 +1,4 @@
-"""Which folder of weights a path means: Hugging Face's own, or a checkpoint of a run, merged once."""
+"""Finds the folder of weights that a path means: Hugging Face's own, or a checkpoint, merged once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from docagent_rl.training.engine.adapter import (
 MERGED = "merged"
 """Folder beside the checkpoints of a run."""
 LORA_META = "lora_train_meta.json"
-"""What verl writes beside the shards of a model with a LoRA adapter: its rank and alpha."""
+"""Rank and alpha of a LoRA adapter, which verl writes beside the shards."""
 _SHARDS = "model_world_size_*_rank_*.pt"
 _WEIGHTS = ("*.safetensors", "*.bin")
 _SMALL = 1 << 20
@@ -47,7 +47,7 @@ _BASE = "base"
 
 
 def model_folder(path: str | Path) -> str:
-    """Where vLLM finds the weights that a path means.
+    """Return where vLLM finds the weights that a path means.
 
     Args:
         path: a folder of Hugging Face's format or a name of the hub, returned as they are; a LoRA adapter of
@@ -67,7 +67,10 @@ def model_folder(path: str | Path) -> str:
         return str(_whole(folder))
     for root in (folder, folder / "checkpoints"):
         if (root / TRACKER).is_file():
-            folder = _latest(root)
+            try:
+                folder = step_folder(root, read_tracker(root) or 0)
+            except ValueError as error:
+                raise UserError(str(error)) from error
     if folder.name == ACTOR and step_of(folder.parent) is not None:
         folder = folder.parent
     if step_of(folder) is None:
@@ -79,11 +82,7 @@ def model_folder(path: str | Path) -> str:
 
 
 def _whole(folder: Path) -> Path:
-    """A model without adapters: the folder itself, or what its adapter is merged to, once.
-
-    Raises:
-        UserError: see `model_folder`.
-    """
+    """Return a model without adapters: the folder itself, or what its adapter is merged to, once."""
     if has_adapter(folder):
         if any(file.name != WEIGHTS for file in folder.glob("*.safetensors")):
             raise UserError(
@@ -111,7 +110,7 @@ def _whole(folder: Path) -> Path:
 
 
 def model_identity(folder: str) -> dict[str, str]:
-    """What tells a model from others: its path, and a digest of its files (of large ones size and ends)."""
+    """Return a model's path, and a digest of its files (of large ones size and ends)."""
     path = Path(folder)
     if not path.is_dir():
         return {"path": folder}
@@ -131,20 +130,8 @@ def _ends(file: Path) -> bytes:
         return first + opened.read(_SMALL)
 
 
-def _latest(root: Path) -> Path:
-    try:
-        step = read_tracker(root)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-    return step_folder(root, step or 0)
-
-
 def _merged(checkpoint: Path) -> Path:
-    """The weights of a checkpoint in Hugging Face's format, made once.
-
-    Raises:
-        UserError: see `model_folder`.
-    """
+    """Return the weights of a checkpoint in Hugging Face's format, made once."""
     actor = _actor(checkpoint)
     whole, has_lora = actor / "huggingface", (actor / LORA_META).is_file() or has_adapter(actor / LORA)
     exported = any(file for pattern in _WEIGHTS for file in whole.glob(pattern))
@@ -161,11 +148,7 @@ def _merged(checkpoint: Path) -> Path:
 
 
 def _actor(checkpoint: Path) -> Path:
-    """Where the weights of a checkpoint are: in a part of it, and at its top where it is of fine-tuning.
-
-    Raises:
-        UserError: it is damaged.
-    """
+    """Return the weights' folder: a part of the checkpoint, or its top where it is of fine-tuning."""
     if not (checkpoint / ACTOR).is_dir() and (shards := sorted(checkpoint.glob(_SHARDS))):
         for shard in shards:
             if problem := archive_problem(shard):
@@ -178,7 +161,6 @@ def _actor(checkpoint: Path) -> Path:
 
 
 def _digest(checkpoint: Path, shards: list[Path]) -> str:
-    """Of the shards' content."""
     names = [shard.relative_to(checkpoint).as_posix() for shard in shards]
     sums: Mapping[str, str | None] = {}
     manifest = read_manifest(checkpoint)
@@ -195,11 +177,7 @@ def _digest(checkpoint: Path, shards: list[Path]) -> str:
 
 
 def _merge(actor: Path, target: Path, size: int) -> None:
-    """Have verl merge the shards, and PEFT the adapter among them.
-
-    Raises:
-        UserError: there is no room, or one of them fails.
-    """
+    """Have verl merge the shards, and PEFT the adapter among them."""
     _check_room(target, size)
     print(f"docagent-rl: merging {actor} into {target}, once", file=sys.stderr)
     with atomic_dir(target) as folder:
@@ -215,11 +193,7 @@ def _merge(actor: Path, target: Path, size: int) -> None:
 
 
 def _adapter(actor: Path, base: Path) -> Path:
-    """The adapter of a checkpoint: an older verl's, saved beside the shards, or the one among these.
-
-    Raises:
-        UserError: nothing says by how much it counts.
-    """
+    """Return a checkpoint's adapter: an older verl's, saved beside the shards, or the one among these."""
     if has_adapter(actor / LORA):
         return actor / LORA
     if not json.loads((base / LORA / SETTINGS).read_text()).get("lora_alpha"):
@@ -240,11 +214,7 @@ def _check_room(target: Path, size: int) -> None:
 
 
 def _merge_shards(actor: Path, target: Path) -> None:
-    """In a process of its own: verl unpickles them.
-
-    Raises:
-        UserError: verl fails.
-    """
+    """Merge in a process of its own: verl unpickles the shards."""
     command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
     ended = subprocess.run(
         [*command, "--local_dir", str(actor), "--target_dir", str(target)],
@@ -260,5 +230,5 @@ def _merge_shards(actor: Path, target: Path) -> None:
             "save them too, or add the adapter to its base model yourself and name that one's folder"
         )
     if ended.returncode or not (target / "config.json").is_file():
-        said = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
-        raise UserError(f"verl.model_merger cannot merge {actor} (status {ended.returncode}): {said}")
+        output = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
+        raise UserError(f"verl.model_merger cannot merge {actor} (status {ended.returncode}): {output}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -21,11 +22,11 @@ from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
-from docagent_rl.training.serving.named import NamedImage
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
+from docagent_rl.training.serving.requests import NamedImage
 
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
-"""Has the mask of ids that a policy may never sample."""
+"""It has the mask of ids that a policy may never sample."""
 
 
 class OwnPages(Pages):
@@ -40,11 +41,6 @@ class TokenEngine:
 
     Ids that stand for an image, and rows of the embedding beyond the vocabulary, are never sampled, as in a
     rollout. Starting takes from half a minute on; the event loop has to run, and stands still meanwhile.
-
-    Args:
-        settings: how it is started and asked.
-        tokenizer: of the model.
-        processor: of the model; `None` for a text-only model.
 
     Raises:
         UserError: vLLM refuses the model or the settings, or the engine does not start.
@@ -90,15 +86,10 @@ class TokenEngine:
         seed: int,
         sampling: EngineSampling | None = None,
     ) -> Sampled:
-        """Sample until a stop id, which is kept, or until there are `most`.
+        """Sample until one of the ids `stops`, which is kept, or until there are `most`.
 
-        Args:
-            ids: of the context, placeholders of images as often as the images have tokens.
-            images: in order.
-            most: ids to sample.
-            stops: ids that end it.
-            seed: of the draws.
-            sampling: how tokens are drawn; by default as the settings say.
+        `ids` has the placeholders of images as often as the images have tokens. Tokens are drawn as
+        `sampling` says, by default as the settings.
 
         Raises:
             InfrastructureError: the engine died.
@@ -121,7 +112,8 @@ class TokenEngine:
             seed=seed,
             detokenize=False,
         )
-        named = [_named(image) for image in images]
+        # the patches themselves stand for a handle: they are at hand
+        named = [replace(NamedImage.of(image), handle=image.patches) for image in images]
         prompt = qwen2_5_vl_dedup_image_tokens(list(ids), self._processor)
         try:
             return await self._sample(prompt, named, parameters, every=False)
@@ -150,11 +142,6 @@ class TokenEngine:
     def close(self) -> None:
         """End the engine's processes; may be called twice."""
         self._engine.shutdown()
-
-
-def _named(image: EncodedImage) -> NamedImage:
-    time, high, wide = image.grid[0].tolist()
-    return NamedImage(image.key, (time, high, wide), image.layout, image.patches)
 
 
 @contextmanager

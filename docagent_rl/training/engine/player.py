@@ -15,7 +15,7 @@ from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.env_resources import environment_identity
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.recorder import new_trajectory
-from docagent_rl.rollout.resources import Ask, TrajectoryResources
+from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
@@ -27,15 +27,10 @@ if TYPE_CHECKING:
 
 
 class EnginePlayer:
-    """Plays token by token, with the environment, chat template, images, budgets and sampling with which a
-    run of the trainer validates; ids and their log-probabilities are recorded.
+    """A player that plays token by token, as a run of the trainer validates.
 
-    Args:
-        settings: of the engine.
-        engine: started.
-        resources: what trajectories share.
-        model: what tells the model from others (`model_identity`).
-        wrap: what is played in the place of each environment.
+    Environment, chat template, images, budgets and sampling are those of the run; ids and their log-
+    probabilities are recorded. `wrap` makes what is played in the place of each environment.
     """
 
     def __init__(
@@ -61,13 +56,9 @@ class EnginePlayer:
         seed: int = 0,
         wrap: Callable[[DocEnv], DocEnv] | None = None,
     ) -> EnginePlayer:
-        """Start an engine.
+        """Start an engine for `model` (see `model_folder`), whose path is set in the configuration `run`.
 
-        Args:
-            run: the composed configuration of what is played; its model's path is set.
-            model: see `model_folder`.
-            seed: of all draws.
-            wrap: what is played in the place of each environment.
+        `seed` is of all draws, `wrap` makes what is played in the place of each environment.
 
         Raises:
             UserError: the model, the configuration or what it names cannot be used.
@@ -93,19 +84,16 @@ class EnginePlayer:
             raise
 
     def among(self, run: DictConfig) -> EnginePlayer:
-        """A player with the same engine and other documents, services or environments.
+        """Return a player with the same engine and other documents, services or environments.
 
-        Args:
-            run: as of `open`; of the model and its engine it has to say the same.
+        `run` has to say the same of the model and its engine.
 
         Raises:
             UserError: what it names cannot be used.
         """
         mine, parsed = self._resources, DocAgentConfig.parse(plain(run.docagent))
-        processor = mine.processor
-        resources = TrajectoryResources(
-            parsed, mine.tokenizer, processor, template_kwargs(run), running=False
-        )
+        template = template_kwargs(run)
+        resources = TrajectoryResources(parsed, mine.tokenizer, mine.processor, template, running=False)
         return EnginePlayer(self._settings, self._engine, resources, self._model, self._wrap)
 
     @property
@@ -122,7 +110,7 @@ class EnginePlayer:
 
     @property
     def resources(self) -> TrajectoryResources:
-        """What its trajectories share."""
+        """Resources that its trajectories share."""
         return self._resources
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
@@ -135,9 +123,22 @@ class EnginePlayer:
             return await self._engine.generate(ids, images, most=most, stops=self._stops, seed=next(seeds))
 
         async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
-            return await self._ask(ids, changes, next(seeds))
+            sampling = EngineSampling(changes["temperature"], changes["top_p"], changes["top_k"])
+            most, seed = changes["max_tokens"], next(seeds)
+            return await self._engine.generate(
+                ids, (), most=most, stops=self._stops, seed=seed, sampling=sampling
+            )
 
-        ledgers = await self._rollout(trajectory, generate, ask).play(sample)
+        context = self._settings.arguments.get("max_model_len")
+        rollout = Rollout(
+            env=self._wrap(resources.environment(validate=True, ask=ask, context=context)),
+            codec=resources.codec,
+            encoder=resources.encoder,
+            generate=generate,
+            limits=self._settings.limits,
+            trajectory=trajectory,
+        )
+        ledgers = await rollout.play(sample)
         if not any(ledger.sampled for ledger in ledgers):
             trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.EMPTY.value
             trajectory.error = "the model sampled no token of its own"
@@ -147,26 +148,8 @@ class EnginePlayer:
         """See `Player.close`."""
         self._engine.close()
 
-    def _rollout(self, trajectory: Trajectory, generate: Any, ask: Ask) -> Rollout:
-        resources, context = self._resources, self._settings.arguments.get("max_model_len")
-        return Rollout(
-            env=self._wrap(resources.environment(validate=True, ask=ask, context=context)),
-            codec=resources.codec,
-            encoder=resources.encoder,
-            generate=generate,
-            limits=self._settings.limits,
-            trajectory=trajectory,
-        )
-
-    async def _ask(self, ids: list[int], changes: Mapping[str, Any], seed: int) -> Sampled:
-        """For a role that the policy plays itself."""
-        sampling = EngineSampling(changes["temperature"], changes["top_p"], changes["top_k"])
-        return await self._engine.generate(
-            ids, (), most=changes["max_tokens"], stops=self._stops, seed=seed, sampling=sampling
-        )
-
 
 def draw_seed(seed: int, question_id: str, number: int, turn: int) -> int:
-    """The seed of a turn's draws: the same whoever plays beside it, and another for every turn."""
+    """Return the seed of a turn's draws: the same whoever plays beside it, and another for every turn."""
     text = f"{seed}\0{question_id}\0{number}\0{turn}".encode()
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")

@@ -1,4 +1,4 @@
-"""What a composed configuration says about a model that is played in this process."""
+"""Settings of a model that is played in this process, out of a composed configuration."""
 
 from __future__ import annotations
 
@@ -23,13 +23,9 @@ _FIXED = {
 
 @dataclass(frozen=True, slots=True)
 class EngineSampling:
-    """How tokens are drawn (`actor_rollout_ref.rollout.val_kwargs`).
+    """Settings of vLLM's sampling (`actor_rollout_ref.rollout.val_kwargs`).
 
-    Args:
-        temperature: 0 takes the likeliest token.
-        top_p: mass of the tokens that are drawn from.
-        top_k: number of the tokens that are drawn from; -1 all.
-        repetition_penalty: as vLLM's.
+    A temperature of 0 takes the likeliest token, a `top_k` of -1 all tokens.
     """
 
     temperature: float = 0.0
@@ -40,15 +36,10 @@ class EngineSampling:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """How an engine is started and asked.
+    """Settings of an engine: a model's folder or name on the hub, and vLLM's arguments.
 
-    Args:
-        model: a folder of Hugging Face's format, or a name of the hub.
-        arguments: of vLLM's engine.
-        environment: variables that it starts with, where the user has set none.
-        sampling: how tokens are drawn.
-        limits: token budgets of a trajectory.
-        seed: of all draws.
+    `environment` are variables that it starts with, where the user has set none; `limits` are token budgets
+    of a trajectory, `seed` is that of all draws.
     """
 
     model: str
@@ -60,13 +51,7 @@ class EngineSettings:
 
     @classmethod
     def of(cls, run: DictConfig, parsed: DocAgentConfig, *, seed: int = 0) -> EngineSettings:
-        """As the rollout servers of a run are started, and as its validation samples.
-
-        Args:
-            run: the composed configuration.
-            parsed: its section `docagent`.
-            seed: of all draws.
-        """
+        """Return settings as rollout servers of a run are started, and as its validation samples."""
         rollout = run.actor_rollout_ref.rollout
         given = plain(rollout.engine_kwargs).get("vllm") or {}
         arguments = {
@@ -110,17 +95,13 @@ class EngineSettings:
         )
 
     def prepare(self, platform: Mapping[str, str]) -> None:
-        """Set the environment of the processes that the engine starts; what the user has set stays.
-
-        Args:
-            platform: variables of verl's platform.
-        """
+        """Set the environment of the engine's processes, and verl's; what the user has set stays."""
         for name, value in {**platform, **self.environment}.items():
             os.environ.setdefault(name, value)
 
     @property
     def described(self) -> dict[str, Any]:
-        """What trajectories depend on, JSON-ready."""
+        """Settings that trajectories depend on, JSON-ready."""
         decisive = (
             "dtype",
             "max_model_len",

@@ -1,40 +1,36 @@
 """The images of a run in Ray's object store: made once, by whichever agent worker needs one first.
 
-The store is memory that the processes of a node share; another node gets a copy of what it asks for.
+The store is memory that the processes of a node share; another node gets a copy of what it asks for. A row's
+patches are megabytes, the same in all rows that show a page, so rows to train on name their images.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import warnings
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import ray
 import torch
 from ray.actor import ActorHandle
+from torch import Tensor
 
 from docagent_rl.envs.images import Picture
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.rollout.patches import PatchFormat
+from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, unpack_each
 
-logger = logging.getLogger(__name__)
+NAMES = "docagent_image_names"
+"""Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the images in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedImage:
-    """An image in the cache.
-
-    Args:
-        handle: of its patches.
-        grid: patches over time, height and width.
-        layout: of the patches.
-        nbytes: of the patches.
-    """
+    """An image in the cache: the handle of its patches, their grid (time, height, width) and layout."""
 
     handle: ray.ObjectRef
     grid: tuple[int, int, int]
@@ -43,17 +39,16 @@ class CachedImage:
 
     @classmethod
     def of(cls, image: EncodedImage, handle: ray.ObjectRef) -> CachedImage:
-        """An image whose patches are in the store."""
+        """Return the entry of an image whose patches are in the store."""
         time, high, wide = image.grid[0].tolist()
         return cls(handle, (time, high, wide), image.layout, image.nbytes)
 
 
 class PageDirectory:
-    """Which images are in the cache and which are being made; an actor, one for a run.
+    """The images in the cache and those that are being made; an actor, one for a run.
 
-    Args:
-        capacity: bytes to keep; the least recently used images leave first. Trajectories that hold one keep
-            it in the store until they end, rows that name one until they are trained on.
+    `capacity` is bytes to keep; the least recently used images leave first. Trajectories that hold one keep
+    it in the store until they end, rows that name one until they are trained on.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -66,7 +61,7 @@ class PageDirectory:
         self._most_in_rows = 0
 
     async def find(self, key: str) -> CachedImage | None:
-        """The image; None: the caller is to make it, and others wait until it calls `put` or `drop`."""
+        """Return the image; None: the caller makes it, and others wait until it calls `put` or `drop`."""
         while True:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -79,13 +74,13 @@ class PageDirectory:
                 return found
 
     async def put(self, key: str, image: CachedImage) -> None:
-        """An image was made."""
+        """Add an image that was made."""
         self._keep(key, image)
         self._settle(key, image)
         self._make_room()
 
     async def drop(self, key: str) -> None:
-        """An image could not be made: whoever waits first tries."""
+        """Give up an image that could not be made; the caller that waits first tries."""
         self._settle(key, None)
 
     async def hold(self, trajectory: str, images: Mapping[str, CachedImage]) -> None:
@@ -99,26 +94,18 @@ class PageDirectory:
         self._make_room()
 
     async def release(self, trajectories: Iterable[str]) -> None:
-        """The rows of these trajectories are not read any more; trajectories that hold nothing are passed
-        over.
-        """
+        """Release trajectories whose rows are not read any more; those that hold nothing are passed over."""
         for trajectory in trajectories:
             self._readers.subtract(self._named.pop(trajectory, ()))
         self._readers = +self._readers
         self._make_room()
 
     async def images(self, keys: Sequence[str]) -> list[CachedImage]:
-        """Images that rows name.
-
-        Raises:
-            KeyError: one is not held.
-        """
+        """Return images that rows name; `KeyError`: one is not held."""
         return [self._kept[key] for key in keys]
 
     async def gauges(self) -> dict[str, float]:
-        """Images that are kept, their bytes, how many are being made, and the most that rows have named since
-        this was last asked.
-        """
+        """Return images kept, bytes, images being made, and the most that rows named since the last call."""
         most, self._most_in_rows = self._most_in_rows, len(self._readers)
         return {
             "image_cache_images": float(len(self._kept)),
@@ -133,7 +120,7 @@ class PageDirectory:
             self._held += image.nbytes
 
     def _make_room(self) -> None:
-        """Let the images go that were not used for longest, none that rows name, and not the last one."""
+        """Drop the images that were not used for longest, none that rows name, and not the last one."""
         if self._held <= self._capacity:
             return
         newest = next(reversed(self._kept))
@@ -149,17 +136,13 @@ class PageDirectory:
 
 
 class RayImageCache:
-    """A worker's way to the image cache (`rollout.images.ImageCache`).
-
-    Args:
-        directory: an actor of `PageDirectory`.
-    """
+    """A worker's way to the image cache (`rollout.images.ImageCache`), a `PageDirectory`."""
 
     def __init__(self, directory: ActorHandle) -> None:
         self._directory = directory
 
     async def find(self, ref: Picture) -> EncodedImage | None:
-        """See `ImageCache.find`."""
+        """Find an image (`ImageCache.find`)."""
         found: CachedImage | None = await self._directory.find.remote(ref.key)
         if found is None:
             return None
@@ -167,7 +150,7 @@ class RayImageCache:
         return EncodedImage(ref, patches, torch.tensor([found.grid]), found.layout, found.handle)
 
     async def put(self, image: EncodedImage) -> EncodedImage:
-        """See `ImageCache.put`."""
+        """Put an image (`ImageCache.put`)."""
         handle = await asyncio.to_thread(ray.put, image.patches.numpy())
         await self._directory.put.remote(image.key, CachedImage.of(image, handle))
         patches = shared_tensor(await _value(handle))  # the store's memory in the place of our own
@@ -179,7 +162,7 @@ class RayImageCache:
         await self._directory.hold.remote(trajectory, cached)
 
     def drop(self, ref: Picture) -> None:
-        """See `ImageCache.drop`."""
+        """Drop an image (`ImageCache.drop`)."""
         self._directory.drop.remote(ref.key)
 
 
@@ -188,8 +171,64 @@ async def _value(handle: Any) -> np.ndarray:
 
 
 def shared_tensor(patches: np.ndarray) -> torch.Tensor:
-    """Patches where they are, in the store's memory; not to be written to."""
+    """Return patches where they are, in the store's memory; not to be written to."""
     with warnings.catch_warnings():
         # nobody writes to patches
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(patches)
+
+
+def name_images(images: Sequence[EncodedImage], directory: str) -> dict[str, Any]:
+    """Return fields of a row whose images are named, in the place of `join_patches`."""
+    if not images:
+        return {}
+    return {
+        NAMES: (directory, *[image.key for image in images]),
+        GRIDS: torch.cat([image.grid for image in images]),
+    }
+
+
+def fetch_images(row: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return the fields of a row with patches in the place of names; others stay as they are.
+
+    Raises:
+        ray.exceptions.RayError: the images are gone.
+    """
+    if NAMES not in row:
+        return dict(row)
+    layout, patches = _read(row[NAMES])
+    return {PATCHES: torch.cat(patches), FORMAT: layout.field(), **_rest(row)}
+
+
+def join_named(
+    rows: Sequence[Mapping[str, Any]], join: Callable[[list[Any]], dict[str, Any]], device: Any
+) -> dict[str, Any]:
+    """Return what a model takes for the rows of a micro-batch, each with named images or none.
+
+    `join` joins the other fields of rows; the features are made on `device`.
+
+    Raises:
+        ray.exceptions.RayError: the images are gone.
+    """
+    read = [_read(row[NAMES]) for row in rows if NAMES in row]
+    patches = [image for _, images in read for image in images]
+    made = unpack_each(patches, read[0][0], device=device)
+    return {"pixel_values": made, **join([_rest(row) for row in rows])}
+
+
+def _rest(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != NAMES}
+
+
+def _read(names: Sequence[str]) -> tuple[PatchFormat, list[Tensor]]:
+    """Return the patches of images, where they are in the store's memory."""
+    directory, *keys = names
+    found: list[CachedImage] = ray.get(_directory(directory).images.remote(keys))
+    handles = list(dict.fromkeys(image.handle for image in found))
+    values = dict(zip(handles, ray.get(handles), strict=True))
+    return found[0].layout, [shared_tensor(values[image.handle]) for image in found]
+
+
+@lru_cache(maxsize=4)
+def _directory(name: str) -> ActorHandle:
+    return ray.get_actor(name)

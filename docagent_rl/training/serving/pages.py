@@ -12,7 +12,7 @@ from vllm.inputs.preprocess import InputPreprocessor
 from vllm.multimodal.inputs import MultiModalKwargsItem, MultiModalKwargsItems, PlaceholderRange
 
 from docagent_rl.rollout.patches import GRIDS, unpack
-from docagent_rl.training.serving.named import LoadedImage, NamedImage, all_loaded
+from docagent_rl.training.serving.requests import LoadedImage, NamedImage, all_loaded
 
 if TYPE_CHECKING:
     from vllm.inputs.engine import MultiModalInput
@@ -23,21 +23,18 @@ IMAGE = "image"
 
 
 class EvictedError(ValueError):
-    """The cache has lost an image between the look at it and its use.
+    """The loss of an image from the cache between the look at it and its use.
 
     A `ValueError`, which vLLM lets through.
     """
 
 
 class Pages:
-    """Fetches images that the engine's cache does not hold, and makes the engine's input of them.
+    """The images that an engine's cache does not hold, fetched, and the engine's input of them.
 
-    The engine's own preprocessing (pixels, resizing, hashing of pixels) is never run. Its cache is: the front
-    end knows by name what the engine holds, and sends that no more.
-
-    Args:
-        renderer: vLLM's, with its multi-modal processor and cache.
-        dtype: of the model.
+    The engine's own preprocessing (pixels, resizing, hashing of pixels) is never run. Its cache is: the
+    front end knows by name what the engine holds, and sends that no more. `renderer` is vLLM's, with its
+    multi-modal processor and cache; `dtype` the model's.
     """
 
     def __init__(self, renderer: Any, dtype: torch.dtype) -> None:
@@ -46,29 +43,25 @@ class Pages:
         self._loading: dict[str, asyncio.Task[torch.Tensor]] = {}
 
     async def load(self, images: Sequence[NamedImage], *, every: bool) -> tuple[list[LoadedImage], int]:
-        """Fetch the images that the cache does not hold now, or every one.
-
-        Returns:
-            The images, and how many were fetched for this call.
+        """Fetch the images that the cache does not hold now, or every one; return how many this call fetched.
 
         Raises:
             ray.exceptions.RayError: the patches are gone.
         """
         cache = self._renderer.mm_processor_cache
-        wanted = {
+        missing = {
             image.key: image
             for image in images
             if every or cache is None or not cache.is_cached_item(image.key)
         }
-        fresh = sum(key not in self._loading for key in wanted)
-        tasks = [self._task(image) for image in wanted.values()]
+        fresh = sum(key not in self._loading for key in missing)
+        tasks = [self._task(image) for image in missing.values()]
         # shielded: one request's end must not take the image away from others
         values = await asyncio.gather(*map(asyncio.shield, tasks))
-        found = dict(zip(wanted, values, strict=True))
+        found = dict(zip(missing, values, strict=True))
         return [LoadedImage(image, found.get(image.key)) for image in images], fresh
 
     def _task(self, image: NamedImage) -> asyncio.Task[torch.Tensor]:
-        """Requests that come while an image is on its way share it."""
         task = self._loading.get(image.key)
         if task is None:
             task = self._loading[image.key] = asyncio.create_task(self._fetch(image))
@@ -82,7 +75,7 @@ class Pages:
         )
 
     def input(self, prompt_ids: Sequence[int], images: Sequence[LoadedImage]) -> MultiModalInput:
-        """The engine's input for a prompt with one placeholder an image; nothing is awaited.
+        """Return the engine's input for a prompt with one placeholder an image; nothing is awaited.
 
         Raises:
             EvictedError: the cache does not hold an image any more that was not fetched.
@@ -100,7 +93,12 @@ class Pages:
         for key in keys if cache is not None else ():
             cache.touch_sender_cache_item(key)  # so that adding one of them does not drop another
         for key, held in zip(keys, cached, strict=True):
-            item = None if held else self._item(processor, fetched[key])
+            item = None
+            if not held:  # as vLLM makes it of its processor's output
+                loaded = fetched[key]
+                fields: Any = {"pixel_values": loaded.pixel_values, GRIDS: torch.tensor([loaded.image.grid])}
+                config = processor._get_mm_fields_config(fields, {})
+                item = MultiModalKwargsItems.from_hf_inputs(fields, config)[IMAGE][0]
             if cache is not None:
                 # no prompt updates: the placeholders are expanded here
                 item, _ = cache.get_and_update_item(None if item is None else (item, []), key)
@@ -113,22 +111,9 @@ class Pages:
             mm_placeholders={IMAGE: places},
         )
 
-    def _item(self, processor: Any, loaded: LoadedImage) -> MultiModalKwargsItem:
-        """As vLLM makes it of its processor's output."""
-        fields = {"pixel_values": loaded.pixel_values, GRIDS: torch.tensor([loaded.image.grid])}
-        items = MultiModalKwargsItems.from_hf_inputs(
-            cast("Any", fields), processor._get_mm_fields_config(fields, {})
-        )
-        return items[IMAGE][0]
-
 
 class PagePreprocessor(InputPreprocessor):
-    """vLLM's, which takes loaded images as they are.
-
-    Args:
-        engine: whose front end it is.
-        pages: of that engine.
-    """
+    """vLLM's preprocessor, which takes loaded images as they are."""
 
     def __init__(self, engine: AsyncLLM, pages: Pages) -> None:
         super().__init__(engine.vllm_config, engine.renderer)

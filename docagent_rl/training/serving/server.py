@@ -10,15 +10,15 @@ import torch
 from verl.workers.rollout.replica import TokenOutput
 from verl.workers.rollout.vllm_rollout import vllm_async_server as upstream
 
-from docagent_rl.training.serving.named import LOADS, all_named
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages
+from docagent_rl.training.serving.requests import LOADS, all_named
 
 
 class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which verl's is known and watched
-    """Takes images by name (`NamedImage`) and fetches those that its engine does not hold."""
+    """A server that takes images by name (`NamedImage`) and fetches those that its engine does not hold."""
 
     async def run_server(self, args: argparse.Namespace) -> None:
-        """As verl's; then the engine's front end takes images that are preprocessed."""
+        """Start verl's server; its engine's front end then takes images that are preprocessed."""
         await super().run_server(args)
         self._pages = Pages(self.engine.renderer, cast("torch.dtype", self.engine.model_config.dtype))
         self.engine.input_processor.input_preprocessor = PagePreprocessor(self.engine, self._pages)
@@ -32,7 +32,7 @@ class vLLMHttpServer(upstream.vLLMHttpServer):  # noqa: N801  the name by which 
         image_data: list[Any] | None = None,
         **others: Any,
     ) -> TokenOutput:
-        """As verl's. An image that the engine has lost meanwhile is sent again."""
+        """Generate as verl does; an image that the engine has lost meanwhile is sent again."""
         if not all_named(image_data):
             return await super().generate(
                 prompt_ids, sampling_params, request_id, image_data=image_data, **others

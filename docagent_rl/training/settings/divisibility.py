@@ -1,4 +1,4 @@
-"""Which batches, micro-batches, servers and GPUs go together under verl 0.9.1, and what to change.
+"""Batches, micro-batches, servers and GPUs that go together under verl 0.9.1, and what to change.
 
 Pure: integers in, problems out. Each rule's docstring names what of verl asserts it. With micro-batches
 of tokens (`use_dynamic_bsz`) the rules on micro-batches, on the whole batch and on its ratio to a mini-batch
@@ -37,7 +37,7 @@ class Part:
     tokens: tuple[str, ...] = ()
     """Tokens of a dynamic micro-batch on one GPU, of an update and of a pass without gradients."""
     dynamic: bool = False
-    """Whether micro-batches hold tokens rather than rows."""
+    """Micro-batches hold tokens rather than rows."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def multiple(self) -> int:
-        """What verl fills the rows of a step up to a multiple of, with empty rows.
+        """The number that verl fills the rows of a step up to a multiple of, with empty rows.
 
         Source: verl 0.9.1, `trainer_base._get_required_batch_multiple`, `padding_utils`.
         """
@@ -99,7 +99,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What does not go together, in one sentence with the keys, and values with which the rule holds."""
+    """Sizes that do not go together, in one sentence with the keys, and values with which the rule holds."""
 
     text: str
     change: Mapping[str, int]

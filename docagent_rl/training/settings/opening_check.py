@@ -1,12 +1,8 @@
-"""The questions of a run, and whether each can be played.
-
-A run whose training questions cannot be played is refused; of validation it is said what will count as wrong.
-"""
+"""Reads the questions of a run, and refuses a run with questions that cannot be played."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -19,7 +15,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.config import DocAgentConfig, Unplayable, data_files
 from docagent_rl.rollout.chat import template_kwargs
-from docagent_rl.rollout.playability import Openings, listed, open_all
+from docagent_rl.rollout.playability import listed, open_all
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.parquet import AGENT_NAME, read_table
 from docagent_rl.samples.sample import Sample
@@ -33,11 +29,8 @@ _MANY = 1000
 class Questions:
     """The questions of `data.train_files` or `data.val_files` that verl takes and our loop plays.
 
-    Args:
-        key: `train_files` or `val_files`.
-        rows: questions in the files.
-        samples: those that may be played; without those of other agent loops.
-        used: how many verl takes (`data.train_max_samples`, `data.val_max_samples`).
+    `rows` counts the questions in the files, `used` those that verl takes (`data.train_max_samples`,
+    `data.val_max_samples`); `samples` are those that may be played, without those of other agent loops.
     """
 
     key: str
@@ -55,17 +48,15 @@ def run_questions(config: DictConfig, key: str) -> Questions:
     most = OmegaConf.select(config, f"data.{key.removesuffix('_files')}_max_samples") or -1
     used = min(most, len(rows)) if most > 0 else len(rows)
     # verl draws them at random when it shuffles
-    taken = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
-    samples = tuple(Sample.from_json(text) for agent, text in taken if agent == AGENT_NAME)
+    drawn = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
+    samples = tuple(Sample.from_json(text) for agent, text in drawn if agent == AGENT_NAME)
     return Questions(key, len(rows), samples, used)
 
 
 def check_openings(config: DictConfig, parsed: DocAgentConfig) -> None:
     """Make the prompt of every question and report on standard error which cannot be played.
 
-    Args:
-        config: the composed configuration; its data files exist and are valid.
-        parsed: its section `docagent`.
+    The data files exist and are valid.
 
     Raises:
         UserError: training questions cannot be played and `docagent.rollout.unplayable` is `refuse`, no
@@ -98,7 +89,13 @@ def _check_file(questions: Questions, resources: TrajectoryResources, limit: int
         return
     number = len(found.unplayable)
     head = f"{name}: {number} of {found.questions} questions cannot be played by {resources.system.name}"
-    message = f"{head}\n  {listed(list(_by_document(found)))}"
+    lines = []  # one a document: what cannot be played is mostly a matter of the document
+    ordered = sorted(found.unplayable, key=lambda each: each.doc_id)
+    for doc_id, group in groupby(ordered, key=lambda each: each.doc_id):
+        first, *others = group
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"document {doc_id!r}, question {first.question_id!r}{more}: {first.reason}")
+    message = f"{head}\n  {listed(lines)}"
     if number == count:
         raise UserError(message)
     if validate:
@@ -111,15 +108,6 @@ def _check_file(questions: Questions, resources: TrajectoryResources, limit: int
             "others"
         )
     print(visible(f"docagent-rl: {message}\n  {outcome}"), file=sys.stderr)
-
-
-def _by_document(found: Openings) -> Iterator[str]:
-    """A line for each document: what cannot be played is mostly a matter of the document."""
-    ordered = sorted(found.unplayable, key=lambda each: each.doc_id)
-    for doc_id, group in groupby(ordered, key=lambda each: each.doc_id):
-        first, *others = group
-        more = f" and {len(others)} more" if others else ""
-        yield f"document {doc_id!r}, question {first.question_id!r}{more}: {first.reason}"
 
 
 def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:

@@ -29,18 +29,15 @@ _NAMED = 5
 
 
 class TrajectoryFailedError(RuntimeError):
-    """A trajectory ended in an exception that is no service's and no question's: a bug, which ends the
-    run.
-    """
+    """An exception in a trajectory that is no service's and no question's: a bug, which ends the run."""
 
 
 @dataclass(slots=True)
 class Accounts:
     """The trajectories of the prompts that a trainer has handed out.
 
-    Args:
-        run_dir: takes the tracebacks of failed trajectories.
-        each: trajectories of a prompt (`rollout.n`), unless its row says otherwise.
+    `run_dir` takes the tracebacks of failed ones; a prompt has `each` (`rollout.n`) unless its row says
+    otherwise.
     """
 
     run_dir: Path
@@ -49,12 +46,7 @@ class Accounts:
     _of_step: int | None = None
 
     def ask(self, uids: Iterable[str], numbers: Sequence[int] | None = None) -> None:
-        """Note prompts that were handed out.
-
-        Args:
-            uids: of the prompts.
-            numbers: trajectories of each; `each` by default.
-        """
+        """Note prompts that were handed out, with the trajectories of each (by default `each`)."""
         for position, uid in enumerate(uids):
             self._asked[str(uid)] = self.each if numbers is None else int(numbers[position])
 
@@ -66,12 +58,9 @@ class Accounts:
     def receive(
         self, uids: Sequence[str], keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]
     ) -> None:
-        """See that every trajectory of the groups that a step takes is there and has not failed.
+        """Check that every trajectory of the groups that a step takes is there and has not failed.
 
-        Args:
-            uids: the groups.
-            keys: verl's keys `{uid}_{trajectory}_{index}` of their rows.
-            trajectories: the trajectories of this package among them.
+        `keys` are verl's `{uid}_{trajectory}_{index}` of their rows, `trajectories` those of this package.
 
         Raises:
             TrajectoryFailedError: some have failed, or left no row.
@@ -82,11 +71,7 @@ class Accounts:
         self._of_step = (self._of_step or 0) + sum(asked.values())
 
     def close_step(self, keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
-        """The step's account.
-
-        Args:
-            keys: of the rows that the step has trained on, without padding.
-            trajectories: their trajectories, one each.
+        """Return the step's account: of rows trained on, without padding, and of their trajectories.
 
         Returns:
             `docagent/trajectories/{asked,trained,masked}`, where the sampler is verl's, and
@@ -94,13 +79,13 @@ class Accounts:
             there is nothing to compare.
 
         Raises:
-            TrajectoryFailedError: asked for is not trained and masked together.
+            TrajectoryFailedError: the number asked for is not that of trained and masked ones together.
         """
         asked, self._of_step = self._of_step, None
         if asked is None:
             return {}
-        lost = Counter(t.uid for t in trajectories if t.masked)
-        groups, masked = trajectories_by_group(keys), lost.total()
+        masked_by_group = Counter(t.uid for t in trajectories if t.masked)
+        groups, masked = trajectories_by_group(keys), masked_by_group.total()
         trained = sum(map(len, groups.values())) - masked
         if asked != trained + masked:
             raise TrajectoryFailedError(
@@ -108,17 +93,13 @@ class Accounts:
                 "masked ones"
             )
         counts = {"asked": asked, "trained": trained, "masked": masked}
-        uncompared = sum(len(own) > 1 and len(own) - lost[uid] < 2 for uid, own in groups.items())
+        uncompared = sum(len(own) > 1 and len(own) - masked_by_group[uid] < 2 for uid, own in groups.items())
         numbers = {f"{PREFIX}/trajectories/{name}": float(count) for name, count in counts.items()}
         return {**numbers, f"{PREFIX}/groups/uncompared": float(uncompared)}
 
 
 def trajectories_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
-    """The trajectories that rows belong to, by prompt.
-
-    Args:
-        keys: verl's `{uid}_{trajectory}_{index}`.
-    """
+    """Return the trajectories of rows `{uid}_{trajectory}_{index}`, by prompt."""
     groups: dict[str, set[str]] = defaultdict(set)
     for key in keys:
         uid, trajectory, _ = key.rsplit("_", 2)
@@ -127,11 +108,7 @@ def trajectories_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
 
 
 def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
-    """Refuse groups with more or fewer trajectories than were asked for.
-
-    Args:
-        asked: trajectories by prompt.
-        keys: of the rows that there are.
+    """Refuse groups with more or fewer trajectories than were asked for; `keys` are of the rows there are.
 
     Raises:
         TrajectoryFailedError: names the groups and their numbers.
@@ -176,13 +153,9 @@ def account_for_trajectories(
     reader: TrajectoryReader,
     dropped: Callable[[Sequence[str]], None] = lambda keys: None,
 ) -> None:
-    """Check what a replay buffer of verl hands out; one of a user's own that does it otherwise is left alone.
+    """Check what a replay buffer of verl hands out; one of a user's own is left alone.
 
-    Args:
-        buffer: changed in place.
-        accounts: of the trainer.
-        reader: of its trajectories.
-        dropped: is told the keys of rows that are thrown away.
+    `buffer` is changed in place; `dropped` is called with the keys of rows that are thrown away.
     """
     # imported late: it loads the trainer modes, which import this module
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -194,11 +167,11 @@ def account_for_trajectories(
 
     def looked() -> None:
         look()
-        lost = sorted(buffer.failure_keys[TRAIN])
-        if lost:  # before others take their place, or what is left of them is trained on
-            keys = _keys_of(buffer, lost)
-            accounts.receive(lost, keys, _trajectories(_batch(keys), reader))
-            raise TrajectoryFailedError(f"verl marks groups as failed: {', '.join(lost[:_NAMED])}")
+        failed = sorted(buffer.failure_keys[TRAIN])
+        if failed:  # before others take their place, or what is left of them is trained on
+            keys = _keys_of(buffer, failed)
+            accounts.receive(failed, keys, _trajectories(_batch(keys), reader))
+            raise TrajectoryFailedError(f"verl marks groups as failed: {', '.join(failed[:_NAMED])}")
 
     def made(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
         batch = make(partition_id, uids, *args)
@@ -219,8 +192,8 @@ def account_for_trajectories(
 
 
 def _keys_of(buffer: Any, uids: Iterable[str]) -> list[str]:
-    wanted = set(uids)
-    return [key for key in buffer.partitions[TRAIN] if key.rsplit("_", 2)[0] in wanted]
+    names = set(uids)
+    return [key for key in buffer.partitions[TRAIN] if key.rsplit("_", 2)[0] in names]
 
 
 def _batch(keys: Sequence[str]) -> KVBatchMeta:
@@ -228,5 +201,4 @@ def _batch(keys: Sequence[str]) -> KVBatchMeta:
 
 
 def _trajectories(batch: KVBatchMeta, reader: TrajectoryReader) -> list[TrajectoryDigest]:
-    """One a trajectory."""
     return list({(t.uid, t.number): t for _, t in reader.fetch(batch)}.values())

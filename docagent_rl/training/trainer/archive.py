@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?:val-)?(\d+)")
 
 
 def trajectory_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
-    """Where the trajectories of a step are: `<run>/trajectories/<step>.jsonl`, `val-<step>.jsonl`."""
+    """Return the file of a step's trajectories: `<run>/trajectories/<step>.jsonl`, `val-<step>.jsonl`."""
     return run_dir / "trajectories" / f"{'val-' if validation else ''}{step}.jsonl"
 
 
@@ -46,16 +46,9 @@ def write_lines(
     *,
     validation: bool = False,
 ) -> Path:
-    """Write the trajectories of a step, ordered by question and trajectory, and the seal that `check`
-    compares.
+    """Write the trajectories of a step, ordered by question and trajectory, and the seal for `check`.
 
-    A repeated step replaces its file.
-
-    Args:
-        run_dir: of the run.
-        step: its number.
-        trajectories: each with the pieces of its line.
-        validation: whether they are of a validation.
+    A repeated step replaces its file. Each trajectory comes with the pieces of its line.
     """
     ordered = sorted(trajectories, key=lambda each: (str(each[0].question_id), each[0].uid, each[0].number))
     digest, path = hashlib.sha256(), trajectory_file(run_dir, step, validation=validation)
@@ -72,7 +65,7 @@ def write_lines(
 
 
 def metrics_file(run_dir: Path, step: int, *, validation: bool = False) -> Path:
-    """Where the numbers of a step are."""
+    """Return the file of a step's numbers."""
     return run_dir / "metrics" / f"{'val-' if validation else ''}{step}.json"
 
 
@@ -84,7 +77,7 @@ def write_metrics(run_dir: Path, step: int, metrics: Metrics, *, validation: boo
 
 
 def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[str, float] | None:
-    """The numbers of a step; None where there are none."""
+    """Return the numbers of a step; None where there are none."""
     try:
         return json.loads(metrics_file(run_dir, step, validation=validation).read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
@@ -92,25 +85,18 @@ def read_metrics(run_dir: Path, step: int, *, validation: bool = False) -> dict[
 
 
 def set_aside(run_dir: Path, step: int) -> Path | None:
-    """Move the files of steps that a run will do again to `<run>/superseded/<number>/`; none is lost.
+    """Move the files of steps that a run will do again to `<run>/superseded/<number>/`, and return it.
 
-    A run that was killed goes on from its last checkpoint, and may have trained further: what it left of
-    those steps is not of the policy that is trained now.
-
-    Args:
-        run_dir: of the run.
-        step: the step of the checkpoint that the run goes on from; 0: from the beginning, with a new
-            validation before the first step.
-
-    Returns:
-        The folder, if there was anything to move.
+    A run that was killed goes on from its last checkpoint, that of `step`, and may have trained further:
+    what it left of those steps is not of the policy that is trained now. 0 is the beginning, with a new
+    validation before the first step. Nothing is lost.
     """
     old = [path for number, path in _files(run_dir) if number > step or step == 0]
     if not old:
         return None
     root = run_dir / "superseded"
-    taken = [int(p.name) for p in root.iterdir() if p.name.isdecimal()] if root.is_dir() else []
-    target = root / str(max(taken, default=0) + 1)
+    numbers = [int(p.name) for p in root.iterdir() if p.name.isdecimal()] if root.is_dir() else []
+    target = root / str(max(numbers, default=0) + 1)
     for path in old:
         (target / path.parent.name).mkdir(parents=True, exist_ok=True)
         path.replace(target / path.parent.name / path.name)
@@ -118,7 +104,6 @@ def set_aside(run_dir: Path, step: int) -> Path | None:
 
 
 def _files(run_dir: Path) -> list[tuple[int, Path]]:
-    """Each file of a step, with its number."""
     paths = [path for pattern in _OF_STEPS for path in run_dir.glob(pattern)]
     return [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
 
@@ -126,13 +111,10 @@ def _files(run_dir: Path) -> list[tuple[int, Path]]:
 def line_with_log_probs(
     trajectory: TrajectoryDigest, line: TrajectoryLine, rows: Mapping[int, NDArray[np.float64]] | None
 ) -> Iterator[bytes]:
-    """The pieces of a trajectory's line with the trainer's log-probs split over its turns.
+    """Return the pieces of a trajectory's line with the trainer's log-probs split over its turns.
 
-    Args:
-        trajectory: what is known of the trajectory.
-        line: of the trajectory.
-        rows: one value for each sampled token of a row, in order, by the row's number; turns of other rows
-            have none.
+    `rows` has one value for each sampled token of a row, in order, by the row's number; other turns have
+    none.
 
     Raises:
         ValueError: the numbers of tokens differ, so that row and record are not of the same trajectory.
@@ -144,7 +126,7 @@ def line_with_log_probs(
 def turn_log_probs(
     trajectory: TrajectoryDigest, rows: Mapping[int, NDArray[np.float64]]
 ) -> list[NDArray[np.float64] | None]:
-    """The values of rows, split over the trajectory's turns; see `line_with_log_probs`."""
+    """Split the values of rows over the trajectory's turns; see `line_with_log_probs`."""
     sampled: Counter[int] = Counter()
     split: list[NDArray[np.float64] | None] = []
     for turn in trajectory.turns:

@@ -1,40 +1,99 @@
-"""Has a step written while the next one goes on: its trajectories, and what their tokens were credited
-with.
-"""
+"""Writes a step while the next one goes on: its trajectories, and the credit of their tokens."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from docagent_rl.config import DocAgentConfig
-from docagent_rl.rollout.credit import CreditRow, write_credit
+from docagent_rl.advantages.similarity import cosines
+from docagent_rl.rollout.credit import SIMILARITIES, CreditRow, write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import TrajectoryLine
 from docagent_rl.training.tensors import partition
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
-from docagent_rl.training.trainer.background import Background
+from docagent_rl.training.trainer.base import TrainerPart
 from docagent_rl.training.trainer.columns import TURN, SampledColumns
-from docagent_rl.training.trainer.credit import ENTROPY, REFERENCE, Likeness, credit_rows, with_optional
 from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, fetch_lines, trajectory_of
-from docagent_rl.training.trainer.verl_trainer import VerlTrainer
+
+ENTROPY, REFERENCE = "entropy", "ref_log_prob"
+"""Fields of verl that are there in some runs alone."""
+_POLICY = "old_log_probs"
+_PLAIN = ("advantages", "returns", "values", ENTROPY)
 
 logger = logging.getLogger(__name__)
 
 
-class ArchivingMixin(VerlTrainer):
-    """Writes what a step was; part of `DocAgentTrainerMixin`."""
+Likeness = Mapping[tuple[str, int], NDArray[np.float32]]
+"""Cosines with the trajectories of a group, in order of numbers, by group and number of a trajectory."""
 
-    docagent: DocAgentConfig
+
+def group_likeness(keys: Sequence[str], embeddings: Tensor) -> Likeness:
+    """Return the likeness of the trajectories of each group, as estimators that compare them see it.
+
+    `embeddings` (s, d) has one vector a trajectory, in the order in which the keys of the rows name them
+    first.
+    """
+    names = list(
+        dict.fromkeys((uid, int(trajectory)) for uid, trajectory, _ in (k.rsplit("_", 2) for k in keys))
+    )
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, (uid, _) in enumerate(names):
+        groups[uid].append(place)
+    found: dict[tuple[str, int], NDArray[np.float32]] = {}
+    for places in groups.values():
+        ordered = sorted(places, key=lambda place: names[place][1])
+        similar, _ = cosines(embeddings[ordered].detach().float()[None])
+        for own, place in enumerate(ordered):
+            found[names[place]] = similar[0, own].numpy().astype(np.float32)
+    return found
+
+
+def credit_rows(
+    keys: Sequence[str], columns: SampledColumns, likeness: Likeness | None = None
+) -> list[CreditRow]:
+    """Return rows for the credit file, of `advantages` and what there is of the other columns.
+
+    The KL of a token is that of its sample: the log-prob of the policy less that of the reference (k1). The
+    likeness of a trajectory stands in its first row.
+    """
+    lists = {name: columns.split(name) for name in _PLAIN if name in columns.values}
+    if _POLICY in columns.values and REFERENCE in columns.values:
+        pairs = zip(columns.split(_POLICY), columns.split(REFERENCE), strict=True)
+        lists["kl"] = [ours - theirs for ours, theirs in pairs]
+    rows = []
+    for place, key in enumerate(keys):
+        uid, trajectory, index = key.rsplit("_", 2)
+        own = {name: values[place].float().numpy().astype(np.float32) for name, values in lists.items()}
+        if likeness is not None and index == "0" and (uid, int(trajectory)) in likeness:
+            own[SIMILARITIES] = likeness[uid, int(trajectory)]
+        rows.append(CreditRow(uid, int(trajectory), int(index), own))
+    return rows
+
+
+def with_optional(
+    columns: SampledColumns, keys: Sequence[str], partition_id: str, names: Sequence[str]
+) -> SampledColumns:
+    """Return columns with further fields of the queue; one that cannot be had is left out."""
+    for name in names:
+        try:
+            columns = columns.fetching(keys, partition_id, [name])
+        except (KeyError, RuntimeError, ValueError) as error:
+            logger.warning("the credit of this step is stored without %s: %s", name, error)
+    return columns
+
+
+class ArchivingMixin(TrainerPart):
+    """The writing of what a step was; part of `DocAgentTrainerMixin`."""
+
     _reader: TrajectoryReader
     _accounts: Accounts
     _credited: Sequence[CreditRow] = ()
@@ -42,20 +101,12 @@ class ArchivingMixin(VerlTrainer):
 
     if TYPE_CHECKING:
 
-        @property
-        def run_dir(self) -> Path:
-            """Where the run's trajectories go."""
-            ...
-
-        @property
-        def _files(self) -> Background: ...
-
         def _columns(
             self, keys: Sequence[str], partition_id: str, names: Sequence[str]
         ) -> SampledColumns: ...
 
     def _archive(self, batch: KVBatchMeta) -> dict[str, float]:
-        """Have the trajectories of a step written; their numbers."""
+        """Have the trajectories of a step written, and return their numbers."""
         keys = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
         trajectories = self._reader.fetch(batch.select_keys(keys))
         digests = list({(t.uid, t.number): t for _, t in trajectories}.values())
@@ -95,14 +146,14 @@ class ArchivingMixin(VerlTrainer):
 
     @property
     def _bypasses_log_probs(self) -> bool:
-        """Whether verl takes the rollout's log-probs for the trainer's, which it does not compute."""
+        """True where verl takes the rollout's log-probs for the trainer's, which it does not compute."""
         correction = self.config.algorithm.get("rollout_correction", None)
         return correction is not None and bool(correction.get("bypass_mode", False))
 
     def _read_rows(
         self, partition_id: str, trajectories: list[tuple[str, TrajectoryDigest]]
     ) -> tuple[dict[str, float], Mapping[str, Mapping[int, NDArray[np.float64]]]]:
-        """The turns' numbers, and the trainer's log-probs of the rows that count, by trajectory and row."""
+        """Return the turns' numbers, and the trainer's log-probs of rows that count."""
         log_probs: dict[str, dict[int, NDArray[np.float64]]] = defaultdict(dict)
         rows = [(k, t) for k, t in trajectories if not t.masked]
         if not rows:
@@ -118,8 +169,8 @@ class ArchivingMixin(VerlTrainer):
             for key, values in zip(keys, columns.split("old_log_probs"), strict=True):
                 log_probs[trajectory_of(key)][int(key.rpartition("_")[2])] = values.double().numpy()
         if self.docagent.credit:
-            optional = [*([] if self._bypasses_log_probs else [ENTROPY])]
-            optional += [REFERENCE] if self.use_reference_policy else []
+            there = {ENTROPY: not self._bypasses_log_probs, REFERENCE: self.use_reference_policy}
+            optional = [name for name, present in there.items() if present]
             seen, self._likeness = self._likeness, None
             self._credited = credit_rows(keys, with_optional(columns, keys, partition_id, optional), seen)
         padded = {name: columns.padded(name, -1 if name == TURN else 0) for name in (TURN, *fields)}

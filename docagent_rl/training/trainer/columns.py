@@ -1,4 +1,4 @@
-"""Numbers of a step's sampled tokens; observations, which are most of a row, stay in the queue."""
+"""Reads numbers of a step's sampled tokens; observations, which are most of a row, stay in the queue."""
 
 from __future__ import annotations
 
@@ -23,11 +23,8 @@ _ROWS_AT_ONCE = 128
 class SampledColumns:
     """Fields of b rows at their n sampled tokens, row after row.
 
-    Args:
-        lengths: (b,) sampled tokens of each row.
-        positions: (n,) position of each in its row.
-        widths: (b,) positions of each row.
-        values: (n,) by name, `turn_index` among them.
+    `lengths` (b,) counts the sampled tokens of each row and `widths` (b,) its positions; `positions` (n,) are
+    those of the tokens in their rows, `values` (n,) by name, `turn_index` among them.
     """
 
     lengths: Tensor
@@ -37,12 +34,9 @@ class SampledColumns:
 
     @classmethod
     def fetch(cls, keys: Sequence[str], partition_id: str, names: Sequence[str] = ()) -> SampledColumns:
-        """Read the fields from the queue, some rows at a time.
+        """Read `turn_index` and the fields `names` from the queue, some rows at a time.
 
-        Args:
-            keys: of the rows.
-            partition_id: that holds them.
-            names: of fields with one number a position of the response, beside `turn_index`.
+        The fields have one number a position of the response.
 
         Raises:
             ValueError: a field's rows have other lengths than their turns.
@@ -52,18 +46,18 @@ class SampledColumns:
 
     @classmethod
     def joined(cls, parts: Sequence[SampledColumns]) -> SampledColumns:
-        """The rows of all parts, in order; the parts have the same fields."""
+        """Return the rows of all parts, in order; the parts have the same fields."""
         lengths, positions, widths = (torch.cat([getattr(p, name) for p in parts]) for name in _SHAPES)
         values = {name: torch.cat([p.values[name] for p in parts]) for name in parts[0].values}
         return cls(lengths, positions, widths, values)
 
     def having(self, **compact: Tensor) -> SampledColumns:
-        """The same with fields (b, s) that were made of the others."""
+        """Return the columns with fields (b, s) that were made of the others."""
         flat = {name: rows.reshape(-1)[self.places] for name, rows in compact.items()}
         return replace(self, values={**self.values, **flat})
 
     def fetching(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
-        """The same with further fields of its rows, from the queue.
+        """Return the columns with further fields of their rows, from the queue.
 
         Raises:
             ValueError: a field's rows have other lengths than their turns.
@@ -84,7 +78,7 @@ class SampledColumns:
         return replace(self, values={**self.values, **{n: torch.cat(each) for n, each in found.items()}})
 
     def padded(self, name: str, padding: float = 0.0) -> Tensor:
-        """A field as (b, s), s the most sampled tokens of a row."""
+        """Return a field as (b, s), s the most sampled tokens of a row."""
         values = self.values[name]
         rows = torch.full(self.shape, padding, dtype=values.dtype)
         rows.view(-1)[self.places] = values
@@ -107,31 +101,32 @@ class SampledColumns:
         return torch.arange(len(self.rows)) + (torch.arange(len(starts)) * self.shape[1] - starts)[self.rows]
 
     def gathered(self, dense: Tensor) -> Tensor:
-        """(b, t) at the sampled tokens, as (b, s) with zeros after the last one of a row."""
+        """Return (b, t) at the sampled tokens, as (b, s) with zeros after the last one of a row."""
         rows = torch.zeros(self.shape, dtype=dense.dtype)
         rows.view(-1)[self.places] = dense.reshape(-1)[self.rows * dense.shape[1] + self.positions]
         return rows
 
     def scattered(self, compact: Tensor, width: int) -> Tensor:
-        """The inverse: (b, s) as (b, width), with zeros where nothing was sampled."""
+        """Return the inverse: (b, s) as (b, width), with zeros where nothing was sampled."""
         dense = torch.zeros(len(self.lengths), width, dtype=compact.dtype)
         dense.view(-1)[self.rows * width + self.positions] = compact.reshape(-1)[self.places]
         return dense
 
     def nested(self, compact: Tensor) -> Tensor:
-        """(b, s) over all positions of the rows, nested, with zeros where nothing was sampled."""
+        """Return (b, s) over all positions of the rows, nested, with zeros where nothing was sampled."""
         starts = self.widths.cumsum(0) - self.widths
         flat = torch.zeros(int(self.widths.sum()), dtype=compact.dtype)
         flat[starts[self.rows] + self.positions] = compact.reshape(-1)[self.places]
-        return _jagged(flat, self.widths)
+        offsets = torch.cat([torch.zeros(1, dtype=torch.int64), self.widths.cumsum(0)])
+        return torch.nested.nested_tensor_from_jagged(flat, offsets)
 
     def split(self, name: str) -> Sequence[Tensor]:
-        """A field's values row by row."""
+        """Return a field's values row by row."""
         return self.values[name].split(self.lengths.tolist())
 
 
 def rows_with_samples(keys: Iterable[str], partition_id: str) -> set[str]:
-    """Those of the rows, of any agent loop, that have sampled tokens."""
+    """Return those of the rows, of any agent loop, that have sampled tokens."""
     names = list(keys)
     if not names:
         return set()
@@ -164,13 +159,8 @@ def _flat_of(data: TensorDict, name: str, widths: Tensor) -> Tensor:
     return flat
 
 
-def _jagged(values: Tensor, lengths: Tensor) -> Tensor:
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-    return torch.nested.nested_tensor_from_jagged(values, offsets)
-
-
 def _flat(data: TensorDict, name: str) -> tuple[Tensor, Tensor]:
-    """A field's values one after the other, and the length of each row."""
+    """Return a field's values one after the other, and the length of each row."""
     field = tensor(data, name)
     if field.is_nested:
         return field.values(), row_lengths(data, name)

@@ -13,7 +13,7 @@ Once a step, with everything but verl's two tensors handed past it in a context 
                             cut to the tokens that verl trains
     here                  advantages and returns, (b, t) each
     verl                writes them to the batch
-    mixin.py          _put_targets        writes which tokens the critic learns from
+    mixin.py            _estimate         writes which tokens the critic learns from
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _RAW_ALONE = frozenset(
 
 _computation: ContextVar[Computation | None] = ContextVar("docagent_computation", default=None)
 _bridges: set[Callable[..., tuple[Tensor, Tensor]]] = set()
-"""What stands for our estimators in verl's registry."""
+"""Our estimators in verl's registry."""
 
 
 def load_modules(names: Sequence[str]) -> None:
@@ -71,7 +71,7 @@ def install_estimators() -> None:
 
 
 def known_estimators() -> list[str]:
-    """Names that `algorithm.adv_estimator` takes, sorted."""
+    """Return the names that `algorithm.adv_estimator` takes, sorted."""
     install_estimators()
     # verl computes GAE outside its registry in some releases, and lists it in the enumeration
     return sorted(
@@ -81,14 +81,12 @@ def known_estimators() -> list[str]:
 
 
 def our_estimator(name: str) -> Estimator | None:
-    """The estimator of this name if it is one of ours; None for verl's."""
+    """Return the estimator of this name if it is one of ours; None for verl's."""
     return registered_estimators().get(str(name))
 
 
 def alone_in_group(name: str) -> str | None:
-    """What an estimator of verl does with a trajectory whose group has lost all others to masking, if not
-    0.
-    """
+    """Return a warning of an estimator of verl that is wrong where masking leaves one of a group, or None."""
     if name not in _RAW_ALONE and name != "grpo_passk":
         return None
     done = "ends the run" if name == "grpo_passk" else "takes the trajectory's reward for its advantage"
@@ -101,7 +99,7 @@ def alone_in_group(name: str) -> str | None:
 
 @contextmanager
 def computing(computation: Computation) -> Generator[None]:
-    """Within this context, verl's call of one of our estimators runs the computation."""
+    """Within this context, run the computation when verl calls one of our estimators."""
     token = _computation.set(computation)
     try:
         yield
@@ -110,7 +108,7 @@ def computing(computation: Computation) -> Generator[None]:
 
 
 def _bridge(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
-    """What verl calls. It is given token rewards and the mask, and knows neither trajectories nor turns."""
+    """Return what verl calls, with token rewards and the mask; it knows neither trajectories nor turns."""
 
     def bridge(token_level_rewards: Tensor, response_mask: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
         computation = _computation.get()

@@ -1,4 +1,4 @@
-"""Builds what estimators are given from the rows of a batch and its trajectories."""
+"""Builds the inputs of estimators from the rows of a batch and its trajectories."""
 
 from __future__ import annotations
 
@@ -15,13 +15,9 @@ from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
 
 @dataclass(frozen=True, slots=True)
 class RowKeys:
-    """Which trajectory and group each row belongs to, as numbers in the order of first appearance.
+    """Trajectory and group of each of b rows, as numbers in the order of first appearance.
 
-    Attributes:
-        trajectory: (b,)
-        row: (b,) position of the row in its trajectory.
-        group: (b,)
-        first: for each trajectory, its first row in the batch.
+    `row` (b,) is the position of a row in its trajectory, `first` each trajectory's first row in the batch.
     """
 
     trajectory: Tensor
@@ -55,10 +51,8 @@ class RowKeys:
 class TermRewards(Mapping[str, Tensor]):
     """Reward terms by name as (b, t), made when they are asked for.
 
-    Args:
-        trajectories: what is known of each row's trajectory.
-        row: (b,) position of each row in its trajectory.
-        turn_index: (b, t) turn of each sampled token, -1 elsewhere.
+    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of each sampled
+    token, -1 elsewhere.
     """
 
     def __init__(self, trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor):
@@ -89,15 +83,10 @@ class TermRewards(Mapping[str, Tensor]):
 
 
 def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[TurnDigest, int]]:
-    """The turns whose reward stands in a row of their trajectory, each with the turn of the row that bears
-    it.
+    """Yield the turns whose reward stands in a row of their trajectory, each with its bearer in the row.
 
     A turn bears its own reward; one without sampled tokens passes it on to the nearest earlier turn that has
     some, in whichever row, and to the first that has some where there is none earlier (`Trajectory`).
-
-    Args:
-        turns: all turns of the trajectory, in order.
-        row: position of the row in the trajectory.
 
     Yields:
         The turn, and the ordinal of its bearer among the turns of the row.
@@ -127,11 +116,11 @@ def advantage_inputs(
     prefix_embeddings: Tensor | None = None,
     texts: Sequence[str] | None = None,
 ) -> AdvantageInputs:
-    """One batch as estimators see it; all tensors on the CPU.
+    """Return one batch as estimators see it; all tensors on the CPU.
 
     Args:
         keys: verl's key of each of the `b` rows.
-        trajectories: what is known of each row's trajectory.
+        trajectories: digest of each row's trajectory.
         token_rewards: (b, t) after a KL penalty, if there is one.
         turn_index: (b, t') from the rollout, -1 on tokens that were not sampled; cut or padded to t.
         values: (b, t'), likewise.
@@ -165,15 +154,10 @@ def advantage_inputs(
 
 
 def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: Tensor) -> Tensor:
-    """The number of each token's turn among all of its trajectory.
+    """Return the number of each token's turn among all of its trajectory, -1 where nothing was sampled.
 
-    Args:
-        trajectories: what is known of each row's trajectory.
-        row: (b,) position of each row in its trajectory.
-        turn_index: (b, t) turn of each sampled token in its row, -1 elsewhere.
-
-    Returns:
-        (b, t), -1 on tokens that were not sampled.
+    `row` (b,) is the position of each row in its trajectory, `turn_index` (b, t) the turn of a token in its
+    row.
     """
     places = [
         torch.tensor([place for place, turn in enumerate(trajectory.turns) if turn.row == own])
@@ -189,7 +173,7 @@ def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: 
 
 
 def fitted(rows: Tensor, width: int, filler: float) -> Tensor:
-    """(b, t') as (b, width): cut, or filled on the right."""
+    """Return (b, t') as (b, width): cut, or filled on the right."""
     if rows.shape[1] >= width:
         return rows[:, :width]
     return torch.nn.functional.pad(rows, (0, width - rows.shape[1]), value=filler)

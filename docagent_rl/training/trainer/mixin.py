@@ -1,4 +1,4 @@
-"""What the trainer modes of this package add to verl's."""
+"""The additions of this package to verl's trainer, common to its trainer modes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -21,31 +20,35 @@ from verl.workers.utils.padding import response_to_nested
 
 from docagent_rl.advantages import Advantages, Discounts, Estimator, Need
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.losses.aggregation import Aggregation
-from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.losses.config import Aggregation
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
-from docagent_rl.training.nodes.check import check_nodes
+from docagent_rl.training.nodes import check_nodes
 from docagent_rl.training.tensors import partition, row_lengths, tensor
 from docagent_rl.training.trainer.accounts import Accounts, account_for_trajectories, check_failed
-from docagent_rl.training.trainer.agreement import check_agreement
 from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write_metrics
-from docagent_rl.training.trainer.archiving import ArchivingMixin
+from docagent_rl.training.trainer.archiving import ArchivingMixin, group_likeness
+from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
-from docagent_rl.training.trainer.credit import group_likeness
 from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, prefix_embeddings
 from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
-from docagent_rl.training.trainer.group_filter import filter_by_trajectory
 from docagent_rl.training.trainer.inputs import RowKeys, advantage_inputs
-from docagent_rl.training.trainer.named_images import NamedImagesMixin
-from docagent_rl.training.trainer.pass_fields import PassFieldsMixin
-from docagent_rl.training.trainer.polling import poll_by_cost
-from docagent_rl.training.trainer.rejection import check_something_is_left, keep_rollout_mask, may_reject
-from docagent_rl.training.trainer.resuming import ResumingMixin
-from docagent_rl.training.trainer.saving import SavingMixin
-from docagent_rl.training.trainer.summary import PREFIX, mask_reasons, summarise
+from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
+from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory, poll_by_cost
+from docagent_rl.training.trainer.rollout_correction import (
+    check_agreement,
+    check_something_is_left,
+    keep_rollout_mask,
+    may_reject,
+)
+from docagent_rl.training.trainer.summary import (
+    PREFIX,
+    mask_reasons,
+    mask_report,
+    summarise,
+    validation_table,
+)
 from docagent_rl.training.trainer.texts import trajectory_text
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, read_trajectories
-from docagent_rl.training.trainer.validation import mask_report, validation_table
 from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.policy import install_workers, policy_extensions
 from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
@@ -58,12 +61,12 @@ TRAJECTORIES_OF_PROMPT = "__rollout_n__"
 """verl's column for a prompt with a number of trajectories of its own."""
 
 
-class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, ArchivingMixin, ResumingMixin):
-    """Masks failed trajectories out of the group statistics, hands estimators of this package the turns of
-    all trajectories, writes trajectories and reports their numbers.
+class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, ArchivingMixin):
+    """An addition to one of verl's V1 trainers, mixed in before it.
 
-    Mix in before one of verl's V1 trainers and set `verl_mode` to the name of that trainer: verl compares
-    the configured name in several branches (replay buffer, data loader, checkpoint).
+    Masks failed trajectories out of the group statistics, hands estimators of this package the turns of all
+    trajectories, writes trajectories and reports their numbers. `verl_mode` is the name of that trainer: verl
+    compares the configured name in several branches (replay buffer, data loader, checkpoint).
     """
 
     def __init__(self, config: DictConfig) -> None:
@@ -102,11 +105,6 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         self._accounts.ask(batch["uid"], numbers)
         return super()._submit_batch_to_rollout(batch)
 
-    @property
-    def run_dir(self) -> Path:
-        """Where the run's trajectories go."""
-        return self.docagent.run_dir
-
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         trajectories = dict(self._reader.fetch(batch))
         counting = {key for key, trajectory in trajectories.items() if not trajectory.masked}
@@ -129,7 +127,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         return computed
 
     def _estimate_some(self, batch: KVBatchMeta, kept: list[str], metrics: dict[str, Any]) -> KVBatchMeta:
-        """Advantages of the kept rows from these alone; zeros for the others."""
+        """Compute advantages of the kept rows from these alone; zeros for the others."""
         computed = self._estimate(batch.select_keys(kept), metrics)
         masked = batch.select_keys([k for k in batch.keys if k not in set(kept)])
         self._put_zeros(masked, computed.fields or ())
@@ -169,12 +167,15 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
 
         with computing(compute):
             computed = super()._compute_advantage(batch, metrics)
-        return computed if targets is None else self._put_targets(computed, targets)
+        if targets is None:
+            return computed
+        fields = TensorDict({VALUE_MASK: targets}, batch_size=len(batch))
+        return tq.kv_batch_put(keys=computed.keys, partition_id=partition(computed), fields=fields)
 
     def _keep(
         self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: torch.Tensor, result: Advantages
     ) -> None:
-        """For the archive, which would fetch the same from the queue."""
+        """Keep columns for the archive, which would fetch the same from the queue."""
         if not self.config.algorithm.use_kl_in_reward:  # else these are no rewards of the environment
             kind = token_rewards.dtype
             self._estimated[tuple(batch.keys)] = columns.having(
@@ -184,17 +185,12 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
             )
 
     def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
-        """Fields of rows at their sampled tokens; what the step's estimates were made of is there already."""
+        """Return fields of rows at their sampled tokens; the step's estimates were made of some of them."""
         estimated, self._estimated = self._estimated, {}
         if not estimated or [key for part in estimated for key in part] != list(keys):
             return SampledColumns.fetch(keys, partition_id, names)
         known = SampledColumns.joined(list(estimated.values()))
         return known.fetching(keys, partition_id, [name for name in names if name not in known.values])
-
-    def _put_targets(self, batch: KVBatchMeta, targets: torch.Tensor) -> KVBatchMeta:
-        """Tell the critic which tokens have a target, nested."""
-        fields = TensorDict({VALUE_MASK: targets}, batch_size=len(batch))
-        return tq.kv_batch_put(keys=batch.keys, partition_id=partition(batch), fields=fields)
 
     def _advantages(
         self,
@@ -204,7 +200,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         token_rewards: torch.Tensor,
         metrics: dict[str, Any],
     ) -> Advantages:
-        """At the sampled tokens alone, (b, s): an estimator sees nothing of what stands between them."""
+        """Compute at the sampled tokens alone, (b, s): an estimator sees nothing of what stands between."""
         settings = self.docagent.advantage
         rows = self._reader.fetch(batch)
         if len(rows) != len(batch.keys):
@@ -270,8 +266,9 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         return super()._update_actor(batch, metrics)
 
     def step(self, metrics: dict[str, Any], timing_raw: dict[str, float]) -> KVBatchMeta:
-        """As verl's, with verl's numbers of the step; what was played and trained is being written when it
-        ends, and on disk before its checkpoint is.
+        """Do a step as verl does, with verl's numbers of it.
+
+        What was played and trained is being written when it ends, and is on disk before its checkpoint.
         """
         began = time.perf_counter()
         batch = super().step(metrics, timing_raw)
@@ -289,7 +286,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
     def _compute_metrics(
         self, batch: KVBatchMeta, metrics: dict[str, Any], timing_raw: Any, global_steps: int, epoch: int
     ) -> None:
-        """What has changed of verl's numbers since `step` computed them, for which verl pads every row."""
+        """Update what has changed since `step` computed verl's numbers, for which verl pads every row."""
         tokens = cast("DataProto", SimpleNamespace(meta_info={"global_token_num": [metrics[TOKENS]]}))
         n_gpus = self._get_n_gpus_for_throughput()
         metrics.update(compute_throughout_metrics(tokens, timing_raw, n_gpus))
@@ -323,21 +320,18 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, SavingMixin, Archi
         )
         totals = {**summarise(present), **mask_report(trajectories, table.missing)}
         values.update({name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()})
-        self._warn_of_masked(present, table.missing, len(table.uids))
-        self._rate_checkpoint(values)
-        write_metrics(self.run_dir, self.global_steps, values, validation=True)
-        check_failed(present, self.run_dir)
-        return values
-
-    def _warn_of_masked(self, trajectories: list[TrajectoryDigest], missing: int, number: int) -> None:
-        reasons = mask_reasons(trajectories)
-        if missing:
-            reasons["missing: an exception ended them; see the workers' log"] = missing
+        reasons = mask_reasons(present)
+        if table.missing:
+            reasons["missing: an exception ended them; see the workers' log"] = table.missing
         for reason, count in reasons.items():
             logger.warning(
                 "validation at step %d: %d of %d trajectory(s) not played and counted as wrong, %s",
                 self.global_steps,
                 count,
-                number,
+                len(table.uids),
                 reason,
             )
+        self._rate_checkpoint(values)
+        write_metrics(self.run_dir, self.global_steps, values, validation=True)
+        check_failed(present, self.run_dir)
+        return values

@@ -34,9 +34,7 @@ Embed = Callable[[Sequence[str]], Tensor]
 class Crediting:
     """Advantages of the turns of stored trajectories by one configuration.
 
-    Args:
-        run: with the sections `algorithm` and `docagent`.
-        settings: the latter's `advantage`.
+    `run` has the sections `algorithm` and `docagent`; `settings` is the latter's `advantage`.
 
     Raises:
         UserError: there is no such estimator.
@@ -50,7 +48,7 @@ class Crediting:
 
     @property
     def possible(self) -> bool:
-        """Whether an estimator is named, and trajectories hold what it needs."""
+        """True where an estimator is named, and trajectories hold what it needs."""
         name = self._algorithm.get("adv_estimator")
         if name is None:
             return False
@@ -58,7 +56,7 @@ class Crediting:
         return str(name) != "gae" and (estimator is None or Need.VALUES not in estimator.needs)
 
     def turns(self, trajectories: Sequence[Trajectory]) -> list[list[float]]:
-        """The mean advantage of every turn (`turn_advantages`)."""
+        """Return the mean advantage of every turn (`turn_advantages`)."""
         return turn_advantages(trajectories, self._algorithm, self._settings, self._embed)
 
     def _embed(self, texts: Sequence[str]) -> Tensor:
@@ -71,12 +69,9 @@ class Crediting:
 class Rows:
     """The sampled tokens of a step's trajectories, row after row.
 
-    Args:
-        keys: verl's, `uid_session_row`.
-        trajectories: number of each row's trajectory.
-        turn_index: (b, s) turn of each token in its row, -1 behind the last.
-        rewards: (b, s), the reward of a turn on its last token.
-        starts: by trajectory and turn, the row and the first and last token; None: nothing was sampled.
+    `keys` are verl's, `trajectories` the number of each row's; `turn_index` (b, s) is -1 behind a row's
+    last token, `rewards` (b, s) has a turn's on its last token; `starts` are, by trajectory and turn, the
+    row and the first and last token, None where nothing was sampled.
     """
 
     keys: list[str]
@@ -87,7 +82,7 @@ class Rows:
 
     @classmethod
     def of(cls, trajectories: Sequence[TrajectoryDigest]) -> Rows:
-        """Of trajectories with sampled tokens."""
+        """Return the rows of trajectories with sampled tokens."""
         keys, owners, indexes, rewards = [], [], [], []
         starts: list[list[tuple[int, int, int] | None]] = []
         for number, trajectory in enumerate(trajectories):
@@ -98,9 +93,9 @@ class Rows:
                 if not ends[-1]:
                     continue
                 ordinals = [n for n, turn in enumerate(own) for _ in range(turn.sampled)]
-                paid = np.zeros(ends[-1], dtype=np.float32)
+                turn_rewards = np.zeros(ends[-1], dtype=np.float32)
                 for turn, ordinal in rewarded_turns(trajectory.turns, row):
-                    paid[ends[ordinal] - 1] += turn.reward
+                    turn_rewards[ends[ordinal] - 1] += turn.reward
                 numbers = [n for n, turn in enumerate(trajectory.turns) if turn.row == row]
                 for turn, end, place in zip(own, ends, numbers, strict=True):
                     if turn.sampled:
@@ -108,7 +103,7 @@ class Rows:
                 keys.append(f"{trajectory.uid}_{trajectory.number}_{row}")
                 owners.append(number)
                 indexes.append(torch.tensor(ordinals))
-                rewards.append(torch.from_numpy(paid))
+                rewards.append(torch.from_numpy(turn_rewards))
             starts.append(places)
         return cls(keys, owners, _padded(indexes, -1), _padded(rewards, 0), starts)
 
@@ -119,16 +114,9 @@ def turn_advantages(
     settings: AdvantageConfig,
     embed: Embed | None = None,
 ) -> list[list[float]]:
-    """The mean advantage of every turn's tokens.
+    """Return the mean advantage of every turn's tokens, by trajectory and turn; 0 where none was sampled.
 
-    Args:
-        trajectories: the trajectories of one step, as a batch of the trainer holds them.
-        algorithm: verl's section: `adv_estimator`, `gamma`, `lam`, ...
-        settings: `docagent.advantage`.
-        embed: for estimators that compare trajectories.
-
-    Returns:
-        By trajectory and turn; 0 for a turn without sampled tokens.
+    `trajectories` are those of one step, `algorithm` is verl's section, `embed` for estimators that compare.
 
     Raises:
         UserError: there is no such estimator, or it needs what was not stored.
@@ -214,7 +202,7 @@ def _of_verl(name: str, rows: Rows, algorithm: DictConfig) -> Tensor:
 
 
 def _in_rows(trajectories: Sequence[TrajectoryDigest], rows: Rows) -> list[TrajectoryDigest]:
-    """The trajectories that have rows, in the order of these."""
+    """Return the trajectories that have rows, in the order of these."""
     return [trajectories[number] for number in dict.fromkeys(rows.trajectories)]
 
 

@@ -1,10 +1,12 @@
-"""Numbers of a batch of trajectories and of their turns, by name."""
+"""Numbers of a batch of trajectories, of their turns, and of a validation, by name."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -17,16 +19,18 @@ from docagent_rl.rollout.trajectory import MaskReason
 from docagent_rl.training.trainer.inputs import advantage_inputs
 
 PREFIX = "docagent"
+REWARD = "reward"
+PLAYED_REWARD = "reward_played"
+"""The reward over the trajectories that were played; a run is not judged by it."""
+PLAYED = "played"
+"""1 where a trajectory was played, else 0."""
 UNSOUGHT = f"{PREFIX}/funnel/unsought_reward"
 MOST_UNSOUGHT = 0.25
 """Share of the rewards for answers without evidence from which on a run warns."""
 
 
 def summarise(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
-    """Averages over the trajectories that count, and totals over all of them.
-
-    Args:
-        trajectories: every trajectory of a step, masked ones included.
+    """Return averages over the trajectories that count, and totals over all of a step, masked ones included.
 
     Returns:
         `docagent/<name>` for each of the environment's numbers (mean), `docagent/reward/<term>/{min,max}`
@@ -59,30 +63,29 @@ def summarise(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
         metrics[f"{PREFIX}/masked/turns"] = fmean(turns)
     metrics[f"{PREFIX}/retried_trajectories"] = float(sum(t.attempts > 1 for t in trajectories))
     metrics[f"{PREFIX}/image_preprocessings"] = float(sum(t.image_preprocessings for t in trajectories))
-    metrics |= _search_times(trajectories)
-    metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in _funnel(trajectories).items()}
-    metrics |= _unsought(trajectories)
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for trajectory in trajectories:  # masked ones too: a service that hangs masks them
+        for name, found in trajectory.search_s.items():
+            seconds[name] += found
+    for name, found in seconds.items():
+        for percent in (50, 90, 99):
+            metrics[f"{PREFIX}/{name}/p{percent}_s"] = float(np.percentile(found, percent))
+    evidence = (
+        Evidence(Stage(stage) if stage else None, reach, right, Branch(branch) if branch else None)
+        for stage, reach, right, branch in (trajectory.evidence for trajectory in trajectories)
+    )
+    metrics |= {f"{PREFIX}/funnel/{name}": share for name, share in shares(evidence).items()}
+    # of questions with known evidence
+    rewarded = [(t.reward, t.evidence[0]) for t in trajectories if t.evidence[0] is not None and t.reward > 0]
+    if total := sum(reward for reward, _ in rewarded):
+        unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
+        metrics[UNSOUGHT] = unsought / total
     metrics[f"{PREFIX}/image_loads"] = float(sum(t.image_loads for t in trajectories))
     return metrics
 
 
-def _funnel(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
-    return shares(
-        Evidence(Stage(stage) if stage else None, reach, right, Branch(branch) if branch else None)
-        for stage, reach, right, branch in (trajectory.evidence for trajectory in trajectories)
-    )
-
-
-def _unsought(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
-    """Of questions with known evidence; empty where nothing is rewarded."""
-    rewarded = [(t.reward, t.evidence[0]) for t in trajectories if t.evidence[0] is not None and t.reward > 0]
-    total = sum(reward for reward, _ in rewarded)
-    unsought = sum(reward for reward, stage in rewarded if stage == Stage.ALL.value)
-    return {UNSOUGHT: unsought / total} if total else {}
-
-
 def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
-    """What a run warns of where too much is rewarded without evidence."""
+    """Return the warning of a run that rewards too much without evidence."""
     share = numbers.get(UNSOUGHT, 0.0)
     if share <= MOST_UNSOUGHT:
         return None
@@ -93,39 +96,19 @@ def unsought_doubt(numbers: Mapping[str, float]) -> str | None:
     )
 
 
-def _search_times(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
-    """Masked trajectories count too: a service that hangs masks them."""
-    seconds: dict[str, list[float]] = defaultdict(list)
-    for trajectory in trajectories:
-        for name, values in trajectory.search_s.items():
-            seconds[name] += values
-    return {
-        f"{PREFIX}/{name}/p{percent}_s": float(np.percentile(values, percent))
-        for name, values in seconds.items()
-        for percent in (50, 90, 99)
-    }
-
-
 def mask_reasons(trajectories: Sequence[TrajectoryDigest]) -> dict[str, int]:
-    """How many trajectories were masked for each reason."""
-    reasons: dict[str, int] = defaultdict(int)
-    for trajectory in trajectories:
-        if trajectory.masked:
-            reasons[f"{trajectory.end}: {trajectory.error}"] += 1
-    return dict(reasons)
+    """Count the masked trajectories of each reason."""
+    return dict(Counter(f"{each.end}: {each.error}" for each in trajectories if each.masked))
 
 
 def turn_report(
     keys: Sequence[str], trajectories: Sequence[TrajectoryDigest], columns: Mapping[str, Tensor]
 ) -> dict[str, float]:
-    """What turns earn and are credited with, whichever estimator they went through (`turn_metrics`).
+    """Return rewards and credit of turns, whichever estimator they went through (`turn_metrics`).
 
-    Args:
-        keys: verl's key of each of the `b` rows.
-        trajectories: what is known of each row's trajectory.
-        columns: (b, s) by name: `turn_index`, -1 where nothing was sampled, `rm_scores`, `advantages`,
-            `returns`, and `values` where there is a critic. Tokens that verl rejected count with the
-            advantage 0 that they have.
+    `columns` are (b, s) by name: `turn_index`, -1 where nothing was sampled, `rm_scores`, `advantages`,
+    `returns`, and `values` where there is a critic. Tokens that verl rejected count with the advantage 0 that
+    they have.
     """
     inputs = advantage_inputs(
         keys=keys,
@@ -136,3 +119,83 @@ def turn_report(
         discounts=Discounts(),
     )
     return turn_metrics(inputs, Advantages(columns["advantages"], columns["returns"]))
+
+
+@dataclass(slots=True)
+class ValidationTable:
+    """The trajectories of a validation, one row each, as verl's `process_validation_metrics` takes them.
+
+    `columns` are values by name, of which `None` is left out of the means; `missing` left no row.
+    """
+
+    sources: list[str]
+    uids: list[str]
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    missing: int = 0
+
+
+def validation_table(
+    sources: Sequence[str],
+    uids: Sequence[str],
+    columns: Mapping[str, Sequence[Any]],
+    trajectories: Sequence[TrajectoryDigest | None],
+    expected: Mapping[tuple[str, str], int] | None,
+) -> ValidationTable:
+    """Return every trajectory that was asked for, with the numbers it counts with.
+
+    verl leaves `None` out of its means and trajectories that ended in an exception out of its batch. Either
+    way a score would rise by what cannot be played, so here such a trajectory is wrong: it has the reward
+    0, or what it was charged until then where that is less, and so has every reward term. Of its other
+    numbers it has those that the environment gave it, which are none unless the trajectory reached its end
+    (`MaskReason.EMPTY`). A trajectory of another agent loop (`None`) keeps its values. `expected` counts by
+    data source and prompt group.
+    """
+    table = ValidationTable(list(map(str, sources)), list(map(str, uids)))
+    table.columns = {name: list(values) for name, values in columns.items()}
+    rewards = zip(columns[REWARD], trajectories, strict=True)
+    table.columns[REWARD] = [_reward(reward, trajectory) for reward, trajectory in rewards]
+    table.columns[PLAYED] = [float(each is None or not each.masked) for each in trajectories]
+    for name in dict.fromkeys(name for each in trajectories if each is not None for name in each.metrics):
+        table.columns[name] = [_number(name, trajectory) for trajectory in trajectories]
+    played = zip(table.columns[REWARD], table.columns[PLAYED], strict=True)
+    table.columns[PLAYED_REWARD] = [reward if was else None for reward, was in played]
+    found = Counter(zip(table.sources, table.uids, strict=True))
+    wrong = {REWARD: 0.0, PLAYED: 0.0}
+    for (source, uid), number in (expected or {}).items():
+        for _ in range(number - found[source, uid]):
+            table.missing += 1
+            table.sources.append(source)
+            table.uids.append(uid)
+            for name, values in table.columns.items():
+                values.append(0.0 if _is_term(name) else wrong.get(name))
+    return table
+
+
+def mask_report(trajectories: Sequence[TrajectoryDigest | None], missing: int) -> dict[str, float]:
+    """Count the trajectories of a validation that were not played, by reason; `missing` left no row."""
+    reasons = Counter(each.end for each in trajectories if each is not None and each.masked)
+    reasons[MaskReason.MISSING.value] = missing
+    counts = {f"{PREFIX}/masked/{reason.value}": float(reasons[reason.value]) for reason in MaskReason}
+    return {**counts, f"{PREFIX}/masked_trajectories": float(sum(reasons.values()))}
+
+
+def _reward(reward: float, trajectory: TrajectoryDigest | None) -> float:
+    if trajectory is None:
+        return reward
+    if trajectory.masked:
+        return min(0.0, sum(turn.reward for turn in trajectory.turns))
+    # over all rows: verl takes the last one for the trajectory
+    return trajectory.reward
+
+
+def _number(name: str, trajectory: TrajectoryDigest | None) -> float | None:
+    if trajectory is None:
+        return None
+    value = trajectory.metrics.get(name)
+    if trajectory.masked and _is_term(name):
+        return min(0.0, value or 0.0)
+    return value
+
+
+def _is_term(name: str) -> bool:
+    return name.startswith(f"{REWARD}/")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -14,13 +13,7 @@ from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine, Trajector
 def digest(
     trajectory: Trajectory, config: TextConfig, line: TrajectoryLine | None = None
 ) -> TrajectoryDigest:
-    """A trajectory as far as it is known, texts included.
-
-    Args:
-        trajectory: the whole of it.
-        config: what stands for a turn.
-        line: it, as it will be written.
-    """
+    """Return the digest of a trajectory, texts included; `line` is the trajectory as it will be written."""
     own = config.source is TextSource.ENVIRONMENT
     return TrajectoryDigest.of(
         trajectory,
@@ -31,12 +24,7 @@ def digest(
 
 
 def trajectory_text(trajectory: Trajectory | TrajectoryDigest, config: TextConfig) -> str:
-    """One text a trajectory; it may be empty.
-
-    Args:
-        trajectory: the whole of it, or what is known.
-        config: what to include.
-    """
+    """Return one text a trajectory; it may be empty."""
     if config.source is TextSource.ENVIRONMENT and trajectory.text is not None:
         return trajectory.text
     turns = trajectory.turns if config.include_answer else trajectory.turns[:-1]
@@ -44,11 +32,9 @@ def trajectory_text(trajectory: Trajectory | TrajectoryDigest, config: TextConfi
 
 
 def prefix_texts(trajectory: Trajectory | TrajectoryDigest, config: TextConfig) -> list[str]:
-    """The text of the first 1, 2, ... turns of a trajectory, one a turn.
+    """Return the text of the first 1, 2, ... turns of a trajectory, one a turn.
 
-    Args:
-        trajectory: the whole of it, or what is known.
-        config: what stands for a turn. Under `environment` it is the environment's own text of the turn.
+    Under `environment` a turn's text is the environment's own.
     """
     pieces = [_piece(turn, config.source) for turn in trajectory.turns]
     return list(accumulate(pieces, lambda before, piece: "\n".join(each for each in (before, piece) if each)))
@@ -62,20 +48,16 @@ def _piece(turn: TrajectoryTurn | TurnDigest, source: TextSource) -> str:
 
 
 def turn_text(turn: TrajectoryTurn | TurnDigest, source: TextSource) -> str:
-    """The text of one turn; it may be empty."""
+    """Return the text of one turn; it may be empty."""
     if isinstance(turn, TurnDigest):
         return turn.text
-    return "\n".join(piece for piece in _pieces(turn, source) if piece)
-
-
-def _pieces(turn: TrajectoryTurn, source: TextSource) -> Iterator[str]:
-    yield turn.text.strip()
+    pieces = [turn.text.strip()]
     if source is TextSource.ACTIONS_REFS:
         pages = [_page_number(page) for page in turn.info.get("effect", {}).get("pages", ())]
-        yield f"[pages {', '.join(pages)}]" if pages else ""
+        pieces += [f"[pages {', '.join(pages)}]"] if pages else []
     if source is TextSource.FULL and not turn.dropped:
-        for message in turn.observation:
-            yield from (_shown(part) for part in message["parts"])
+        pieces += [_shown(part) for message in turn.observation for part in message["parts"]]
+    return "\n".join(filter(None, pieces))
 
 
 def _page_number(page: Any) -> str:

@@ -1,4 +1,4 @@
-"""What is known of the trajectories that the rows of a batch belong to."""
+"""Reads the digests and lines of the trajectories that the rows of a batch belong to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINES_AT_ONCE = 64
 
 
 class TrajectoryReader:
-    """Reads what the first row of a trajectory says of it, once a step.
+    """A reader of the digest in the first row of a trajectory, once a step.
 
     The sampling of a step, its advantages and its archive share one object a trajectory.
     """
@@ -26,18 +26,16 @@ class TrajectoryReader:
         self._known: dict[str, TrajectoryDigest | None] = {}
 
     def fetch(self, batch: KVBatchMeta) -> list[tuple[str, TrajectoryDigest]]:
-        """The trajectory of each row, by key; rows of other agent loops, and rows that verl fills up with,
-        have none.
+        """Return the trajectory of each row, by key.
+
+        Rows of other agent loops, and rows that verl fills up with, have none.
         """
         trajectories = {key: trajectory_of(key) for key in batch.keys}
-        new = [
-            trajectory for trajectory in dict.fromkeys(trajectories.values()) if trajectory not in self._known
-        ]
+        new = [name for name in dict.fromkeys(trajectories.values()) if name not in self._known]
         if new:
             self._known.update(_digests(new, partition(batch)))
-        return [
-            (key, found) for key, name in trajectories.items() if (found := self._known[name]) is not None
-        ]
+        found = {key: self._known[name] for key, name in trajectories.items()}
+        return [(key, digest) for key, digest in found.items() if digest is not None]
 
     def forget(self) -> None:
         """Let go of the trajectories of a step that has ended."""
@@ -45,12 +43,12 @@ class TrajectoryReader:
 
 
 def trajectory_of(key: str) -> str:
-    """The part of verl's `{uid}_{trajectory}_{index}` that names the trajectory."""
+    """Return the part of verl's `{uid}_{trajectory}_{index}` that names the trajectory."""
     return key.rpartition("_")[0]
 
 
 def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> dict[str, TrajectoryLine]:
-    """The lines of trajectories, by `{uid}_{trajectory}`."""
+    """Return the lines of trajectories, by `{uid}_{trajectory}`."""
     by_name = {f"{each.uid}_{each.number}": each for each in trajectories}
     names, lines = list(by_name), {}
     for start in range(0, len(names), _LINES_AT_ONCE):
@@ -61,12 +59,7 @@ def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> 
 
 
 def read_trajectories(digests: Sequence[str | None], number: int) -> list[TrajectoryDigest | None]:
-    """Trajectories of a validation.
-
-    Args:
-        digests: what verl gathered; nothing where no trajectory has one, `None` for trajectories without.
-        number: of trajectories.
-    """
+    """Read the digests that verl gathered in a validation; none where no trajectory has one."""
     if not digests:
         return [None] * number
     return [None if text is None else TrajectoryDigest.from_json(text) for text in digests]
@@ -86,7 +79,7 @@ def _digests(names: Sequence[str], partition_id: str) -> Mapping[str, Trajectory
 
 
 def _column(names: Sequence[str], partition_id: str, field: str) -> list[Any]:
-    """A field of the first row of each trajectory."""
+    """Return a field of the first row of each trajectory."""
     keys = [f"{name}_0" for name in names]
     data = tq.kv_batch_get(keys=keys, partition_id=partition_id, select_fields=[field])
     return [getattr(value, "data", value) for value in list(data[field])]

@@ -13,7 +13,7 @@ from verl.trainer.ppo.utils import Role
 from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.training.settings.frozen_checks import STRATEGIES, freezes_critic
+from docagent_rl.training.settings.models import STRATEGIES, freezes_critic
 from docagent_rl.training.workers.extensions import composed
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
 
@@ -22,38 +22,27 @@ VALUE_MASK = "value_mask"
 
 
 def install_critic(role_worker_mapping: dict[Role, Any], kinds: Sequence[type[TrainingWorker]]) -> None:
-    """Replace the critic's worker; without a critic, or without kinds, nothing happens.
-
-    Args:
-        role_worker_mapping: verl's, from roles to Ray actor classes; changed in place.
-        kinds: see `critic_kinds`.
-    """
+    """Replace the critic's worker in verl's mapping of roles, if there is a critic and there are kinds."""
     if Role.Critic in role_worker_mapping and kinds:
         base = role_worker_mapping[Role.Critic].__ray_actor_class__
         role_worker_mapping[Role.Critic] = ray.remote(composed(kinds, base))
 
 
 def critic_kinds(run: DictConfig, section: DocAgentConfig, *, ours: bool) -> list[type[TrainingWorker]]:
-    """What the critic's worker of a run does beyond verl's.
+    """Return what the critic's worker of a run does beyond verl's.
 
-    Args:
-        run: the composed configuration.
-        section: its section `docagent`.
-        ours: the estimator is one of this package: it says which tokens have a target.
+    `ours`: the estimator is one of this package, which says which tokens have a target.
     """
     chosen = {CriticWorker: ours, FrozenVisionWorker: freezes_critic(run, section)}
     return [kind for kind, wanted in chosen.items() if wanted]
 
 
 def hand_on_sizes(critic: DictConfig) -> None:
-    """Tell the critic's engine how many rows a micro-batch has.
+    """Tell the critic's engine, if it is FSDP, how many rows a micro-batch has; `critic` is changed.
 
     verl's V1 trainers do so for the policy alone. The critic's engine then packs rows until they have
     `ppo_infer_max_token_len_per_gpu` tokens (32,768), whatever `ppo_micro_batch_size_per_gpu`,
     `use_dynamic_bsz` and `ppo_max_token_len_per_gpu` say.
-
-    Args:
-        critic: verl's section of this name; changed in place where its engine is FSDP.
     """
     if critic.strategy not in STRATEGIES:
         return
@@ -68,11 +57,11 @@ def hand_on_sizes(critic: DictConfig) -> None:
 
 
 class CriticWorker(TrainingWorker):
-    """Leaves tokens without a target out of the loss, and out of the number of tokens it is divided by."""
+    """A critic that leaves tokens without a target out of its loss, and out of the loss's divisor."""
 
     @register(dispatch_mode=make_nd_compute_dataproto_dispatch_fn(mesh_name="train"), blocking=False)
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """As verl's, for one mini-batch."""
+        """Train on one mini-batch as verl does."""
         if VALUE_MASK in data.keys():  # noqa: SIM118  (a TensorDict iterates over its rows)
             data["response_mask"] = data["loss_mask"] = data[VALUE_MASK]
         return super().train_batch(data)

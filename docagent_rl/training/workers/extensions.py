@@ -11,13 +11,11 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extension:
-    """One thing that the policy's worker does beyond verl's.
+    """One addition to verl's worker of the policy.
 
-    Attributes:
-        outer: mixed in before `ActorRolloutRefWorker`, whose `init_model` it may extend.
-        actor: trains the policy; a subclass of `TrainingWorker` that calls `super()`.
-        reference: runs the reference; likewise.
-        settings: class attributes; they travel to the workers with their class.
+    `outer` is mixed in before `ActorRolloutRefWorker`, whose `init_model` it may extend; `actor` and
+    `reference` are subclasses of `TrainingWorker` that call `super()`; `settings` are class attributes,
+    which travel with it.
     """
 
     outer: type | None = None
@@ -29,7 +27,7 @@ class Extension:
 def worker_class(
     base: type[ActorRolloutRefWorker], extensions: Sequence[Extension]
 ) -> type[ActorRolloutRefWorker]:
-    """A subclass of `base` with all extensions; those named first see a call first."""
+    """Return a subclass of `base` with all extensions; those named first see a call first."""
     attributes: dict[str, Any] = {}
     for extension in extensions:
         attributes |= extension.settings
@@ -40,7 +38,7 @@ def worker_class(
 
 
 def composed(kinds: Sequence[type | None], base: type) -> type:
-    """One class of all kinds and `base`, in this order; a single one as it is."""
+    """Return one class of all kinds and `base`, in this order; a single one as it is."""
     present = [kind for kind in kinds if kind is not None]
     if not any(issubclass(kind, base) for kind in present):
         present.append(base)

@@ -5,7 +5,6 @@ verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower` and reads it n
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +18,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.training.settings.frozen_checks import (
+from docagent_rl.training.settings.models import (
     ACTOR_KEY,
     CRITIC_KEY,
     SFT_KEY,
@@ -28,16 +27,16 @@ from docagent_rl.training.settings.frozen_checks import (
 )
 
 ENCODERS = ("visual", "vision_tower", "vision_model", "vision_encoder", "image_tower")
-"""What transformers calls the encoder of images; Qwen's `visual` holds the projector (`merger`) too."""
+"""Names of the encoder of images in transformers; Qwen's `visual` holds the projector (`merger`) too."""
 PROJECTORS = ("multi_modal_projector", "embed_vision", "connector", "aligner")
-"""What it calls a projector beside the encoder."""
+"""Names of a projector beside the encoder."""
 LANGUAGE_MODEL = "language_model"
 VENDOR = "docagent_frozen_vision"
 """Under which the engine of a supervised run is registered."""
 
 
 class FrozenVisionWorker(TrainingWorker):
-    """Trains everything but the vision tower."""
+    """A worker that trains everything but the vision tower."""
 
     def __init__(self, config: TrainingWorkerConfig) -> None:
         super().__init__(config=config)
@@ -45,14 +44,12 @@ class FrozenVisionWorker(TrainingWorker):
 
 
 def freeze_vision(engine: Any) -> None:
-    """Make an engine freeze the vision tower when it builds its model, and leave it out of its optimizer.
+    """Make an `FSDPEngine`, not initialised yet, freeze the vision tower of its model.
 
-    Encoder and projector are frozen, adapters in them included: Doc-V* computes page tokens once, which holds
-    only if neither changes; VRAG-RL and UniDoc-RL freeze both in their supervised stages. EasyR1 freezes
-    the same module of Qwen2.5-VL. Weights are sent to the rollout server as ever.
-
-    Args:
-        engine: an `FSDPEngine` of verl, not initialised yet.
+    The tower is left out of the optimizer. Encoder and projector are frozen, adapters in them included:
+    Doc-V* computes page tokens once, which holds only if neither changes; VRAG-RL and UniDoc-RL freeze both
+    in their supervised stages. EasyR1 freezes the same module of Qwen2.5-VL. Weights are sent to the
+    rollout server as ever.
 
     Raises:
         UserError: it is another engine; later, when it builds its model: the model has no vision tower.
@@ -80,10 +77,7 @@ def freeze_vision(engine: Any) -> None:
 
 
 def freeze(model: nn.Module) -> list[str]:
-    """Freeze the vision tower of a model, before it is sharded.
-
-    Returns:
-        The names of the modules that are frozen.
+    """Freeze the vision tower of a model, before it is sharded, and return the names of its modules.
 
     Raises:
         UserError: the model has none.
@@ -97,12 +91,12 @@ def freeze(model: nn.Module) -> list[str]:
     for module in found.values():
         module.requires_grad_(False)
         # with LoRA, transformers asks for a gradient of the encoder's first activations too
-        module.forward = _without_gradient(module.forward)
+        module.forward = torch.no_grad()(module.forward)
     return list(found)
 
 
 def vision_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Encoder and projector with their names, the outermost modules of these names."""
+    """Yield encoder and projector with their names, the outermost modules of these names."""
     outer: str | None = None
     for name, module in model.named_modules():
         if outer is not None and name.startswith(outer):
@@ -112,18 +106,10 @@ def vision_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield name, module
 
 
-def _without_gradient(forward: Any) -> Any:
-    @functools.wraps(forward)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with torch.no_grad():
-            return forward(*args, **kwargs)
-
-    return call
-
-
 def _same_size(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """Say what is wrong with the checkpoint of a run that trained other tensors."""
-    ours, theirs = (_tensors(each) for each in (optimizer.state_dict(), state))
+    """Raise `UserError` for the checkpoint of a run that trained other tensors."""
+    states = optimizer.state_dict(), state
+    ours, theirs = (sum(len(group["params"]) for group in each["param_groups"]) for each in states)
     if ours != theirs:
         raise UserError(
             f"the optimizer of the checkpoint has {theirs} tensors, this run trains {ours}: it was written "
@@ -132,21 +118,14 @@ def _same_size(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
         )
 
 
-def _tensors(state: dict[str, Any]) -> int:
-    return sum(len(group["params"]) for group in state["param_groups"])
-
-
 def register_frozen_engine(strategy: str) -> None:
     """Make verl's supervised trainer in this process build an engine whose vision tower is frozen.
 
     Its worker is fixed in its code, its engine is not: `VERL_ENGINE_VENDOR` chooses among those registered
     for a device.
 
-    Args:
-        strategy: `fsdp` or `fsdp2`.
-
     Raises:
-        UserError: it is another one.
+        UserError: the strategy is neither `fsdp` nor `fsdp2`.
     """
     if strategy not in STRATEGIES:
         raise UserError(unsupported(strategy))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import ray
@@ -17,31 +18,27 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.losses.aggregation import Aggregation
-from docagent_rl.losses.config import KlScope, KlType, ObservationKl
-from docagent_rl.losses.heads import copied_head
+from docagent_rl.losses.config import Aggregation, KlScope, KlType, ObservationKl
+from docagent_rl.losses.model_parts import copied_head
 from docagent_rl.losses.positions import ObservationRule
-from docagent_rl.training.losses.batch import read_rows
-from docagent_rl.training.losses.exact_term import EngineExactTerm
-from docagent_rl.training.losses.reference import ReferenceStates, sample_reference
-from docagent_rl.training.losses.visual_kl import ObservationKlLoss, Totals
-from docagent_rl.training.settings.frozen_checks import freezes_actor
+from docagent_rl.training.settings.models import freezes_actor
+from docagent_rl.training.tensors import read_rows
 from docagent_rl.training.workers.extensions import Extension, worker_class
 from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.observation_kl import (
+    EngineExactTerm,
+    ObservationKlLoss,
+    ReferenceStates,
+    Totals,
+    sample_reference,
+)
 from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS
 
 POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
 
 def install_workers(role_worker_mapping: dict[Role, Any], extensions: Sequence[Extension]) -> None:
-    """Replace the policy's worker by one with the extensions; without any, everything stays untouched.
-
-    Call it once verl has filled the mapping.
-
-    Args:
-        role_worker_mapping: verl's, from roles to Ray actor classes; changed in place.
-        extensions: see `policy_extensions`.
-    """
+    """Replace the policy's worker in verl's mapping of roles by one with the extensions."""
     if not extensions:
         return
     for role in POLICY_ROLES:
@@ -51,13 +48,9 @@ def install_workers(role_worker_mapping: dict[Role, Any], extensions: Sequence[E
 
 
 def policy_extensions(run: DictConfig, section: DocAgentConfig) -> list[Extension]:
-    """What the policy's worker of a run does beyond verl's; each is independent of the others.
+    """Return what the policy's worker of a run does beyond verl's; each is independent of the others.
 
-    Whether they fit the run is for the preflight to say.
-
-    Args:
-        run: the composed configuration.
-        section: its section `docagent`.
+    The preflight checks whether they fit the run.
     """
     found = []
     if section.kl.enabled:
@@ -70,43 +63,40 @@ def policy_extensions(run: DictConfig, section: DocAgentConfig) -> list[Extensio
 
 
 def observation_kl(config: ObservationKl) -> Extension:
-    """The observation term in the policy's loss."""
+    """Return the observation term in the policy's loss."""
     return Extension(ObservationKlMixin, PolicyWorker, ReferenceWorker, {"observation_kl": config})
 
 
 class PolicyWorker(TrainingWorker):
-    """Trains the policy, and counts the observation tokens of each mini-batch for the means over it."""
+    """A worker that trains the policy, and counts the observation tokens of each mini-batch for means."""
 
     rule: ObservationRule | None = None
     exact: EngineExactTerm | None = None
 
     def train_mini_batch(self, data: TensorDict) -> TensorDict:
-        """As verl's."""
+        """Train as verl does, with the reference's head on the device."""
         if self.exact is None:
             return super().train_mini_batch(data)
         with self.exact.update(torch.device(get_device_id())):
             return super().train_mini_batch(data)
 
     def train_batch(self, data: TensorDict) -> TensorDict:
-        """As verl's, for one mini-batch."""
+        """Train on one mini-batch as verl does."""
         if self.rule is not None:
-            tu.assign_non_tensor(data, **self._totals(data, self.rule).fields())
+            fields = asdict(Totals.count(read_rows(data), self.rule))
+            counts = torch.tensor(list(fields.values()), device=get_device_id())
+            torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
+            tu.assign_non_tensor(data, **dict(zip(fields, counts.tolist(), strict=True)))
         return super().train_batch(data)
-
-    def _totals(self, data: TensorDict, rule: ObservationRule) -> Totals:
-        fields = Totals.count(read_rows(data), rule).fields()
-        counts = torch.tensor(list(fields.values()), device=get_device_id())
-        torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
-        return Totals(**dict(zip(fields, counts.tolist(), strict=True)))
 
 
 class ReferenceWorker(TrainingWorker):
-    """Runs the reference, and leaves its hidden states where the update finds them."""
+    """A worker that runs the reference, and leaves its hidden states where the update finds them."""
 
     states: ReferenceStates | None = None
 
     def infer_batch(self, data: TensorDict) -> TensorDict:
-        """As verl's."""
+        """Infer as verl does, and forget earlier states."""
         if self.states is not None:
             self.states.clear()
         return super().infer_batch(data)
@@ -121,8 +111,9 @@ else:
 
 
 class ObservationKlMixin(_Worker):
-    """Mixed in before `ActorRolloutRefWorker`, or a subclass of it, by `worker_class`; its policy is a
-    `PolicyWorker`, its reference a `ReferenceWorker`.
+    """An addition to `ActorRolloutRefWorker`, or to a subclass of it, by `worker_class`.
+
+    Its policy is a `PolicyWorker`, its reference a `ReferenceWorker`.
     """
 
     observation_kl: ClassVar[ObservationKl]

@@ -17,8 +17,7 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
-from docagent_rl.watch.actors import read_actors
-from docagent_rl.watch.deaths import death_messages
+from docagent_rl.watch.actors import death_messages, read_actors
 from tests.retrieval.service.conftest import OPTIONS
 
 pytestmark = pytest.mark.slow

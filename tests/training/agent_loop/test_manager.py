@@ -28,7 +28,7 @@ from docagent_rl.training.agent_loop.output import (
     RowImages,
     training_rows,
 )
-from docagent_rl.training.serving.row_images import NAMES
+from docagent_rl.training.serving.image_cache import NAMES
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,18 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.rollout.images import CAPACITY, EncodedImage, cores
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.agent_loop import gauges as module
-from docagent_rl.training.agent_loop.admission import FIRST, Admission
-from docagent_rl.training.agent_loop.gauges import Gauges, step_gauges
+from docagent_rl.training.agent_loop import place as module
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
-from docagent_rl.training.agent_loop.place import TOKEN_BYTES, image_bytes, place_of, trajectory_bytes
+from docagent_rl.training.agent_loop.place import (
+    FIRST,
+    TOKEN_BYTES,
+    Admission,
+    Gauges,
+    image_bytes,
+    place_of,
+    step_gauges,
+    trajectory_bytes,
+)
 
 GIB = 1 << 30
 LAYOUT = PatchFormat(14, 2, 2, (0.0,) * 3, (1.0,) * 3)

@@ -17,11 +17,11 @@ from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.losses.config import KlPlace, KlScope, KlType, ObservationKl
 from docagent_rl.losses.positions import ObservationRule
-from docagent_rl.training.losses.visual_kl import ObservationKlLoss
 from docagent_rl.training.workers.critic import VALUE_MASK, CriticWorker
+from docagent_rl.training.workers.observation_kl import ObservationKlLoss
 from docagent_rl.training.workers.policy import PolicyWorker
 from tests.training import engines
-from tests.training.losses.batches import actor, nested
+from tests.training.workers.batches import actor, nested
 
 TOKENS = 40
 """Of a micro-batch; rows have 13 to 17."""

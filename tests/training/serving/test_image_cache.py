@@ -14,9 +14,15 @@ from tensordict.tensorclass import NonTensorData
 
 from docagent_rl.rollout.images import ImageEncoder, ImageSettings, join_patches
 from docagent_rl.rollout.patches import PATCHES
-from docagent_rl.training.serving import row_images
-from docagent_rl.training.serving.image_cache import CachedImage, PageDirectory, RayImageCache
-from docagent_rl.training.serving.row_images import NAMES, fetch_images, name_images
+from docagent_rl.training.serving import image_cache
+from docagent_rl.training.serving.image_cache import (
+    NAMES,
+    CachedImage,
+    PageDirectory,
+    RayImageCache,
+    fetch_images,
+    name_images,
+)
 from tests.training.serving.conftest import reference
 
 DIRECTORY = "pages_of_a_test"
@@ -28,7 +34,7 @@ def cluster(warm_python):
         patch.setattr(sys, "executable", str(warm_python))
         ray.init(address="local", num_cpus=1, num_gpus=0, include_dashboard=False, log_to_driver=False)
     yield ray
-    row_images._directory.cache_clear()
+    image_cache._directory.cache_clear()
     ray.shutdown()
 
 

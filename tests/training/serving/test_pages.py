@@ -11,8 +11,8 @@ import pytest
 import torch
 from verl.workers.rollout.replica import TokenOutput
 
-from docagent_rl.training.serving.named import LOADS, NamedImage, all_loaded, all_named, for_server
 from docagent_rl.training.serving.pages import EvictedError, PagePreprocessor, Pages, expand
+from docagent_rl.training.serving.requests import LOADS, NamedImage, all_loaded, all_named, for_server
 
 pytestmark = pytest.mark.slow
 

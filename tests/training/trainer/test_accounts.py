@@ -12,7 +12,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
-from docagent_rl.training.trainer import polling
+from docagent_rl.training.trainer import replay_buffer as polling
 from docagent_rl.training.trainer.accounts import (
     FAILURE_FILE,
     Accounts,
@@ -20,7 +20,6 @@ from docagent_rl.training.trainer.accounts import (
     account_for_trajectories,
 )
 from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
-from docagent_rl.training.trainer.polling import pause
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
@@ -205,8 +204,3 @@ def test_a_finished_step_is_seen_at_once(tmp_path, queue, monkeypatch):
     monkeypatch.setattr(verls, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
     assert queue.sample(buffer, 1).keys == ["x_0_0"]
     assert paused == [polling.SOONEST_S]
-
-
-@pytest.mark.parametrize(("looked", "wanted"), [(0.0, 0.05), (0.001, 0.05), (0.02, 0.38), (1.0, 2.0)])
-def test_looking_takes_little_of_the_time(looked, wanted):
-    assert pause(looked, 2.0) == pytest.approx(wanted)

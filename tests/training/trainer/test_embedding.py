@@ -12,8 +12,7 @@ from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.training.trainer.embedder_place import embedder_place
-from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, prefix_embeddings
+from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, embedder_place, prefix_embeddings
 from docagent_rl.training.trainer.texts import prefix_texts, trajectory_text
 
 

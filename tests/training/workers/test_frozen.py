@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, Llav
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY, check_vision
+from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY, check_vision
 from docagent_rl.training.workers.frozen import freeze
 from tests.training.ranks import last_report
 

@@ -13,7 +13,7 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import KlConfig
-from docagent_rl.training.settings.frozen_checks import ACTOR_KEY, CRITIC_KEY
+from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.extensions import Extension, worker_class

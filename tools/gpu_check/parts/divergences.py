@@ -16,8 +16,7 @@ from torch import Tensor
 
 from docagent_rl.losses.config import KlType
 from docagent_rl.losses.estimators import sampled_kl
-from docagent_rl.losses.exact_kl import exact_kl
-from docagent_rl.losses.tiles import Head
+from docagent_rl.losses.exact_kl import Head, exact_kl
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.meter import Cost, measured
 

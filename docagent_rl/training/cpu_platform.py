@@ -1,0 +1,192 @@
+"""The platform `cpu`: verl's device interface on the processor, with gloo and without an accelerator."""
+
+from __future__ import annotations
+
+import os
+import platform as host
+import resource
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import psutil
+import torch
+from verl.plugin.platform import PlatformBase, PlatformRegistry
+
+from docagent_rl.training.hardware import CPU_PLATFORM, has_accelerator_vllm, is_cpu_platform
+from docagent_rl.training.patching import on_import
+
+ENGINE_MODULE = "verl.workers.engine.fsdp.transformer_impl"
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Do nothing: operations are synchronous, and there is no cache, partition, peak or profiler."""
+
+
+class CpuDeviceModule(ModuleType):
+    """A stand-in for `torch.cuda`: the functions that verl calls on `get_torch_device()`.
+
+    The processor is one device, however many cores it has. Memory is the process's resident set and the
+    host's physical memory, in bytes. Whatever is not defined here comes from `torch.cpu` (streams, events).
+    """
+
+    set_device = synchronize = empty_cache = ipc_collect = staticmethod(_nothing)
+    set_per_process_memory_fraction = reset_peak_memory_stats = staticmethod(_nothing)
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
+
+    def __init__(self) -> None:
+        super().__init__("docagent_rl.training.cpu_device", "torch.cuda's functions for the processor")
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(torch.cpu, name)
+
+    def is_available(self) -> bool:
+        """Return True."""
+        return True
+
+    def device_count(self) -> int:
+        """Return 1."""
+        return 1
+
+    def current_device(self) -> int:
+        """Return 0."""
+        return 0
+
+    def memory_allocated(self, device: object = None) -> int:
+        """Return the resident set of this process in bytes."""
+        return psutil.Process().memory_info().rss
+
+    def max_memory_allocated(self, device: object = None) -> int:
+        """Return the largest resident set in the life of this process, in bytes."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+    memory_reserved, max_memory_reserved = memory_allocated, max_memory_allocated
+
+    def mem_get_info(self, device: object = None) -> tuple[int, int]:
+        """Return the available and the total memory of the host, in bytes."""
+        memory = psutil.virtual_memory()
+        return memory.available, memory.total
+
+    def get_device_name(self, device: object = None) -> str:
+        """Return the processor's name, or its architecture where the system does not tell."""
+        return host.processor() or host.machine()
+
+    def get_device_properties(self, device: object = None) -> SimpleNamespace:
+        """Return `name`, `total_memory` (bytes) and `multi_processor_count` (logical cores)."""
+        return SimpleNamespace(
+            name=self.get_device_name(),
+            total_memory=psutil.virtual_memory().total,
+            multi_processor_count=os.cpu_count() or 1,
+        )
+
+    def get_rng_state(self, device: object = None) -> torch.Tensor:
+        """Return the state of torch's default generator."""
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor, device: object = None) -> None:
+        """Set the state of torch's default generator."""
+        torch.set_rng_state(state)
+
+
+class PlatformCPU(PlatformBase):
+    """verl on the processor.
+
+    Engines are registered for the device `cpu`, not for a vendor. Ray's resource is called `GPU`, because
+    verl's resource pools count GPUs: a run declares as many as it wants workers with
+    `ray_kwargs.ray_init.num_gpus`.
+    """
+
+    device_name = vendor_name = CPU_PLATFORM
+    device_module = CpuDeviceModule()
+    set_device = synchronize = set_allocator_settings = empty_cache = cudart = staticmethod(_nothing)
+    profiler_start = profiler_stop = staticmethod(_nothing)
+
+    def is_available(self) -> bool:
+        """Return True."""
+        return True
+
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
+        """Return whether auto-detection may choose the processor, once all accelerators have said no."""
+        return not has_accelerator_vllm()
+
+    # verl declares a number, and hands on what it gets
+    def current_device(self) -> torch.device:  # ty: ignore[incompatible-method-override]
+        """Return `torch.device("cpu")`: verl hands it to `.to()`, where a number is an accelerator."""
+        return torch.device("cpu")
+
+    def device_count(self) -> int:
+        """Return 1."""
+        return 1
+
+    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
+        """Return `(None, None)`: a processor has no compute capability."""
+        return None, None
+
+    def communication_backend_name(self) -> str:
+        """Return `gloo`."""
+        return "gloo"
+
+    def visible_devices_envvar(self) -> str:
+        """Return the variable that Ray sets for the resource `GPU`."""
+        return "CUDA_VISIBLE_DEVICES"
+
+    def manual_seed(self, seed: int) -> None:
+        """Seed torch's default generator."""
+        torch.manual_seed(seed)
+
+    manual_seed_all = manual_seed
+
+    @contextmanager
+    def nvtx_range(self, msg: str) -> Generator[None]:
+        """Run the block: there is no profiler to tell."""
+        yield
+
+    def ray_resource_name(self) -> str:
+        """Return `GPU` (see the class)."""
+        return "GPU"
+
+    def ray_noset_envvars(self) -> list[str]:
+        """Return the variable that keeps Ray from hiding devices."""
+        return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
+
+    def is_ipc_supported(self) -> bool:
+        """Return False: weights go to the rollout through shared memory."""
+        return False
+
+    def rollout_env_vars(self) -> dict[str, str]:
+        """Return what a rollout server's process gets: no compilation, which costs half a minute a start.
+
+        vLLM on CPU compiles some functions even with `enforce_eager`; `TORCHDYNAMO_DISABLE=0` lets it.
+        """
+        return {"TORCHDYNAMO_DISABLE": os.environ.get("TORCHDYNAMO_DISABLE", "1")}
+
+
+def register() -> bool:
+    """Register the platform and, once verl imports them, the FSDP2 engines for device `cpu`.
+
+    Must run before the first `get_platform()`. Does nothing where verl will use an accelerator or where it
+    has already run; returns whether the platform is registered.
+    """
+    if not is_cpu_platform():
+        return False
+    if PlatformRegistry.get(CPU_PLATFORM) is not PlatformCPU:
+        PlatformRegistry.register(platform=CPU_PLATFORM)(PlatformCPU)
+        on_import(ENGINE_MODULE, _register_engines)
+    return True
+
+
+def _register_engines(module: ModuleType) -> None:
+    from verl.workers.engine.base import EngineRegistry
+
+    engines = {"language_model": module.FSDPEngineWithLMHead, "value_model": module.FSDPEngineWithValueHead}
+    for model_type, engine in engines.items():
+        EngineRegistry.register(model_type=model_type, backend="fsdp2", device="cpu")(engine)
+
+
+# by an import, so that it also happens when this module is what imports verl, and with it the plugin, first
+register()

@@ -1,0 +1,95 @@
+"""The platform of this process, and its way of attention over packed rows: flash-attn's or torch's."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import sys
+
+from packaging.version import Version
+
+CPU_PLATFORM = "cpu"
+FLASH_ATTN_VERSION = "2.8.3"
+"""The version of verl 0.9.1's extra `flash-attn-cu130torch211`."""
+OLDEST_FLASH_ATTN = "2.3.3"
+"""transformers 5.9 takes nothing older (`is_flash_attn_2_available`)."""
+
+
+@functools.cache
+def is_cpu_platform() -> bool:
+    """Return whether verl's platform in this process is, or will be, `cpu`.
+
+    True if `VERL_PLATFORM=cpu`; or if that variable is unset, no accelerator platform known to verl finds
+    its device on this host, and vLLM is not installed as a build for accelerators. The last condition
+    keeps verl's own choice on the head node of a GPU cluster, which may hold no GPU itself. The answer is
+    computed once per process, by verl's own probes in verl's own order.
+    """
+    override = os.environ.get("VERL_PLATFORM", "").strip().lower()
+    if override:
+        return override == CPU_PLATFORM
+    if has_accelerator_vllm():
+        return False
+    from verl.plugin.platform import PlatformRegistry
+
+    for name in PlatformRegistry.registered_names():
+        platform = PlatformRegistry.get(name)
+        if name != CPU_PLATFORM and platform and platform().is_platform_available(use_smi_check=True):
+            return False
+    return True
+
+
+def has_accelerator_vllm() -> bool:
+    """Return whether vLLM is installed as something else than a CPU build (by vLLM's own test)."""
+    try:
+        return "cpu" not in importlib.metadata.version("vllm")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+class AttentionWay(enum.Enum):
+    """Implementations of `flash_attention_2`."""
+
+    FLASH_ATTN = "flash-attn"
+    TORCH_VARLEN = "torch.nn.attention.varlen"
+
+
+def attention_way() -> AttentionWay:
+    """Return the way of this process: flash-attn where verl and transformers would use it, else torch's.
+
+    flash-attn knows no processor, so that the CPU platform always goes the other way. Imports nothing of
+    transformers and asks no accelerator: patches ask at the start of every process.
+    """
+    if flash_attn_version() is None or is_cpu_platform():
+        return AttentionWay.TORCH_VARLEN
+    return AttentionWay.FLASH_ATTN
+
+
+def without_flash_attn() -> bool:
+    """Return whether this process needs what flash-attn would bring."""
+    return attention_way() is AttentionWay.TORCH_VARLEN
+
+
+def flash_attn_version() -> str | None:
+    """Return the installed version of flash-attn, or None if there is none that transformers would take."""
+    if importlib.util.find_spec("flash_attn") is None:
+        return None
+    try:
+        installed = importlib.metadata.version("flash-attn")
+    except importlib.metadata.PackageNotFoundError:  # flash-attn 4 has the same package under another name
+        return None
+    return installed if Version(installed) >= Version(OLDEST_FLASH_ATTN) else None
+
+
+def fitting_flash_attn(torch_version: str, cuda_version: str | None) -> str:
+    """Describe the build of flash-attn for a torch (`2.11.0+cu130`) and a CUDA (`13.0`, None without)."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    torch_release = Version(torch_version)
+    cuda = f"CUDA {cuda_version.partition('.')[0]}" if cuda_version else "CUDA"
+    return (
+        f"flash-attn {FLASH_ATTN_VERSION} for {cuda}, torch {torch_release.major}.{torch_release.minor}, "
+        f"{python}, cxx11abiTRUE: a wheel of that build, or from source with nvcc of the same CUDA: "
+        f"pip install --no-build-isolation --no-deps flash-attn=={FLASH_ATTN_VERSION}"
+    )

@@ -1,0 +1,304 @@
+"""A look of every node of a cluster at a run's files and services, before any model is loaded."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import ray
+from omegaconf import DictConfig, OmegaConf
+from ray.exceptions import GetTimeoutError, RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.text import clean
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.objects import Kind
+from docagent_rl.envs.role_client import make_roles
+from docagent_rl.retrieval.config import Backend
+from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.retrieval.opening import search_servers
+from docagent_rl.rewards.judge import make_judge
+from docagent_rl.watch.processes import end_leftovers, read_start
+
+logger = logging.getLogger(__name__)
+
+PACKAGES = ("docagent-rl", "verl", "torch", "transformers")
+"""Their versions are the same on all nodes; Ray compares its own and Python's."""
+MODEL, CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
+EMBEDDER = "docagent.advantage.embedder.model"
+FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
+ATTACHED_VARIABLE = "DOCAGENT_ATTACHED"
+"""Set where the run did not start its Ray: then a node's environment is not that of the driver."""
+LIMIT_S = 300.0
+"""For the answers of all nodes: the first task on a node starts a process, which imports the package."""
+_LONGEST = 600
+END_BYTES = 128
+"""End of a manifest, which is its checksum."""
+TAIL_BYTES = 1 << 20
+"""End of a data file, where Parquet lists its content."""
+SAMPLES = 8
+"""Documents, about, whose first page has to be there."""
+THREADS = 16
+"""File systems over a network answer many questions at once."""
+CONFIG = "config.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """The SHA-256 of a file or a folder, and a description of it for messages."""
+
+    digest: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what}, {self.digest[:8]}"
+
+
+def of_store(path: Path) -> Fingerprint:
+    """Read names, sizes and checksums of all manifests; pages are looked for in a few documents.
+
+    Raises:
+        UserError: it is no store, or a page of it is not there.
+        OSError: it cannot be read.
+    """
+    layout = StoreLayout(path).require()
+    files = sorted(layout.manifests())
+    with ThreadPoolExecutor(THREADS) as pool:
+        lines = list(pool.map(_manifest_line, files))
+    for file in files[:: max(1, len(files) // SAMPLES)]:
+        manifest = layout.read_manifest(file)
+        if not layout.objects.has(manifest.pages[0].image, Kind.IMAGE):
+            raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
+    return Fingerprint(_digest(lines), f"{len(files)} documents")
+
+
+def of_index(path: Path) -> Fingerprint:
+    """Read the header, which holds the checksums of the other files, and the sizes of these."""
+    header = (path / HEADER).read_bytes()
+    return Fingerprint(_digest([header, *_sizes(path)]), f"a header of {len(header)} bytes")
+
+
+def of_model(path: Path) -> Fingerprint:
+    """Read the configuration, and the names and sizes of all files."""
+    config, sizes = (path / CONFIG).read_bytes(), list(_sizes(path))
+    return Fingerprint(_digest([config, *sizes]), f"{len(sizes)} files")
+
+
+def of_file(path: Path) -> Fingerprint:
+    """Read the size and the end of a file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - TAIL_BYTES))
+        return Fingerprint(_digest([str(size).encode(), file.read()]), f"{size} bytes")
+
+
+def _manifest_line(path: Path) -> bytes:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - END_BYTES))
+        return f"{path.name} {size} ".encode() + file.read()
+
+
+def _sizes(folder: Path) -> Iterable[bytes]:
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file() and not any(part.startswith(".") for part in name.parts):
+            yield f"{name} {path.stat().st_size}".encode()
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    whole = hashlib.sha256()
+    for part in parts:
+        whole.update(len(part).to_bytes(8, "little") + part)
+    return whole.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """The problems of one node, and by key and path what has to be the same on all nodes."""
+
+    problems: tuple[str, ...] = ()
+    seen: dict[str, Fingerprint] = field(default_factory=dict)
+
+
+def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
+    """End what earlier starts of the run have left on this node, and report what is there.
+
+    It takes seconds, and reads no more of a store than its manifests' ends. `config` has the values that the
+    driver gave it; `embeds`: the estimator reads `docagent.advantage.embedder`.
+    """
+    parsed = DocAgentConfig.parse(plain(config.docagent))
+    if start := read_start(parsed.run_dir):
+        end_leftovers(start.earlier)
+    problems, seen = [], {}
+    for key, path, read in _files(config, parsed, embeds):
+        try:
+            seen[f"{key}={path}"] = read(path)
+        except OSError as error:
+            problems.append(f"{key}={path}: {error.strerror or error}")
+        except (UserError, ValueError) as error:
+            problems.append(f"{key}={path}: {error}")
+    for key in FOLDERS:
+        folder = Path(str(OmegaConf.select(config, key))).expanduser().absolute()
+        place = next(each for each in (folder, *folder.parents) if each.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+            problems.append(f"{key}={folder} cannot be written")
+    problems += asyncio.run(_silent(parsed))
+    for package in PACKAGES:
+        try:
+            found = version(package)
+        except PackageNotFoundError:
+            found = "not installed"
+        seen[f"the package {package}"] = Fingerprint(found, found)
+    return NodeReport(tuple(problems), seen)
+
+
+def _files(
+    config: DictConfig, parsed: DocAgentConfig, embeds: bool
+) -> Iterator[tuple[str, Path, Callable[[Path], Fingerprint]]]:
+    yield "docagent.store", parsed.store, of_store
+    for section, retriever in parsed.retrievers().items():
+        for key, index in retriever.indexes(section):
+            yield key, index, of_index
+    if parsed.prompt is not None:
+        yield "docagent.prompt", parsed.prompt, of_file
+    for key in ("data.train_files", "data.val_files"):
+        value = OmegaConf.select(config, key) or ()
+        for file in [value] if isinstance(value, str) else value:
+            yield key, Path(str(file)).expanduser(), of_file
+    models = [MODEL]
+    if config.critic.enable:
+        models.append(CRITIC)
+    if embeds and parsed.advantage.embedder.function is None:
+        models.append(EMBEDDER)
+    for key in models:
+        name = str(OmegaConf.select(config, key) or "")
+        # a name that is no path belongs to a hub, or to a wheel
+        if name.startswith(("/", "~", ".")):
+            yield key, Path(name).expanduser(), of_model
+
+
+async def _silent(parsed: DocAgentConfig) -> list[str]:
+    """Return what the judge, the roles and search servers do not answer from here, or for want of a key."""
+    checks: list[Callable[[], Awaitable[Any]]] = [lambda: make_judge(parsed.judge).check()]
+    checks += [lambda: _check_roles(parsed), lambda: _check_servers(parsed)]
+    return [each for each in await asyncio.gather(*map(_failure, checks)) if each is not None]
+
+
+async def _check_roles(parsed: DocAgentConfig) -> None:
+    if parsed.roles and (store := _store(parsed)):
+        await _check_all(role.check for role in make_roles(parsed.roles, store).values())
+
+
+async def _check_servers(parsed: DocAgentConfig) -> None:
+    sections = parsed.retrievers()
+    http = any(each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat(""))
+    if http and (store := _store(parsed)):
+        await _check_all(server.check for server in search_servers(sections, store).values())
+
+
+def _store(parsed: DocAgentConfig) -> DocumentStore | None:
+    with suppress(UserError):  # reported already
+        return DocumentStore(parsed.store)
+    return None
+
+
+async def _check_all(checks: Iterable[Callable[[], Awaitable[Any]]]) -> None:
+    found = await asyncio.gather(*map(_failure, checks))
+    if problems := list(filter(None, found)):
+        raise UserError("; ".join(problems))
+
+
+async def _failure(check: Callable[[], Awaitable[Any]]) -> str | None:
+    try:
+        await check()
+    except (UserError, InfrastructureError) as error:
+        return str(error)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster that processes of the run may be placed on."""
+
+    id: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.address} ({self.id[:8]})"
+
+
+def check_nodes(config: DictConfig, *, embeds: bool) -> None:
+    """Let every node look at the run's files and services, at the same time.
+
+    Nothing is asked where the run started its Ray and has one node: the driver has looked. `config` is
+    without interpolations; `embeds`: the estimator reads `docagent.advantage.embedder`.
+
+    Raises:
+        UserError: a node lacks something, does not answer, or sees something else than the others; every
+            problem of every node is in the one message.
+    """
+    nodes = usable_nodes(ray.nodes())
+    if len(nodes) < 2 and not os.environ.get(ATTACHED_VARIABLE):
+        return
+    task = ray.remote(num_cpus=0, max_retries=0)(inspect_node)
+    asked = {}
+    for node in nodes:
+        there = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        asked[node] = task.options(scheduling_strategy=there).remote(config, embeds)
+    ray.wait(list(asked.values()), num_returns=len(asked), timeout=LIMIT_S)
+    reports = {node: _answer(answer) for node, answer in asked.items()}
+    if message := problem_message(reports):
+        raise UserError(message)
+    logger.info("%d nodes see the same files and services: %s", len(nodes), ", ".join(map(str, nodes)))
+
+
+def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> list[Node]:
+    """Return the nodes of `ray.nodes()` that verl may use, by address; agent loops go to all with a CPU."""
+    found = [
+        Node(row["NodeID"], row["NodeManagerAddress"])
+        for row in rows
+        if row["Alive"] and max(row["Resources"].get(kind, 0) for kind in ("CPU", "GPU")) > 0
+    ]
+    return sorted(found, key=lambda node: (node.address, node.id))
+
+
+def problem_message(reports: Mapping[Node, NodeReport]) -> str | None:
+    """Return one message about everything that is wrong on any node, or None."""
+    lines = [f"{node}: {clean(problem)}" for node, report in reports.items() for problem in report.problems]
+    for name in dict.fromkeys(name for report in reports.values() for name in report.seen):
+        groups: dict[str, list[str]] = {}
+        for node, report in reports.items():
+            if name in report.seen:
+                groups.setdefault(str(report.seen[name]), []).append(str(node))
+        if len(groups) > 1:
+            parts = (f"{what} on {', '.join(nodes)}" for what, nodes in groups.items())
+            lines.append(f"{name} is not the same everywhere: {'; '.join(parts)}")
+    if not lines:
+        return None
+    advice = "Every node has to see the same files under the same paths, and to reach the same services"
+    if any("environment variable" in line for line in lines):
+        advice += "; a node's environment is that of its `ray start`, or of its container"
+    return f"{len(reports)} nodes were asked what they see:\n  " + "\n  ".join(lines) + f"\n  {advice}."
+
+
+def _answer(reference: Any) -> NodeReport:
+    try:
+        return ray.get(reference, timeout=0.1)
+    except GetTimeoutError:
+        return NodeReport((f"it has not answered in {LIMIT_S:g} s: its disks or its network may hang",))
+    except RayError as error:  # a package that is not installed there, a node that died
+        lines = str(getattr(error, "cause", None) or error).strip().splitlines() or [type(error).__name__]
+        return NodeReport((f"it cannot look: {type(error).__name__}: {lines[-1][:_LONGEST]}",))

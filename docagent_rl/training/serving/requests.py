@@ -1,0 +1,130 @@
+"""Requests to rollout servers: images named by content, and the server that each trajectory goes to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import psutil
+from omegaconf import DictConfig, OmegaConf
+from torch import Tensor
+
+from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.patches import PatchFormat
+
+SHARES = 4
+"""Groups of trajectories that each server should have at least, so that long ones even out."""
+CACHE_KEY = "actor_rollout_ref.rollout.engine_kwargs.vllm.mm_processor_cache_gb"
+TOKEN_BYTES = 4 * 3 * 2 * 16**2 * 2
+"""Features of a visual token: 4 patches of 3 channels, 2 frames and 16 x 16 pixels (Qwen3-VL; before it
+14 x 14), 2 bytes each."""
+LEAST_GIB = 4.0
+"""vLLM's default."""
+MEMORY_SHARE = 0.1
+"""Share of a node's memory for the caches of all its servers."""
+LOADS = "docagent_image_loads"
+"""Field of a server's reply: images that it had to fetch for the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedImage:
+    """One image of a request. A server that has seen it needs the name alone, any other fetches the patches.
+
+    `key` is its content, `grid` patches over time, height and width. `handle` is Ray's reference to the
+    patches, (p, channels * side * side) uint8 as an array. It holds them where they are: a server may
+    forget an image at any time, and gets it again.
+    """
+
+    key: str
+    grid: tuple[int, int, int]
+    layout: PatchFormat
+    handle: Any
+
+    @classmethod
+    def of(cls, image: EncodedImage) -> NamedImage:
+        """Name an image that lies in the image cache."""
+        time, high, wide = image.grid[0].tolist()
+        return cls(image.key, (time, high, wide), image.layout, image.handle)
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of placeholders in the prompt."""
+        time, high, wide = self.grid
+        return time * high * wide // self.layout.merge**2
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedImage:
+    """A named image in a server.
+
+    `pixel_values` are (p, channels * frames * side * side) in the model's dtype; `None`: the server's cache
+    had the image when it was asked.
+    """
+
+    image: NamedImage
+    pixel_values: Tensor | None
+
+
+def all_named(images: Any) -> TypeGuard[Sequence[NamedImage]]:
+    """Return whether images come from an agent loop of ours; others are for vLLM to preprocess."""
+    return bool(images) and all(isinstance(image, NamedImage) for image in images)
+
+
+def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
+    """Return whether images come from a server's `Pages`."""
+    return bool(images) and all(isinstance(image, LoadedImage) for image in images)
+
+
+def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
+    """Return `image_data` of `generate`: names, or pixels where the images lie in no image cache."""
+    if all(image.handle is not None for image in images):
+        return [NamedImage.of(image) for image in images] or None
+    return [image.pixels for image in images]
+
+
+def route(uid: str, trajectory: int, *, trajectories: int, prompts: int, servers: int) -> str:
+    """Return the name under which verl's balancer sends a trajectory's requests to one server.
+
+    Trajectories of one name go to the same server, a name that is new to the one with the fewest requests.
+    A question's `trajectories`, which share its pages and its prefix, have one name as long as that leaves
+    every server `SHARES` of them; otherwise they are split, down to a name for each. `prompts` are
+    questions of a step.
+    """
+    names = -(-SHARES * servers // max(prompts, 1))  # names that each question should have
+    size = max(1, trajectories // names)
+    return f"{uid}-{trajectory // size}"
+
+
+def servers_of(run: DictConfig) -> int:
+    """Return the number of rollout servers of a run, on the trainer's GPUs or on their own."""
+    rollout = run.actor_rollout_ref.rollout
+    sizes = ("tensor_model_parallel_size", "data_parallel_size", "pipeline_model_parallel_size")
+    needed = math.prod(int(rollout.get(name) or 1) for name in sizes)
+    apart = int(rollout.get("nnodes") or 0) * int(rollout.get("n_gpus_per_node") or 0)
+    nodes = OmegaConf.select(run, "trainer.nnodes", default=1)
+    together = int(nodes) * int(OmegaConf.select(run, "trainer.n_gpus_per_node", default=1))
+    return max(1, (apart or together) // needed)
+
+
+def size_server_cache(run: DictConfig, image_tokens: int) -> None:
+    """Give vLLM's cache room for the images of all trajectories that a server plays at a time.
+
+    A size that is set stays. An image that was dropped is fetched and sent again: slower, never wrong.
+    `image_tokens` are visual tokens of a trajectory at most; `run` is changed in place.
+    """
+    vllm = run.actor_rollout_ref.rollout.name == "vllm"
+    if not vllm or not image_tokens or OmegaConf.select(run, CACHE_KEY) is not None:
+        return
+    servers = servers_of(run)
+    nodes = int(OmegaConf.select(run, "trainer.nnodes", default=1))
+    trajectories = int(run.data.train_batch_size) * int(run.actor_rollout_ref.rollout.n)
+    tokens = -(-trajectories // servers) * image_tokens
+    size = cache_gib(tokens, psutil.virtual_memory().total // -(-servers // nodes))
+    OmegaConf.update(run, CACHE_KEY, size, force_add=True)
+
+
+def cache_gib(tokens: int, memory: float) -> float:
+    """Return the GiB of a server's cache for visual tokens; `memory`: bytes of its node, by servers there."""
+    return round(max(LEAST_GIB, min(tokens * TOKEN_BYTES, MEMORY_SHARE * memory) / 2**30), 2)

@@ -1,0 +1,157 @@
+"""The models of a run: what they are made of, without weights or network, and whether their towers freeze.
+
+Apart from `workers.frozen`, whose base class imports the rollout servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.config import DocAgentConfig
+
+if TYPE_CHECKING:
+    from torch import nn
+    from transformers import PretrainedConfig
+
+
+ACTOR_KEY = "actor_rollout_ref.actor.freeze_vision_tower"
+CRITIC_KEY = "docagent.critic.freeze_vision_tower"
+SFT_KEY = "docagent.freeze_vision_tower"
+STRATEGIES = ("fsdp", "fsdp2")
+
+
+def freezes_actor(run: DictConfig) -> bool:
+    """Return whether the policy's vision tower is frozen."""
+    return bool(OmegaConf.select(run, ACTOR_KEY, default=False))
+
+
+def freezes_critic(run: DictConfig, section: DocAgentConfig) -> bool:
+    """Return whether the critic's is frozen: as the policy's, unless `docagent.critic` says otherwise."""
+    own = section.critic.freeze_vision_tower
+    return freezes_actor(run) if own is None else own
+
+
+def check_frozen(run: DictConfig, section: DocAgentConfig) -> None:
+    """Refuse settings under which the vision tower would not be frozen as asked.
+
+    Raises:
+        UserError: an engine other than FSDP, or activation offloading.
+    """
+    for key, part, model in _frozen_parts(run, section):
+        strategy = OmegaConf.select(run, f"{part}.strategy")
+        if problem := frozen_problem(key, strategy, model, run):
+            raise UserError(problem)
+
+
+def frozen_problem(key: str, strategy: str | None, model: str, run: DictConfig) -> str | None:
+    """Return why `key` cannot freeze a tower under this strategy and the section `model` of a run."""
+    if strategy not in STRATEGIES:
+        return f"{key}: {unsupported(strategy)}"
+    if OmegaConf.select(run, f"{model}.enable_activation_offload", default=False):
+        return (
+            f"{key}: {model}.enable_activation_offload counts on a backward pass through every block: switch "
+            "one of the two off"
+        )
+    return None
+
+
+def unsupported(strategy: str | None) -> str:
+    """Say that an engine cannot freeze the tower."""
+    return f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy {strategy}"
+
+
+def check_vision(run: DictConfig, section: DocAgentConfig) -> None:
+    """Refuse to freeze the vision tower of a local model that has none.
+
+    Raises:
+        UserError: its configuration has no part for images.
+    """
+    for key, _, model in _frozen_parts(run, section):
+        if problem := vision_problem(key, Path(str(OmegaConf.select(run, f"{model}.path"))).expanduser()):
+            raise UserError(problem)
+
+
+def vision_problem(key: str, path: Path) -> str | None:
+    """Return what is wrong if the model in a folder has no vision tower for `key` to freeze."""
+    from transformers import PretrainedConfig
+
+    if not (path / "config.json").is_file():
+        return None
+    config, _ = PretrainedConfig.get_config_dict(path)
+    seeing = any(name.startswith("vision") for name in config)
+    return None if seeing else f"{key}: {path} is a model without a vision tower: set it to false"
+
+
+def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:
+    """Yield key, section and section of the model of whatever is frozen."""
+    if freezes_actor(run):
+        yield ACTOR_KEY, "actor_rollout_ref.actor", "actor_rollout_ref.model"
+    if OmegaConf.select(run, "critic.enable") and freezes_critic(run, section):
+        yield CRITIC_KEY, "critic", "critic.model"
+
+
+def _text(hidden: int, inner: int, layers: int, heads: int, kv: int, vocabulary: int = 151936) -> dict:
+    return {
+        "vocab_size": vocabulary,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "max_window_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+    }
+
+
+def _qwen2_5_vl(text: dict, *, tied: bool) -> dict:
+    vision = {"hidden_size": 1280, "out_hidden_size": text["hidden_size"]}
+    sections = {"text_config": text, "vision_config": vision}
+    return {"model_type": "qwen2_5_vl", **sections, "tie_word_embeddings": tied}
+
+
+def _qwen3(text: dict, *, tied: bool) -> dict:
+    return {"model_type": "qwen3", **text, "head_dim": 128, "tie_word_embeddings": tied}
+
+
+KNOWN: Mapping[str, dict[str, Any]] = {
+    "Qwen/Qwen2.5-VL-7B-Instruct": _qwen2_5_vl(_text(3584, 18944, 28, 28, 4, 152064), tied=False),
+    "Qwen/Qwen2.5-VL-3B-Instruct": _qwen2_5_vl(_text(2048, 11008, 36, 16, 2), tied=True),
+    "Qwen/Qwen3-8B": _qwen3(_text(4096, 12288, 36, 32, 8), tied=False),
+    "Qwen/Qwen3-4B": _qwen3(_text(2560, 9728, 36, 32, 8), tied=True),
+}
+"""By name on the hub, what in their `config.json` differs from the defaults of transformers."""
+
+
+def model_config(path: str) -> PretrainedConfig | None:
+    """Return the configuration of a model in a folder, or in `KNOWN`; None for other names of the hub."""
+    from transformers import AutoConfig
+
+    folder = Path(path).expanduser()
+    if (folder / "config.json").is_file():
+        return AutoConfig.from_pretrained(folder, local_files_only=True)
+    return AutoConfig.for_model(**KNOWN[path]) if path in KNOWN else None
+
+
+@cache
+def known_model(path: str) -> nn.Module | None:
+    """Build a model without memory behind its parameters, of a folder or a name in `KNOWN`; else None."""
+    config = model_config(path)
+    return None if config is None else on_meta(config)
+
+
+def on_meta(config: PretrainedConfig) -> nn.Module:
+    """Build a model on the meta device, of the class that verl's engine would load."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    seeing = type(config) in AutoModelForImageTextToText._model_mapping
+    kind = AutoModelForImageTextToText if seeing else AutoModelForCausalLM
+    with torch.device("meta"):
+        model = kind.from_config(config)
+    model.tie_weights()
+    return model

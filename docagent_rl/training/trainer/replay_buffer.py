@@ -1,0 +1,171 @@
+"""Changes of verl's replay buffer: how often it looks, and DAPO's filter of groups without a signal.
+
+verl's filter (`algorithm.filter_groups`) compares the rows of a group. A trajectory may have several rows,
+whose sums differ where the trajectories do not, and one that is masked has no reward at all, which is not a
+reward of 0.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import transfer_queue as tq
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.training.agent_loop.output import TrajectoryOutcome
+
+if TYPE_CHECKING:
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+
+REWARD = "reward"
+"""verl's name of the trajectory's reward among metrics."""
+TOLERANCE = 1e-6
+"""Relative difference below which two numbers of trajectories are one: sums of float32 rewards."""
+SOONEST_S = 0.05
+SHARE = 0.05
+"""Most of the driver's time that looking may take while it waits."""
+
+
+def pause(looked_s: float, longest_s: float) -> float:
+    """Return seconds until the next look, by what the last one took; verl's own pause is the most."""
+    return min(longest_s, max(SOONEST_S, looked_s * (1 / SHARE - 1)))
+
+
+def poll_by_cost(buffer: Any) -> None:
+    """Let a replay buffer of verl look as often as it costs little; one of a user's own is left alone.
+
+    verl looks every two seconds, and has no key for it: a step waits for one on average after its last
+    trajectory has ended.
+    """
+    # imported late: it loads the trainer modes, which import this module
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    if not isinstance(buffer, ReplayBuffer):
+        return
+    look, longest = buffer._sync_metadata_from_transfer_queue, buffer.poll_interval
+
+    def looked() -> None:
+        began = time.perf_counter()
+        look()
+        buffer.poll_interval = pause(time.perf_counter() - began, longest)
+
+    buffer._sync_metadata_from_transfer_queue = looked
+
+
+@dataclass
+class GroupFilter:
+    """A choice of the finished groups that go, in the place of verl's method.
+
+    A group goes when fewer than two of its trajectories count, or when all that count have the same number.
+    A trajectory that lacks the number (recall without gold pages, say) does not count. `metric` is
+    `reward`, or one of the environment's numbers such as `reward/outcome`. After `patience` wholly masked
+    groups in a row the run ends: replacing them would never end while a service is down.
+    """
+
+    metric: str
+    patience: int
+    _masked: list[str] = field(default_factory=list)
+    """Reasons of the wholly masked groups since the last other one."""
+
+    def __call__(self, buffer: ReplayBuffer, partition_id: str) -> tuple[set[str], Counter]:
+        """Return ids of the groups, and how many of them share which number.
+
+        Raises:
+            InfrastructureError: see `patience`.
+            UserError: no trajectory reports the metric.
+        """
+        if partition_id == "val":
+            return set(), Counter()
+        finished, known = buffer.finished_keys[partition_id], buffer._dapo_classification_cache[partition_id]
+        for uid in known.keys() - finished:
+            del known[uid]
+        new = finished - known.keys()
+        keys = [key for key in buffer.partitions[partition_id] if key.split("_")[0] in new]
+        groups = trajectories_of(keys, outcomes(keys, partition_id))
+        for uid in sorted(new):
+            known[uid] = self.shared(groups.get(uid, ()))
+        gone = {uid: value for uid, value in known.items() if value is not None}
+        return set(gone), Counter(gone.values())
+
+    def shared(self, trajectories: Sequence[TrajectoryOutcome]) -> float | None:
+        """Return the number that makes a group useless, NaN with nothing to compare; None if it is useful."""
+        counting = [trajectory for trajectory in trajectories if not trajectory.masked]
+        if counting:
+            self._masked.clear()
+        else:
+            self._masked.append(trajectories[0].reason if trajectories else "no trajectory was returned")
+        if len(self._masked) >= self.patience:
+            reasons = ", ".join(f"{reason} ({n})" for reason, n in Counter(self._masked).most_common(3))
+            raise InfrastructureError(
+                f"algorithm.filter_groups: every trajectory of {len(self._masked)} groups in a row is "
+                f"masked: {reasons}"
+            )
+        values = self._values(counting)
+        if values and len(trajectories) == 1:
+            return None  # rollout.n=1: there are no groups
+        if len(values) < 2:
+            return math.nan
+        spread = max(values) - min(values)
+        return values[0] if spread <= TOLERANCE * max(1.0, *map(abs, values)) else None
+
+    def _values(self, counting: Sequence[TrajectoryOutcome]) -> list[float]:
+        if self.metric == REWARD:
+            return [trajectory.reward for trajectory in counting]
+        values = [s.metrics[self.metric] for s in counting if self.metric in s.metrics]
+        if counting and not values:
+            names = sorted({name for trajectory in counting for name in trajectory.metrics})
+            raise UserError(
+                f"algorithm.filter_groups.metric={self.metric}: no trajectory of a group reports it; "
+                f"there are {', '.join([REWARD, *names])}"
+            )
+        return values
+
+
+def trajectories_of(
+    keys: Sequence[str], found: Iterable[TrajectoryOutcome]
+) -> Mapping[str, Sequence[TrajectoryOutcome]]:
+    """Return one outcome a trajectory, by group; `found` are those of rows with verl's `keys`."""
+    by_trajectory: dict[tuple[str, str], TrajectoryOutcome] = {}
+    for key, outcome in zip(keys, found, strict=True):
+        uid, trajectory, _ = key.rsplit("_", 2)
+        by_trajectory[uid, trajectory] = outcome
+    groups: dict[str, list[TrajectoryOutcome]] = defaultdict(list)
+    for (uid, _), outcome in by_trajectory.items():
+        groups[uid].append(outcome)
+    return groups
+
+
+def outcomes(keys: Sequence[str], partition_id: str) -> list[TrajectoryOutcome]:
+    """Return what rows say of their trajectories.
+
+    Raises:
+        UserError: a row is from another agent loop.
+    """
+    if not keys:
+        return []
+    data = tq.kv_batch_get(keys=list(keys), partition_id=partition_id, select_fields=["extra_fields"])
+    found = [TrajectoryOutcome.read(getattr(value, "data", value)) for value in list(data["extra_fields"])]
+    ours = [outcome for outcome in found if outcome is not None]
+    if len(ours) < len(found):
+        raise UserError(
+            "algorithm.filter_groups: there are rows of another agent loop than docagent; "
+            "use trainer.v1.trainer_mode=sync"
+        )
+    return ours
+
+
+def filter_by_trajectory(buffer: Any, patience: int) -> None:
+    """Let a replay buffer of verl that filters groups compare trajectories; a user's own is left alone."""
+    # imported late: it loads the trainer modes, which import this module
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    metric = getattr(buffer, "filter_groups_metric", None)
+    if isinstance(buffer, ReplayBuffer) and metric is not None:
+        buffer._dapo_filtered_keys = partial(GroupFilter(metric, patience), buffer)

@@ -1,0 +1,298 @@
+"""The observation term of the dual-path KL beside verl's PPO loss (ALDEN, arXiv 2510.25668).
+
+    loss = verl's loss (surrogate + beta_gen * KL over sampled tokens) + beta_obs * KL over observation tokens
+
+The paper prints the two KL terms inside a quantity that it maximises; the sign here is the one that it means.
+Each term is a mean over its own tokens, by `actor.loss_agg_mode`.
+
+The exact divergence reads the reference's final hidden states, which stay in the host memory of the same
+worker from verl's pass for log-probs to the update: 107 MB for 15,000 positions of a 7B model in bfloat16.
+No reference logits are kept and the reference does not run a second time. Memory on the device while a
+micro-batch with n positions is updated, in bytes for a model of width d, vocabulary v and 2-byte weights,
+beyond what verl itself holds: the reference's head (2vd), the policy's head, gathered earlier than its
+backward pass would (2vd), its gradient (2vd), hidden states of both models (4nd), a float32 gradient of
+them (4nd), and tiles. For a 7B model (v 152,064, d 3,584) and 15,000 positions that is 3.3 GB for the
+heads, 0.4 GB for states and 0.3 GB for tiles of the default size; one matrix of logits in float32 would
+take 9.1 GB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol, cast
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from verl.trainer.ppo.core_algos import agg_loss
+from verl.utils import tensordict_utils as tu
+from verl.utils.metric import AggregationType, Metric
+from verl.workers.utils.padding import no_padding_2_padding
+
+from docagent_rl.losses.config import KlType, ObservationKl
+from docagent_rl.losses.estimators import clamped, hidden_drift, sampled_kl
+from docagent_rl.losses.exact_kl import Head, exact_kl
+from docagent_rl.losses.model_parts import HasBase, HasHead, HiddenTap, gathered_head
+from docagent_rl.losses.positions import ObservationRule, Rows, predicting_states
+from docagent_rl.training.tensors import count, pad, read_rows, response_part, tensor
+
+Loss = tuple[Tensor, dict[str, Any]]
+USE_REMOVE_PADDING = "use_remove_padding"
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Divisors of means over a whole mini-batch, over all workers; rows have at least one such token.
+
+    verl counts sampled tokens alone. Fields of the micro-batches carry these numbers under the same names.
+    """
+
+    observation_tokens: int
+    observation_rows: int
+    observation_images: int
+
+    @classmethod
+    def count(cls, rows: Rows, rule: ObservationRule) -> Totals:
+        """Count one worker's part of the mini-batch."""
+        mask = rule.observations(rows)
+        return cls(int(mask.sum()), int(mask.any(1).sum()), int(rule.images(rows).sum()))
+
+    @classmethod
+    def read(cls, data: TensorDict) -> Totals:
+        """Read the numbers from a micro-batch."""
+        return cls(**{name: count(data, name) for name in cls.__dataclass_fields__})
+
+    def fields(self) -> dict[str, int]:
+        """Return the numbers as fields of a batch."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactValues:
+    """The exact divergence (n,) in nats, with gradient, at n positions in row-major order.
+
+    `distance` is the relative L2 distance of hidden states from the reference's, `cosine` their similarity.
+    """
+
+    kl: Tensor
+    distance: Tensor
+    cosine: Tensor
+
+
+ExactTerm = Callable[[TensorDict, Rows, Tensor], ExactValues]
+"""Computes the divergence at the mask (b, t) over response tokens; called in every micro-batch."""
+
+
+class ObservationKlLoss:
+    """A loss for verl's `set_loss_fn`: `base` plus `coef` times the divergence on observation tokens.
+
+    `aggregation` and `scale_factor` are the actor's `loss_agg_mode` and `loss_scale_factor`; `exact` is
+    required for `KlType.EXACT`, and unused otherwise.
+    """
+
+    def __init__(
+        self,
+        base: Callable[..., Loss],
+        config: ObservationKl,
+        rule: ObservationRule,
+        *,
+        aggregation: str,
+        scale_factor: int | None = None,
+        exact: ExactTerm | None = None,
+    ) -> None:
+        if (config.type is KlType.EXACT) != (exact is not None):
+            raise ValueError(f"type {config.type.value} with exact={exact}")
+        self._base, self._config, self._rule, self._exact = base, config, rule, exact
+        self._aggregation, self._scale_factor = aggregation, scale_factor
+
+    def __call__(self, model_output: dict[str, Any], data: TensorDict, dp_group: Any = None) -> Loss:
+        """Return the loss of a micro-batch and its metrics, in verl's layout.
+
+        Metrics: `kl_observation` is what `coef` multiplies. The others are means over tokens of the mini-
+        batch: `kl_generated` (k3) over sampled ones, `kl_visual` (the term's estimator) over image
+        placeholders, and over observation tokens `kl_clamped` (share of positions where k3 has no gradient)
+        and, for the exact term alone, `observation_drift_l2` and `observation_drift_cosine` (hidden states
+        against those of the reference).
+        """
+        # verl's part first: see `losses.model_parts.gathered_head`
+        loss, metrics = self._base(model_output=model_output, data=data, dp_group=dp_group)
+        rows, totals, workers = read_rows(data), Totals.read(data), count(data, "dp_size")
+        log_probs = no_padding_2_padding(model_output["log_probs"], data)
+        ref_log_probs = pad(tensor(data, "ref_log_prob"))
+        mask = self._rule.observations(rows)
+        if self._exact is None:
+            kl, drift = sampled_kl(log_probs, ref_log_probs, self._config.type), {}
+        else:
+            values = self._exact(data, rows, mask)
+            kl = _scatter(values.kl, mask)
+            drift = {"l2": _scatter(values.distance, mask), "cosine": _scatter(values.cosine, mask)}
+        # this micro-batch's part of the mean over observation tokens, scaled as verl scales its losses
+        term = agg_loss(
+            loss_mat=kl,
+            loss_mask=mask,
+            loss_agg_mode=self._aggregation,
+            dp_size=workers,
+            batch_num_tokens=max(totals.observation_tokens, 1),
+            global_batch_size=max(totals.observation_rows, 1),
+            loss_scale_factor=self._scale_factor,
+        )
+
+        log_probs, tokens = log_probs.detach(), totals.observation_tokens
+        generated = sampled_kl(log_probs, ref_log_probs, KlType.K3)
+        cut = clamped(log_probs, ref_log_probs)
+        images = mask & self._rule.images(rows)
+        metrics |= {
+            "kl_observation": Metric(AggregationType.SUM, term),
+            "kl_generated": _mean(generated, rows.sampled, count(data, "batch_num_tokens"), workers),
+            "kl_visual": _mean(kl.detach(), images, totals.observation_images, workers),
+            "kl_clamped": _mean(cut, mask, tokens, workers),
+        }
+        for name, values in drift.items():
+            metrics[f"observation_drift_{name}"] = _mean(values, mask, tokens, workers)
+        return loss + self._config.coef * term, metrics
+
+
+def _scatter(values: Tensor, mask: Tensor) -> Tensor:
+    return torch.zeros(mask.shape, dtype=values.dtype, device=values.device).masked_scatter(mask, values)
+
+
+def _mean(values: Tensor, mask: Tensor, total: int, workers: int) -> Metric:
+    """Return this micro-batch's part of a mean; verl adds micro-batches and averages workers."""
+    part = (values * mask).sum() * workers / max(total, 1)
+    return Metric(AggregationType.SUM, part)
+
+
+@dataclass
+class ReferenceStates:
+    """Hidden states of the reference by row.
+
+    A row is known by its tokens and the reference's log-probs of them. The log-probs depend on the images too
+    and travel to the update with the row, so that no order has to be remembered.
+    """
+
+    _rows: dict[bytes, Tensor] = field(default_factory=dict)
+
+    def put(self, keys: Sequence[bytes], hidden: Sequence[Tensor]) -> None:
+        """Keep (n_i, d) states of each row in host memory."""
+        self._rows.update((key, states.cpu()) for key, states in zip(keys, hidden, strict=True))
+
+    def get(self, keys: Sequence[bytes], device: torch.device) -> Tensor:
+        """Return the states of the rows, one after the other: (n, d) on the device.
+
+        Raises:
+            RuntimeError: the reference's pass in this worker did not see a row.
+        """
+        missing = sum(key not in self._rows for key in keys)
+        if missing:
+            raise RuntimeError(
+                f"{missing} of {len(keys)} rows have no hidden states of the reference here: its pass and "
+                "the update must split a batch over the workers alike (the same parallel sizes for both)"
+            )
+        return torch.cat([self._rows[key] for key in keys]).to(device)
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._rows.clear()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def row_keys(data: TensorDict, ref_log_probs: Sequence[Tensor]) -> list[bytes]:
+    """Return a digest of each row's tokens and of the reference's log-probs over its response."""
+    pairs = zip(tensor(data, "input_ids").unbind(), ref_log_probs, strict=True)
+    return [
+        hashlib.blake2b(_bytes(ids.long()) + _bytes(log_probs.float()), digest_size=16).digest()
+        for ids, log_probs in pairs
+    ]
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().numpy().tobytes()
+
+
+def sample_reference(engine: Any, rule: ObservationRule, states: ReferenceStates) -> None:
+    """Make every pass of the reference's `FSDPEngineWithLMHead` leave its hidden states in `states`."""
+    tap = HiddenTap(engine.module, training_only=False)
+    forward_step = engine.forward_step
+
+    def recording(micro_batch: TensorDict, loss_function: Any, forward_only: bool) -> Any:
+        loss, output = forward_step(micro_batch, loss_function=loss_function, forward_only=forward_only)
+        hidden = tap.take()
+        rows = read_rows(micro_batch, hidden.device)
+        mask = rule.observations(rows)
+        packed = tu.get_non_tensor_data(micro_batch, USE_REMOVE_PADDING, True)
+        chosen = predicting_states(hidden, mask, rows, packed=packed).detach()
+        log_probs = response_part(output["model_output"]["log_probs"], micro_batch)
+        states.put(row_keys(micro_batch, log_probs), chosen.split(mask.sum(1).tolist()))
+        return loss, output
+
+    engine.forward_step = recording
+
+
+class LanguageModel(HasBase, HasHead, Protocol):
+    """The policy, as far as it is read."""
+
+
+class EngineExactTerm:
+    """The exact divergence of the running policy, sharded by FSDP2, from the reference's last pass.
+
+    `ref_head` is in host memory. `vocabulary` counts entries; rows beyond the tokenizer pad the head and
+    are never sampled.
+    """
+
+    def __init__(
+        self,
+        config: ObservationKl,
+        model: LanguageModel,
+        states: ReferenceStates,
+        ref_head: Head,
+        vocabulary: int,
+    ) -> None:
+        self._config, self._model, self._states = config, model, states
+        self._ref_head, self._vocabulary = ref_head, vocabulary
+        self._resident: Head | None = None
+        self._tap = HiddenTap(model, training_only=True)
+
+    @contextmanager
+    def update(self, device: torch.device) -> Generator[None]:
+        """Hold the reference's head on the device; afterwards forget the reference's states."""
+        bias = self._ref_head.bias
+        self._resident = Head(self._ref_head.weight.to(device), None if bias is None else bias.to(device))
+        try:
+            yield
+        finally:
+            self._resident = None
+            self._states.clear()
+
+    def __call__(self, data: TensorDict, rows: Rows, mask: Tensor) -> ExactValues:
+        """Compute the divergence (`ExactTerm`).
+
+        Raises:
+            RuntimeError: outside of `update`, or the reference's states of a row are missing.
+        """
+        if self._resident is None:
+            raise RuntimeError("the exact KL is computed within an update of the policy")
+        head = gathered_head(self._model)
+        packed = tu.get_non_tensor_data(data, USE_REMOVE_PADDING, True)
+        hidden = predicting_states(self._tap.take(), mask, rows, packed=packed)
+        ref_hidden = self._states.get(row_keys(data, tensor(data, "ref_log_prob").unbind()), hidden.device)
+        temperature = cast("float | Tensor", data["temperature"])
+        if isinstance(temperature, Tensor) and temperature.ndim:  # rows have temperatures of their own
+            temperature = temperature.to(mask.device)[mask.nonzero(as_tuple=True)[0]]
+        else:
+            temperature = float(temperature)
+        kl = exact_kl(
+            hidden,
+            head,
+            ref_hidden,
+            self._resident,
+            temperature=temperature,
+            vocabulary=min(self._vocabulary, head.weight.shape[0]),
+            token_chunk=self._config.token_chunk,
+            vocabulary_chunk=self._config.vocabulary_chunk,
+        )
+        return ExactValues(kl, *hidden_drift(hidden, ref_hidden))

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from collections import Counter
+from types import SimpleNamespace
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.training.serving import requests as cache
+from docagent_rl.training.serving.requests import SHARES, route, servers_of
+
+VRAG, MM_DOC, GIB = "vrag_rl_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", 1 << 30
+
+
+def names(trajectories, prompts, servers):
+    return {
+        (q, s): route(f"q{q}", s, trajectories=trajectories, prompts=prompts, servers=servers)
+        for q in range(prompts)
+        for s in range(trajectories)
+    }
+
+
+def test_the_trajectories_of_a_question_stay_together():
+    found = names(trajectories=8, prompts=64, servers=8)
+    assert all(len({found[q, s] for s in range(8)}) == 1 for q in range(64))
+    assert len(set(found.values())) == 64
+
+
+@pytest.mark.parametrize(
+    ("trajectories", "prompts", "servers"), [(16, 4, 8), (8, 8, 8), (5, 3, 4), (1, 2, 8)]
+)
+def test_few_questions_are_split_so_that_no_server_stands_idle(trajectories, prompts, servers):
+    found = names(trajectories, prompts, servers)
+    assert len(set(found.values())) >= min(SHARES * servers, trajectories * prompts)
+    sizes = Counter(found.values())
+    assert max(sizes.values()) <= max(1, trajectories * prompts // (SHARES * servers))
+    questions = {name: {q for (q, _), each in found.items() if each == name} for name in sizes}
+    assert all(len(each) == 1 for each in questions.values())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "servers"),
+    [
+        (("trainer.n_gpus_per_node=8", "trainer.nnodes=2"), 16),
+        (("trainer.n_gpus_per_node=8", "actor_rollout_ref.rollout.tensor_model_parallel_size=2"), 4),
+        (("actor_rollout_ref.rollout.nnodes=1", "actor_rollout_ref.rollout.n_gpus_per_node=4"), 4),
+    ],
+)
+def test_servers_of_a_run(recipe, overrides, servers):
+    plain = ("actor_rollout_ref.rollout.tensor_model_parallel_size=1",)
+    assert servers_of(recipe(VRAG, *plain, *overrides, cpu=False)) == servers
+
+
+@pytest.mark.parametrize(
+    ("tokens", "memory", "expected"),
+    [
+        (1_900_000, 2000 * GIB // 8, 21.74),  # what the trajectories show
+        (1_900_000, 1000 * GIB // 8, 12.5),  # a tenth of the memory, shared by eight
+        (4000, 1000 * GIB // 8, cache.LEAST_GIB),
+        (1_900_000, 8 * GIB, cache.LEAST_GIB),
+    ],
+)
+def test_caches_of_servers_by_hand(tokens, memory, expected):
+    assert cache.TOKEN_BYTES == 12_288
+    assert cache.cache_gib(tokens, memory) == expected
+
+
+def test_a_cache_that_is_set_stays_text_needs_none_and_servers_share_a_node(recipe, monkeypatch):
+    monkeypatch.setattr(cache.psutil, "virtual_memory", lambda: SimpleNamespace(total=400 * GIB))
+
+    def sized(name, image_tokens, *values, cpu=True):
+        run = recipe(name, *values, cpu=cpu)
+        cache.size_server_cache(run, image_tokens)
+        return OmegaConf.select(run, cache.CACHE_KEY)
+
+    assert sized(VRAG, 10_000, f"{cache.CACHE_KEY}=1.5") == 1.5
+    assert sized(MM_DOC, 0, cpu=False) is None
+    # 160 trajectories on 4 servers of one node
+    assert sized(VRAG, 10_000, cpu=False) == 4.58
+    assert sized(VRAG, 100_000, cpu=False) == 10
+    # 8 on two nodes
+    assert sized(VRAG, 100_000, "trainer.nnodes=2", "data.train_batch_size=64", cpu=False) == 10

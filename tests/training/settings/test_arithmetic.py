@@ -1,0 +1,85 @@
+"""What a run's recipe, system and model say of its sizes and its keys, before verl sees them."""
+
+from __future__ import annotations
+
+import pytest
+from transformers import Qwen3Config
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.training.settings.arithmetic import (
+    arithmetic_problems,
+    assertion_problems,
+    check_by_verl,
+    read_layout,
+)
+from docagent_rl.training.settings.models import KNOWN, known_model, model_config
+
+VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+GIB = 1 << 30
+PUBLISHED = {
+    "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
+    "Qwen/Qwen2.5-VL-3B-Instruct": 3_754_622_976,
+    "Qwen/Qwen3-8B": 8_190_735_360,
+    "Qwen/Qwen3-4B": 4_022_468_096,
+}
+"""Parameters, as the checkpoints' files count them."""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_models_have_as_many_parameters_as_their_checkpoints(name):
+    model = known_model(name)
+    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert known_model("somebody/model") is None  # left to the hub
+
+
+def test_a_folder_says_what_its_model_is(tmp_path):
+    Qwen3Config(hidden_size=64).save_pretrained(tmp_path)
+    assert model_config(str(tmp_path)).hidden_size == 64
+
+
+def test_rows_that_fill_no_mini_batch_are_refused_with_what_to_set(recipe):
+    (problem,) = arithmetic_problems(recipe(VRAG, "data.train_batch_size=24", cpu=False))
+    assert "data.train_batch_size=32" in problem
+
+
+def test_systems_with_several_rows(recipe):
+    assert [name for name in SYSTEMS if get_system(name).several_rows] == ["mm_doc_r1"]
+    run = recipe(VRAG)
+    for system, several in (("mm_doc_r1", True), (None, False)):
+        run.docagent.system = system
+        assert read_layout(run).several_rows is several
+    run.docagent.system = "vrag"
+    with pytest.raises(UserError, match="'vrag'"):
+        read_layout(run)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([f"{ROLLOUT}.log_prob_use_dynamic_bsz=false"], f"{ACTOR}.use_dynamic_bsz=true"),
+        (["critic.use_dynamic_bsz=false", "critic.ppo_micro_batch_size_per_gpu=null"], "critic: [critic]"),
+        ([f"{ROLLOUT}.tensor_model_parallel_size=8"], "28 heads"),
+        ([f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=8"], "28 heads"),
+        ([f"{ACTOR}.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap=Qwen9Layer"], "Qwen9Layer"),
+    ],
+)
+def test_what_verl_would_say_minutes_later(recipe, values, message):
+    (problem,) = assertion_problems(recipe(ALDEN, *values, cpu=False))
+    assert message in problem
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu=null", "log_prob_micro_batch_size_per_gpu"),
+        (f"{ACTOR}.loss_agg_mode=mean", "loss_agg_mode"),
+        ("trainer.n_gpus_per_node=7", r"real_train_batch_size \(16\)"),
+    ],
+)
+def test_what_verl_refuses_is_one_message(recipe, value, message, capsys):
+    with pytest.raises(UserError, match=message):
+        check_by_verl(recipe(VRAG, value))
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,198 @@
+"""What nodes see of a run's files and services."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.samples.parquet import write_parquet
+from docagent_rl.training import nodes
+from docagent_rl.training.nodes import (
+    PACKAGES,
+    Fingerprint,
+    Node,
+    NodeReport,
+    inspect_node,
+    of_file,
+    of_index,
+    of_model,
+    of_store,
+    problem_message,
+    usable_nodes,
+)
+from tests.chat_server import ChatServer, serving
+
+
+@pytest.fixture
+def copied(world, tmp_path):
+    shutil.copytree(world.root / "store", tmp_path / "store")
+    shutil.copytree(world.root / "index", tmp_path / "index")
+    return tmp_path
+
+
+def test_a_copy_is_the_same_and_pages_drawn_otherwise_are_another_store(world, copied):
+    """The hashes of the pages alone differ, and no file's size need."""
+    assert of_store(copied / "store") == of_store(world.root / "store")
+    assert of_index(copied / "index") == of_index(world.root / "index")
+    pdf = min((world.root / "synthetic" / "pdfs").glob("*.pdf"))
+    shutil.copytree(pdf.parent, copied / "one", ignore=lambda _, names: {*names} - {pdf.name})
+    ingest(copied / "one", copied / "other", workers=1, settings=RenderSettings(jpeg_quality=71))
+    (name,) = (path.name for path in (copied / "other" / "documents").iterdir())
+    for manifest in (copied / "store" / "documents").glob("*.json"):
+        if manifest.name != name:
+            manifest.unlink()
+    mine, theirs = of_store(copied / "store"), of_store(copied / "other")
+    assert mine.what == theirs.what == "1 documents"
+    assert mine.digest != theirs.digest
+
+
+def test_a_store_that_lost_a_document_or_a_page(copied):
+    before = of_store(copied / "store")
+    first = min((copied / "store" / "documents").glob("*.json"))
+    page = json.loads(first.read_text())["pages"][0]["image"]
+    next((copied / "store" / "objects").rglob(f"{page}.jpg")).unlink()
+    with pytest.raises(UserError, match=r"\b1 of '"):
+        of_store(copied / "store")
+    first.unlink()
+    assert of_store(copied / "store") != before
+    assert of_store(copied / "store").what == "2 documents"
+
+
+def test_an_index_by_its_header_and_sizes(copied):
+    before = of_index(copied / "index")
+    array = max((copied / "index").rglob("*.npy"), key=lambda path: path.stat().st_size)
+    array.write_bytes(array.read_bytes()[:-1])
+    assert of_index(copied / "index") != before
+    (copied / "index" / HEADER).unlink()
+    with pytest.raises(FileNotFoundError):
+        of_index(copied / "index")
+
+
+def test_a_model_by_its_configuration_and_sizes(tmp_path):
+    (tmp_path / ".cache").mkdir()
+    found = []
+    for config, size in (("{}", 10), ("{}", 11), ("[]", 11)):
+        (tmp_path / "config.json").write_text(config)
+        (tmp_path / "model.safetensors").write_bytes(bytes(size))
+        found.append(of_model(tmp_path).digest)
+        (tmp_path / ".cache" / str(len(found))).touch()
+        assert of_model(tmp_path).digest == found[-1]
+    assert len(set(found)) == 3
+
+
+def test_a_file_by_its_size_and_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(nodes, "TAIL_BYTES", 4)
+    for name, content in {"a": "12345678", "b": "x2345678", "c": "12345670", "d": "345678"}.items():
+        (tmp_path / name).write_text(content)
+    found = {name: of_file(tmp_path / name).digest for name in "abcd"}
+    assert found["a"] == found["b"]
+    assert len(set(found.values())) == 3
+
+
+A, B, C = (Node(letter * 40, f"10.0.0.{number}") for number, letter in enumerate("abc", 1))
+STORE = "docagent.store=/w/store"
+OLD, NEW = Fingerprint("0" * 64, "10 documents"), Fingerprint("1" * 64, "12 documents")
+
+
+def test_every_problem_of_every_node_is_told():
+    assert problem_message({A: NodeReport(seen={STORE: NEW}), B: NodeReport(seen={STORE: NEW})}) is None
+    lacks = ("docagent.prompt=/p: No such file", "the environment variable K is not set")
+    reports = {
+        A: NodeReport(seen={STORE: NEW}),
+        B: NodeReport(lacks, {STORE: OLD}),
+        C: NodeReport((f"{STORE}: gone",)),
+    }
+    lines = problem_message(reports).splitlines()
+    assert lines[0].startswith("3 ")
+    assert f"  {B}: {lacks[0]}" in lines
+    assert f"  {C}: {STORE}: gone" in lines
+    difference = f"12 documents, 11111111 on {A}; 10 documents, 00000000 on {B}"
+    assert any(STORE in line and difference in line for line in lines)
+    assert str(A) == "10.0.0.1 (aaaaaaaa)"
+
+
+def test_nodes_where_nothing_can_be_placed_are_not_asked():
+    nodes = {"b": {"CPU": 4}, "a": {"GPU": 8}, "c": {"CPU": 4}, "d": {"memory": 4}}
+    rows = [
+        {"NodeID": f"of {name}", "NodeManagerAddress": name, "Alive": name != "c", "Resources": resources}
+        for name, resources in nodes.items()
+    ]
+    assert usable_nodes(rows) == [Node("of a", "a"), Node("of b", "b")]
+
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+
+
+@pytest.fixture
+def workspace(world, tmp_path):
+    for name in ("store", "index"):
+        shutil.copytree(world.root / name, tmp_path / name)
+    for split in ("train", "val"):
+        write_parquet(world.samples, tmp_path / "data" / f"{split}.parquet")
+    (tmp_path / "models" / "tiny_vrag_rl").mkdir(parents=True)
+    (tmp_path / "models" / "tiny_vrag_rl" / "config.json").write_text("{}")
+    return tmp_path
+
+
+@pytest.fixture
+def config(workspace, recipe):
+    def make(*overrides):
+        found = recipe(RECIPE, f"docagent.workspace={workspace}", *overrides)
+        OmegaConf.resolve(found)
+        return found
+
+    return make
+
+
+JUDGE = ["docagent.judge.kind=openai", "docagent.judge.model=m", "docagent.judge.attempts=1"]
+NOWHERE = "http://127.0.0.1:9"
+
+
+def test_a_node_that_has_everything_but_an_embedder(config, workspace):
+    embedder = f"docagent.advantage.embedder.model={workspace}/bge"
+    report = inspect_node(config("critic.enable=true", embedder), True)
+    (problem,) = report.problems
+    assert problem.startswith(f"{embedder}: ")
+    assert set(report.seen) == {
+        f"docagent.store={workspace}/store",
+        f"docagent.retriever.index={workspace}/index",
+        f"data.train_files={workspace}/data/train.parquet",
+        f"data.val_files={workspace}/data/val.parquet",
+        f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl",
+        f"critic.model.path={workspace}/models/tiny_vrag_rl",
+        *(f"the package {name}" for name in PACKAGES),
+    }
+
+
+def test_everything_that_is_missing_is_told(config, workspace):
+    for name in ("store", "index", "data", "models"):
+        shutil.rmtree(workspace / name)
+    (workspace / "file").touch()
+    key = ["docagent.judge.base_url=http://192.0.2.1/v1", "docagent.judge.api_key_env=NODES_HAVE_NONE"]
+    problems = inspect_node(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
+    data = [f"data.{split}_files={workspace}/data/{split}.parquet: " for split in ("train", "val")]
+    folders = [f"docagent.store={workspace}/store: ", f"docagent.retriever.index={workspace}/index: "]
+    others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ", "NODES_HAVE_NONE"]
+    for part in (*data, *folders, *others, f"docagent.run_dir={workspace}/file/run"):
+        assert any(part in problem for problem in problems), part
+
+
+async def test_services_are_asked(config):
+    async with serving(ChatServer(["<judge>true</judge>"])) as server:
+        reader = f"{{model: m, base_url: '{NOWHERE}/v1', attempts: 1, check_s: 2}}"
+        services = f"docagent.judge.base_url={server.url}", f"docagent.roles.reader={reader}"
+        search = "docagent.retriever.backend=http", f"docagent.retriever.service.url={NOWHERE}"
+        report = await asyncio.to_thread(inspect_node, config(*JUDGE, *services, *search), False)
+    assert server.requests
+    assert len(report.problems) == 2
+    assert all("127.0.0.1:9" in problem for problem in report.problems)
+    assert any(problem.startswith("docagent.retriever.service.url=") for problem in report.problems)
+    assert not any("index" in name for name in report.seen)
