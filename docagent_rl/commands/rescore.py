@@ -97,8 +97,7 @@ async def _rescored(
     """
     from docagent_rl.config import DocAgentConfig, plain
     from docagent_rl.lab.rescoring.difference import Change
-    from docagent_rl.lab.rescoring.rescored import rescore_all
-    from docagent_rl.lab.rescoring.stored import trajectories_of
+    from docagent_rl.lab.rescoring.stored import rescore_all, trajectories_of
     from docagent_rl.rollout.env_resources import EnvResources
     from docagent_rl.training.trainer.estimators import load_modules
     from docagent_rl.training.trainer.stored_credit import Crediting

@@ -11,8 +11,7 @@ import numpy as np
 from scipy.stats import kendalltau
 
 from docagent_rl.lab.eval.report.grid import NOTHING, Grid
-from docagent_rl.lab.rescoring.rescored import Rescored
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.lab.rescoring.stored import Rescored
 
 MOST = 10
 """Trajectories that are named in a table."""
@@ -25,118 +24,89 @@ Turns = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The rewards of a trajectory on both sides, without its turns.
-
-    Args:
-        uid: of its group in its step.
-        number: its number in the group.
-        step: of the trainer.
-        question_id: of its question.
-        before: `reward`, and the environment's own numbers of its terms.
-        after: likewise.
-        same: it was shown the same and ended alike.
-    """
+    """The rewards of a trajectory before and after, without its turns."""
 
     uid: str
+    """Its group in its step."""
     number: int
     step: int
     question_id: str
     before: Mapping[str, float]
+    """`reward`, and the environment's own numbers of its terms."""
     after: Mapping[str, float]
     same: bool
+    """The observations and the end are the same."""
 
     @classmethod
     def of(cls, rescored: Rescored) -> Change:
-        """Return that of a trajectory that was repeated."""
-        old, sides = rescored.before, (_totals(rescored.before), _totals(rescored.after))
+        """Return the change of a repeated trajectory."""
+        sides = [
+            {"reward": side.reward}
+            | {k.partition("/")[2]: v for k, v in side.metrics.items() if k.startswith("reward/")}
+            for side in (rescored.before, rescored.after)
+        ]
+        old = rescored.before
         return cls(old.uid, old.number, old.step, str(old.question_id), *sides, rescored.same)
 
 
 @dataclass(frozen=True, slots=True)
 class TermChange:
-    """A reward term over all trajectories.
-
-    Args:
-        name: of the term, or `reward` for the trajectory's reward.
-        before: mean; `None` where no trajectory had it.
-        after: likewise.
-        changed: share of trajectories in which it differs.
-    """
+    """Means of a reward term, or of `reward`, over all trajectories."""
 
     name: str
     before: float | None
+    """`None` where no trajectory had the term."""
     after: float | None
     changed: float
+    """Share of trajectories in which it differs."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupChange:
-    """The groups of several trajectories of one question.
-
-    Args:
-        groups: their number.
-        flat_before: groups whose rewards are all equal, so that nothing is learned from them.
-        flat_after: likewise.
-        agreement: mean of Kendall's tau-b of the trajectories' rewards, over groups that are flat neither
-            before nor after; `None`: there is none.
-        best_changed: share of the groups whose best trajectory is no longer among the best.
-    """
+    """The groups of several trajectories of one question."""
 
     groups: int
     flat_before: int
+    """Groups whose rewards are all equal, so that nothing is learned from them."""
     flat_after: int
     agreement: float | None
+    """Mean of Kendall's tau-b of the rewards, over groups that are flat neither before nor after."""
     best_changed: float
+    """Share of the groups whose best trajectory is no longer among the best."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreditChange:
-    """The advantages of turns.
-
-    Args:
-        turns: with sampled tokens.
-        before: mean of their sizes.
-        after: likewise.
-        flipped: share of turns whose advantage has the other sign.
-        correlation: of the advantages, Pearson's; `None` where one side does not vary.
-    """
+    """The advantages of turns with sampled tokens."""
 
     turns: int
     before: float
+    """Mean of their sizes."""
     after: float
     flipped: float
+    """Share of turns whose advantage has the other sign."""
     correlation: float | None
+    """Pearson's; `None` where one side does not vary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """All changes.
-
-    Args:
-        trajectories: that were repeated.
-        same: share of them that were shown the same and ended alike.
-        terms: `reward` first.
-        groups: by question.
-        credit: `None` where no estimator is named.
-    """
+    """All changes of the repeated trajectories."""
 
     trajectories: int
     same: float
+    """Share of trajectories with the same observations and end."""
     terms: tuple[TermChange, ...]
+    """`reward` first."""
     groups: GroupChange
     credit: CreditChange | None = None
+    """`None` where no estimator is named."""
 
 
 def difference(
     changes: Sequence[Change], before: Turns | None = None, after: Turns | None = None
 ) -> Difference:
-    """Sum up changes.
-
-    Args:
-        changes: of at least one trajectory.
-        before: advantages of trajectories.
-        after: likewise; turns that were not repeated have none.
-    """
+    """Sum up changes of at least one trajectory, and of advantages; turns not repeated have none after."""
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
     return Difference(
@@ -189,28 +159,15 @@ def grids_of(found: Difference, changes: Sequence[Change]) -> list[Grid]:
     return [*grids, Grid("Trajectories whose reward changes most", head, rows)] if rows else grids
 
 
-def _totals(trajectory: Trajectory) -> dict[str, float]:
-    terms = {
-        name.partition("/")[2]: v for name, v in trajectory.metrics.items() if name.startswith("reward/")
-    }
-    return {"reward": trajectory.reward, **terms}
-
-
 def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> TermChange:
     old, new = ([pair[side].get(name) for pair in sides] for side in (0, 1))
-    changed = fmean(not _equal(*pair) for pair in zip(old, new, strict=True))
-    return TermChange(name, _mean(old), _mean(new), changed)
+    same = (a is b if a is None or b is None else abs(a - b) < _SAME for a, b in zip(old, new, strict=True))
+    return TermChange(name, _mean(old), _mean(new), fmean(not each for each in same))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
-
-
-def _equal(first: float | None, second: float | None) -> bool:
-    if first is None or second is None:
-        return first is second
-    return abs(first - second) < _SAME
 
 
 def _groups(changes: Sequence[Change]) -> GroupChange:

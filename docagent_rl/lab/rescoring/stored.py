@@ -1,9 +1,9 @@
-"""The run whose trajectories are rewarded anew: its trajectories and its configuration."""
+"""Stored runs, and their trajectories repeated word for word in the environments of another configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +11,34 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.agents.texts import Recorded, play_texts
+from docagent_rl.lab.eval.scoring.run import ordered
 from docagent_rl.lab.viewer.folder import STEP_FILE
+from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from docagent_rl.samples.sample import Sample
 
 _HYDRA = Path("hydra") / "config.yaml"
 _FREE = ("docagent.env.", "docagent.roles.", "docagent.advantage.options.")
 """Keys below these are checked by those who read them."""
 _ABSENT = object()
+_KEPT = (
+    "token_ids", "log_probs", "trainer_log_probs", "observation_tokens", "dropped", "completion_tokens",
+    "row", "seconds",
+)  # fmt: skip
+"""Fields of a turn that stay as they are stored."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """The folder of a run of the trainer, or of an evaluation.
-
-    Args:
-        path: the folder.
-        config: its configuration.
-        files: of its trajectories, by name: `train/<step>`, `val/<step>`, or `trajectories`.
-    """
+    """The folder of a run of the trainer, or of an evaluation."""
 
     path: Path
     config: DictConfig
     files: dict[str, Path]
+    """Files of trajectories by name: `train/<step>`, `val/<step>`, or `trajectories`."""
 
     @classmethod
     def open(cls, path: Path) -> StoredRun:
@@ -43,10 +48,19 @@ class StoredRun:
             UserError: there is none, or no trajectory.
         """
         if (path / _HYDRA).is_file():
-            config, files = OmegaConf.load(path / _HYDRA), _steps(path)
+            config, steps = OmegaConf.load(path / _HYDRA), {}
+            for file in (path / "trajectories").glob("*.jsonl"):
+                if name := STEP_FILE.fullmatch(file.name):
+                    steps["val" if name[1] else "train", int(name[2])] = file
+            files = {f"{kind}/{step}": steps[kind, step] for kind, step in sorted(steps)}
         else:
             folder = RunFolder(path)
-            config = _of_manifest(folder)
+            # an evaluation keeps what trajectories depend on
+            kept = folder.manifest().get("config")
+            if not isinstance(kept, dict) or not isinstance(kept.get("docagent"), dict):
+                raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")
+            section = {**kept["docagent"], "run_dir": str(folder.path)}
+            config = OmegaConf.create({"docagent": section, "algorithm": {"adv_estimator": None}})
             files = {"trajectories": folder.trajectories_file} if folder.trajectories_file.is_file() else {}
         if not files:
             raise UserError(f"{path} holds no trajectories")
@@ -56,11 +70,7 @@ class StoredRun:
         return cls(path, config, files)
 
     def chosen(self, steps: Sequence[int], *, validation: bool) -> dict[str, Path]:
-        """Return the files of some steps, of training or of validations; of an evaluation its only one.
-
-        Args:
-            steps: all of them where none is named.
-            validation: those of validations.
+        """Return the files of some steps of training or of validations; all files without any step.
 
         Raises:
             UserError: a step was not stored.
@@ -76,10 +86,7 @@ class StoredRun:
         return {name: path for name, path in found.items() if name in wanted}
 
     def changed(self, overrides: Sequence[str]) -> DictConfig:
-        """Return the configuration with other values.
-
-        Args:
-            overrides: `KEY=VALUE`, of keys that are there.
+        """Return the configuration with other values, given as `KEY=VALUE` of keys that are there.
 
         Raises:
             UserError: a key is not there, or a value cannot be read.
@@ -111,9 +118,7 @@ def trajectories_of(file: Path) -> Iterator[Trajectory]:
 def _follow(config: DictConfig, run: Path) -> None:
     """Change a configuration to name the workspace that a run lies in, where that of its time has no store.
 
-    Args:
-        config: changed in place.
-        run: `<workspace>/runs/<experiment>`, or a folder in the workspace.
+    A run is `<workspace>/runs/<experiment>`, or a folder in the workspace.
     """
     home, store = (OmegaConf.select(config, f"docagent.{key}") for key in ("workspace", "store"))
     near = next((each for each in (run.parent.parent, run.parent) if (each / "store").is_dir()), None)
@@ -130,18 +135,72 @@ def _follow(config: DictConfig, run: Path) -> None:
     config.docagent = moved(OmegaConf.to_container(config.docagent)) | {"workspace": str(near)}
 
 
-def _steps(path: Path) -> dict[str, Path]:
-    found = {}
-    for file in (path / "trajectories").glob("*.jsonl"):
-        if name := STEP_FILE.fullmatch(file.name):
-            found["val" if name[1] else "train", int(name[2])] = file
-    return {f"{kind}/{step}": found[kind, step] for kind, step in sorted(found)}
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """A trajectory before and after: the same texts, ids and log-probabilities with other rewards."""
+
+    before: Trajectory
+    after: Trajectory
+    same: bool
+    """The observations and the end are the same."""
 
 
-def _of_manifest(folder: RunFolder) -> DictConfig:
-    """Return the configuration of an evaluation, which keeps what trajectories depend on."""
-    kept = folder.manifest().get("config")
-    if not isinstance(kept, dict) or not isinstance(kept.get("docagent"), dict):
-        raise UserError(f"{folder.manifest_file} does not say by which configuration it was played")
-    section = {**kept["docagent"], "run_dir": str(folder.path)}
-    return OmegaConf.create({"docagent": section, "algorithm": {"adv_estimator": None}})
+async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
+    """Repeat a trajectory; terms on tokens inside a turn are given with the turn, without a tokenizer.
+
+    Raises:
+        UserError: the question cannot be played any more.
+        InfrastructureError: a service failed.
+    """
+    recorded = Recorded.of(stored)
+
+    async def write(trajectory: Trajectory) -> AssistantTurn | None:
+        place = len(trajectory.turns)
+        return recorded.turns[place] if place < len(recorded.turns) else None
+
+    new = Trajectory(
+        uid=stored.uid,
+        number=stored.number,
+        step=stored.step,
+        split=stored.split,
+        sample=stored.sample,
+        system=resources.system.name,
+        prompt_tokens=stored.prompt_tokens,
+        response_tokens=stored.response_tokens,
+    )
+    env = resources.environment(validate=stored.split == "val")
+    await play_texts(env, Sample.from_dict(stored.sample), write, new)
+    same = recorded.same_as(Recorded.of(new))
+    new.turns = [
+        replace(turn, **{name: getattr(old, name) for name in _KEPT})
+        for turn, old in zip(new.turns, stored.turns, strict=False)
+    ]
+    return Rescored(stored, new, same)
+
+
+async def rescore_all(
+    trajectories: Iterable[Trajectory],
+    resources: EnvResources,
+    *,
+    at_a_time: int,
+    done: Callable[[], None] = lambda: None,
+) -> list[Rescored]:
+    """Repeat many trajectories; they come back in their order.
+
+    Raises:
+        UserError: names the trajectory that cannot be played any more.
+        InfrastructureError: a service failed.
+    """
+
+    async def one(stored: Trajectory) -> Rescored:
+        try:
+            return await rescore(stored, resources)
+        except UserError as error:
+            name = f"trajectory {stored.number} of {stored.question_id!r}, step {stored.step}"
+            raise UserError(f"{name}: {error}") from error
+
+    found = []
+    async for each in ordered(trajectories, one, at_a_time):
+        found.append(each)
+        done()
+    return found
