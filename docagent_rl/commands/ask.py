@@ -14,7 +14,7 @@ from docagent_rl.commands.asking import spending
 from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.choices import Agent
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -70,9 +70,8 @@ def ask_command(
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.eval.ask.answer import answered
+    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer
     from docagent_rl.lab.eval.ask.page import trajectory_page
-    from docagent_rl.lab.eval.ask.telling import answer_json, tell_answer
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
@@ -117,7 +116,7 @@ async def _play(
     run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, sample: Sample, seed: int
 ) -> Trajectory:
     from docagent_rl.base.errors import UserError
-    from docagent_rl.lab.eval.ask.telling import tell_turns
+    from docagent_rl.lab.eval.ask.answer import tell_turns
     from docagent_rl.rollout.recorder import new_trajectory
     from docagent_rl.rollout.trajectory import MaskReason, Status
 

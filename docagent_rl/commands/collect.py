@@ -82,9 +82,9 @@ def collect_command(
     from docagent_rl.lab.collect.collection import Collection, check_runs
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.collect.filters import Failed
-    from docagent_rl.lab.eval.agents import Agent
+    from docagent_rl.lab.eval.choices import Agent
+    from docagent_rl.lab.eval.evaluation import drawn, read_samples
     from docagent_rl.lab.eval.play_config import check_play, play_config
-    from docagent_rl.lab.eval.questions import drawn, read_samples
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)

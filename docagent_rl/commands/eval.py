@@ -14,7 +14,7 @@ from docagent_rl.commands.endpoint_options import model_options
 from docagent_rl.commands.players import check_model, open_player, trajectories_at_a_time
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.choices import Agent
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -63,9 +63,8 @@ def eval_command(
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
-    from docagent_rl.lab.eval.evaluation import Evaluation
+    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, read_samples, with_lengths
     from docagent_rl.lab.eval.play_config import changes_of, check_play, play_config
-    from docagent_rl.lab.eval.questions import drawn, read_samples, with_lengths
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
@@ -124,8 +123,7 @@ def _report(folder: RunFolder, price: Price | None) -> None:
     from docagent_rl.commands.report import report
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.runs import ScoredRun
-    from docagent_rl.lab.eval.scoring.run import model_scores, score_run, with_costs
-    from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, model_scores, score_run, with_costs
 
     if (judged := model_scores(folder)) is None:
         trajectories = asyncio.run(score_run(folder, ScoringSettings(price=price)))

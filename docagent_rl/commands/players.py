@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.eval.agent import Agent
+from docagent_rl.lab.eval.choices import Agent
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig

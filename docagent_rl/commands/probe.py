@@ -26,8 +26,7 @@ from docagent_rl.commands.players import (
 from docagent_rl.commands.replies import keep_replies
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.probe.conditions import Condition
+from docagent_rl.lab.eval.choices import Agent, Condition
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -75,9 +74,9 @@ def probe_command(
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
     """
     from docagent_rl.documents import DocumentStore
+    from docagent_rl.lab.eval.evaluation import drawn, read_samples
     from docagent_rl.lab.eval.play_config import check_play, play_config
-    from docagent_rl.lab.eval.probe.conditions import shown_store
-    from docagent_rl.lab.eval.questions import drawn, read_samples
+    from docagent_rl.lab.eval.probe import shown_store
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
@@ -115,8 +114,7 @@ async def _play(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.eval.evaluation import Evaluation, evaluate
-    from docagent_rl.lab.eval.scoring.run import score_run
-    from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
     from docagent_rl.systems import get_system
 
     scored: dict[Condition, list[ScoredTrajectory]] = {}
@@ -142,7 +140,7 @@ async def _play(
 
 
 def _tell(scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool) -> None:
-    from docagent_rl.lab.eval.probe.table import as_json, grids_of, is_ours, left_of
+    from docagent_rl.lab.eval.probe import as_json, grids_of, is_ours, left_of
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.grid import markdown, rendered
 

@@ -130,8 +130,7 @@ async def _scored(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_trajectories
-    from docagent_rl.lab.eval.scoring.run import paper_experts, score_run
-    from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, paper_experts, score_run
 
     if second.named and not judge.named:
         raise UserError("a second judge needs a first one: give --judge-base-url and --judge-model")

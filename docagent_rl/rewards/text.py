@@ -33,7 +33,7 @@ def anls(reference: str, prediction: str, threshold: float = 0.5) -> float:
     """Average normalised Levenshtein similarity of one pair, lower case, outer spaces removed.
 
     What MP-DocVQA computes for one gold answer, without its rules for questions and for the prediction `none`
-    (`docagent_rl.lab.eval.metrics.anls`).
+    (`docagent_rl.lab.eval.metrics.answers`).
 
     Returns:
         `1 - distance / longer length` when that is at least `threshold`, else 0; 0 for an empty prediction.

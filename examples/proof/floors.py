@@ -11,8 +11,8 @@ from typing import Any
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.agents.scripted import ChancePlayer
-from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.agents import appoint
+from docagent_rl.lab.eval.choices import Agent
+from docagent_rl.lab.eval.play_config import appoint
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.parquet import read_parquet

@@ -19,8 +19,7 @@ from docagent_rl.commands.probe import probe_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.lab.eval.scoring.run import score_run
-from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
+from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.images import trajectory_image
 from docagent_rl.lab.viewer.runs import OpenRun

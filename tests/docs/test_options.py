@@ -18,8 +18,7 @@ from docagent_rl.lab.collect.collection import FUNNEL, KEPT, VERDICTS
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
 from docagent_rl.lab.collect.filters import Filter
 from docagent_rl.lab.collect.rules import AgentKind
-from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.probe.conditions import Condition
+from docagent_rl.lab.eval.choices import Agent, Condition
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Stage
 

@@ -24,7 +24,7 @@ from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.curation import rates
 from docagent_rl.lab.collect.filters import Balance, Failed, Filter
 from docagent_rl.lab.collect.judging import EvidenceJudge, judged
-from docagent_rl.lab.eval.questions import digest_of
+from docagent_rl.lab.eval.evaluation import digest_of
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories

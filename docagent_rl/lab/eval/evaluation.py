@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -12,66 +15,97 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.config import plain
+from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
-from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.questions import digest_of
+from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
 
 KIND = "eval"
+_NAMED = 10
+"""Trajectories that could not be played and are named in a table."""
+_ROLLOUT = "actor_rollout_ref.rollout"
 _KEPT = (
-    "docagent",
-    "data.max_prompt_length",
-    "data.max_response_length",
-    "data.apply_chat_template_kwargs",
-    "actor_rollout_ref.rollout.val_kwargs",
-    "actor_rollout_ref.rollout.dtype",
-    "actor_rollout_ref.rollout.max_model_len",
-    "actor_rollout_ref.rollout.tensor_model_parallel_size",
-)
+    "docagent", "data.max_prompt_length", "data.max_response_length", "data.apply_chat_template_kwargs",
+    f"{_ROLLOUT}.val_kwargs", f"{_ROLLOUT}.dtype", f"{_ROLLOUT}.max_model_len",
+    f"{_ROLLOUT}.tensor_model_parallel_size",
+)  # fmt: skip
 """Keys that trajectories depend on; the rest of a recipe is the trainer's."""
 _TRAINERS = (
-    "advantage",
-    "kl",
-    "loss",
-    "critic",
-    "watch",
-    "keep_best",
-    "checkpoint_check",
-    "loopback",
-    "run_dir",
-)
+    "advantage", "kl", "loss", "critic", "watch", "keep_best", "checkpoint_check", "loopback", "run_dir",
+)  # fmt: skip
+"""Keys of the section `docagent` that are the trainer's."""
+
+
+def read_samples(path: Path) -> list[Sample]:
+    """Read the questions of a file, `.parquet` or one JSON object a line.
+
+    Raises:
+        UserError: the file is missing, cannot be read or holds no question.
+    """
+    samples = read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
+    if not samples:
+        raise UserError(f"{path} holds no question")
+    return list(samples)
+
+
+def drawn(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
+    """Return `limit` questions by chance, or all, in the order of the file.
+
+    A larger choice by the same seed holds the smaller: with the same `--cache` it asks for the others alone.
+    """
+    if limit is None or limit >= len(samples):
+        return list(samples)
+    order = list(range(len(samples)))
+    random.Random(seed).shuffle(order)
+    return [samples[number] for number in sorted(order[:limit])]
+
+
+def with_lengths(samples: Sequence[Sample], store: DocumentStore) -> list[Sample]:
+    """Return questions with the length of their documents (`extra.num_pages`), where the store has them.
+
+    Importers write it, and reports break numbers down by it; questions of a user's own rarely have it.
+    """
+    return [
+        replace(sample, extra={**sample.extra, "num_pages": store.document(sample.doc_id).num_pages})
+        if sample.extra.get("num_pages") is None and sample.doc_id in store
+        else sample
+        for sample in samples
+    ]
+
+
+def digest_of(samples: Sequence[Sample]) -> str:
+    """Return the digest of a set of questions."""
+    digest = hashlib.sha256()
+    for sample in samples:
+        digest.update(sample.to_json().encode() + b"\n")
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Questions that are played by an agent.
-
-    Args:
-        recipe: its name.
-        agent: who plays.
-        run: the composed configuration.
-        samples: the questions.
-        trajectories: of each question.
-        seed: of all draws.
-        changes: of the recipe (`changes_of`).
-    """
+    """Questions that are played by an agent."""
 
     recipe: str
     agent: Agent
     run: DictConfig
+    """The composed configuration."""
     samples: Sequence[Sample]
     trajectories: int
+    """Trajectories of each question."""
     seed: int
     changes: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the recipe (`changes_of`)."""
 
     def manifest(self, player: Player) -> dict[str, Any]:
-        """Return the description for `RunFolder.begin`, with names of variables with keys and never keys."""
-        datasets = sorted({sample.dataset for sample in self.samples})
+        """Return the description for `RunFolder.begin`; it names variables that hold keys, never keys."""
         # a script has no model, and its name stands for one
         named = {} if self.agent.modelled else {"model": self.agent.value}
         return {
@@ -83,7 +117,7 @@ class Evaluation:
             "questions": {
                 "count": len(self.samples),
                 "sha256": digest_of(self.samples),
-                "datasets": datasets,
+                "datasets": sorted({sample.dataset for sample in self.samples}),
             },
             "trajectories": self.trajectories,
             "seed": self.seed,
@@ -92,27 +126,17 @@ class Evaluation:
 
 
 def kept_config(run: DictConfig) -> dict[str, Any]:
-    """Return the composed configuration, as far as trajectories depend on it."""
-    found: dict[str, Any] = {}
-    for key in _KEPT:
-        value = OmegaConf.select(run, key)
-        found[key] = plain(value) if OmegaConf.is_config(value) else value
-    section: Mapping[str, Any] = found["docagent"]
-    found["docagent"] = {name: value for name, value in section.items() if name not in _TRAINERS}
-    return found
+    """Return the part of the composed configuration that trajectories depend on."""
+    values = {key: OmegaConf.select(run, key) for key in _KEPT}
+    found = {key: plain(value) if OmegaConf.is_config(value) else value for key, value in values.items()}
+    section = found["docagent"].items()
+    return found | {"docagent": {name: value for name, value in section if name not in _TRAINERS}}
 
 
 async def evaluate(
     evaluation: Evaluation, player: Player, system: str, folder: RunFolder, settings: RunSettings
 ) -> Tally:
-    """Play what has not been played, with a bar on standard error; counts over the whole run.
-
-    Args:
-        evaluation: what is played.
-        player: plays; it stays open.
-        system: name of what is played.
-        folder: of the run; made where it is missing.
-        settings: how many at a time.
+    """Play all that is not in the folder yet, with a bar on standard error, and count over the whole run.
 
     Raises:
         UserError: the folder holds another run, or the budget is spent; what was played is kept.
@@ -139,28 +163,16 @@ async def evaluate(
     return tally_of(folder.trajectories())
 
 
-_NAMED = 10
-
-
 @dataclass(slots=True)
 class Tally:
-    """Counts over trajectories, one after the other.
-
-    A trajectory that could not be played is wrong: it counts in every mean, as 0.
-
-    Args:
-        trajectories: of them all.
-        finished: ended by the agent.
-        masked: not played, by reason.
-        examples: some of those, each a question and why.
-        reward: sum over all trajectories.
-        terms: sums of the reward's terms.
-    """
+    """Counts and sums over trajectories; one that could not be played is wrong, and counts as 0 in means."""
 
     trajectories: int = 0
     finished: int = 0
     masked: Counter[str] = field(default_factory=Counter)
+    """Trajectories that were not played, by reason."""
     examples: list[tuple[str, str]] = field(default_factory=list)
+    """Question and reason of each of those."""
     reward: float = 0.0
     terms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -202,11 +214,9 @@ def summary_table(tally: Tally) -> Table:
 
 
 def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
-    """Return a table of trajectories that could not be played, and why; `None` where all could.
+    """Return a table of trajectories that could not be played, and the reasons; `None` where all could.
 
-    Args:
-        tally: of the run.
-        they: what becomes of them.
+    `they` ends the sentence on what becomes of them.
     """
     if not tally.masked:
         return None

@@ -1,6 +1,4 @@
-"""Configurations of trajectories outside the trainer: composed from recipes, and checked before they are
-used.
-"""
+"""Configurations that agents play by outside the trainer, composed from recipes and checked."""
 
 from __future__ import annotations
 
@@ -11,35 +9,35 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, run_checks
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
 from docagent_rl.checks.service_checks import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.roles import RoleBackend
-from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.agents import appoint, split_overrides
+from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.system import System
+from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.env_resources import open_shown_store
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.keys import refuse_unknown_keys
 
+_BASELINES = f"{__name__.rpartition('.')[0]}.baselines.systems"
+_ENV, _PROMPT = "docagent.env", "docagent.prompt"
 _LENGTHS = ("data.max_prompt_length", "data.max_response_length", "docagent.rollout.turn_tokens")
-_ELSEWHERE = ("display.", "search.scope", "reward.")
-"""Keys that are no change: sizes of pages and scope are told by themselves, rewards are no number of a
-benchmark."""
+_NO_CHANGE = ("display.", "search.scope", "reward.")
+"""Keys that reports show by themselves, and rewards, which are no number of a benchmark."""
 
 
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
     """Compose the configuration that an agent plays by.
 
-    Searches run in this process where a recipe has actors for them: there is no Ray outside of a run.
-
-    Args:
-        recipe: its name.
-        agent: who plays.
-        overrides: as on Hydra's command line; a baseline's environment takes those of `docagent.env`.
+    Searches run in this process where a recipe has actors for them: there is no Ray outside of a run. The
+    overrides of `docagent.env` and `docagent.prompt` are a baseline's own: Hydra does not know its keys.
 
     Raises:
         UserError: there is no such recipe, it is one of fine-tuning, or Hydra cannot compose it.
@@ -49,8 +47,12 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
             f"{recipe} fine-tunes and plays nothing: name a recipe of reinforcement learning whose system is "
             f"played, {recipe.removeprefix('sft_')} for one"
         )
-    rest, own = split_overrides(agent, overrides)
-    run = composed(recipe, rest)
+    own = [
+        each
+        for each in overrides
+        if agent.baseline and each.lstrip("+").startswith((f"{_ENV}.", f"{_PROMPT}="))
+    ]
+    run = composed(recipe, [each for each in overrides if each not in own])
     try:
         settle_environment(run)
         with open_dict(run):
@@ -63,12 +65,49 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
     return run
 
 
-def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
-    """Check what can be checked before a trajectory is played, and return the section `docagent`.
+def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
+    """Have an agent play with a recipe's documents, retriever, judge, model and context.
+
+    A baseline of one turn gets all of the context but the turn for its prompt. Searches look where the
+    recipe's do; pages are as large as the recipe shows them, and as texts where it shows no images.
 
     Args:
-        run: of `play_config`.
-        samples: the questions.
+        run: the composed configuration, changed in place.
+        agent: the agent.
+        own: overrides of a baseline's environment and prompt.
+
+    Raises:
+        UserError: an override cannot be read, or the context has no room for a prompt.
+    """
+    if not agent.baseline:
+        return
+    with open_dict(run):
+        section = run.docagent
+        parsed = DocAgentConfig.parse(plain(section))
+        system = get_system(parsed.system)
+        env = _environment(agent, system, system.parse_config(parsed.env))
+        section.tiny_model = str(section.tiny_model)  # of the recipe's system
+        section.system = f"{_BASELINES}:{agent.name}"
+        section.env, section.env_cpu = OmegaConf.create(merged(env, _values(own, _ENV))), OmegaConf.create({})
+        section.prompt = _values(own, "docagent").get("prompt")
+        section.roles = OmegaConf.create({})
+        section.text_retriever = None
+        if agent in (Agent.QUESTION_ONLY, Agent.WHOLE_DOCUMENT):
+            section.retriever = OmegaConf.create({"kind": f"{_BASELINES}:Unasked"})
+        if agent is Agent.REACT:
+            return
+        turn = parsed.rollout.turn_tokens
+        context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
+        if turn >= context:
+            raise UserError(
+                f"{agent.value}: docagent.rollout.turn_tokens={turn} leaves no room for a prompt in "
+                f"data.max_prompt_length + data.max_response_length = {context} tokens"
+            )
+        run.data.max_prompt_length, run.data.max_response_length = context - turn, turn
+
+
+def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
+    """Check a `play_config` before a trajectory is played, and return its section `docagent`.
 
     Raises:
         UserError: an unknown key, a missing store or prompt, models that nobody chose, or questions about
@@ -94,17 +133,38 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
 def changes_of(run: DictConfig, recipe: DictConfig) -> dict[str, Any]:
     """Return settings that trajectories depend on and that differ from the recipe, by key, with the value.
 
-    Retriever, prompt, sampling and judge are left out: reports tell them by themselves.
-
-    Args:
-        run: the composed configuration.
-        recipe: the same without overrides.
+    Retriever, prompt, sampling and judge are left out: reports show them by themselves. `recipe` is the
+    configuration without overrides.
 
     Raises:
         UserError: the environment's section cannot be parsed.
     """
     ours, theirs = _settings(run), _settings(recipe)
     return {key: value for key, value in sorted(ours.items()) if value != theirs.get(key)}
+
+
+def _environment(agent: Agent, system: System, config: Any) -> dict[str, Any]:
+    """Return the settings of a baseline's environment that follow from the recipe's."""
+    found: dict[str, Any] = {}
+    scope = getattr(getattr(config, "search", None), "scope", SearchScope.DOCUMENT)
+    found["scope"] = SearchScope(scope).value
+    if isinstance(display := getattr(config, "display", None), DisplayRule):
+        found["display"] = display.model_dump()
+    if agent in (Agent.WHOLE_DOCUMENT, Agent.REACT):
+        found["form"] = "image" if system.max_images(config) else "text"
+    if agent is Agent.REACT:
+        found["max_turns"] = system.max_turns(config)
+    return found
+
+
+def _values(overrides: Sequence[str], section: str) -> dict[str, Any]:
+    """Return the values of overrides below a section, by key."""
+    prefix = f"{section}."
+    chosen = [text for each in overrides if (text := each.lstrip("+")).startswith(prefix)]
+    try:
+        return plain(OmegaConf.from_dotlist([each.removeprefix(prefix) for each in chosen]))
+    except (OmegaConfBaseException, ValueError) as error:
+        raise UserError(f"{' '.join(overrides)}: {error}") from error
 
 
 def _search_here(section: Any) -> None:
@@ -121,7 +181,7 @@ def _search_here(section: Any) -> None:
 def _settings(run: DictConfig) -> dict[str, Any]:
     parsed = DocAgentConfig.parse(plain(run.docagent))  # with what a profile puts over the section
     env = get_system(parsed.system).parse_config(parsed.env).model_dump(mode="json")
-    found = {f"docagent.env.{key}": value for key, value in _flat(env) if not key.startswith(_ELSEWHERE)}
+    found = {f"docagent.env.{key}": value for key, value in _flat(env) if not key.startswith(_NO_CHANGE)}
     for name, role in parsed.roles.items():
         # an endpoint has to be named, which is no change
         stands_in = role.backend not in (None, RoleBackend.OPENAI)

@@ -11,8 +11,7 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.eval.report.paired import compare
 from docagent_rl.lab.eval.report.statistics import FEWEST
-from docagent_rl.lab.eval.scoring.measures import mean
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory, mean
 from docagent_rl.lab.viewer.queries import TERM, TERM_VALUE
 from docagent_rl.lab.viewer.runs import OpenRun
 

@@ -8,10 +8,17 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.lab.eval.agent import Agent
-from docagent_rl.lab.eval.evaluation import summary_table, tally_of, unplayed_table
+from docagent_rl.lab.eval.choices import Agent
+from docagent_rl.lab.eval.evaluation import (
+    digest_of,
+    drawn,
+    read_samples,
+    summary_table,
+    tally_of,
+    unplayed_table,
+    with_lengths,
+)
 from docagent_rl.lab.eval.play_config import changes_of, play_config
-from docagent_rl.lab.eval.questions import digest_of, drawn, read_samples, with_lengths
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
 from docagent_rl.samples.sample import Sample, Split

@@ -1,13 +1,18 @@
-"""The answer of a trajectory, and the pages and regions that it rests on."""
+"""The answer of a trajectory with the pages and regions that it rests on, as lines of text and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from rich.console import Console
+
+from docagent_rl.base.terminal import shown
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import AssistantTurn, DocEnv, StepResult
 from docagent_rl.lab.eval.scoring.played import listing, mapping, page_key, read_trajectory
 from docagent_rl.rollout.trajectory import Trajectory
 
@@ -18,7 +23,7 @@ RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is
 
 
 class Why(StrEnum):
-    """Why an answer rests on a page."""
+    """A reason for which an answer rests on a page."""
 
     CITED = "cited"
     """The agent named it as evidence."""
@@ -30,37 +35,16 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A page that an answer rests on.
-
-    Args:
-        page: the page.
-        why: why the answer rests on it.
-        regions: parts of it that the agent magnified.
-    """
+    """A page that an answer rests on, and the parts of it that the agent magnified."""
 
     page: PageRef
     why: Why
     regions: tuple[Region, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
-        return {
-            "document": self.page.doc_id,
-            "page": self.page.page,
-            "why": self.why.value,
-            "regions": [list(region) for region in self.regions],
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer of a trajectory.
-
-    Args:
-        text: the answer; `None`: there is none.
-        evidence: what it rests on, the most telling first.
-        why_not: why there is no answer.
-    """
+    """The answer of a trajectory and its evidence, the most telling first, or the reason for having none."""
 
     text: str | None
     evidence: tuple[Evidence, ...]
@@ -70,23 +54,21 @@ class Answered:
 def answered(trajectory: Trajectory) -> Answered:
     """Read a trajectory.
 
-    The answer rests on the pages that the agent cited; else on those of which it magnified parts; else on
-    those that it was shown last.
+    The answer rests on the pages that the agent cited, else magnified, else was shown last.
     """
     played = read_trajectory(trajectory)
     if not played.answer:
         reason = f"the trajectory ended without an answer ({trajectory.end})"
         return Answered(None, (), trajectory.error or trajectory.end if trajectory.masked else reason)
-    regions: dict[PageRef, list[Region]] = {}
-    for page, region in _magnified(trajectory):
-        regions.setdefault(page, []).append(region)
-    shown = _last_shown(trajectory) or [PageRef(*page) for page in played.collected[-1:]]
+    regions = _magnified(trajectory)
     if played.cited:
         chosen, why = [PageRef(*page) for page in played.cited], Why.CITED
     elif regions:
         chosen, why = list(reversed(regions)), Why.MAGNIFIED
     else:
-        chosen, why = shown, Why.SHOWN
+        last = (turn_pages(turn.info) for turn in reversed(trajectory.turns) if not turn.dropped)
+        collected = [PageRef(*page) for page in played.collected[-1:]]
+        chosen, why = next((pages for pages in last if pages), collected), Why.SHOWN
     return Answered(
         played.extracted or played.answer,
         tuple(Evidence(page, why, tuple(regions.get(page, ()))) for page in dict.fromkeys(chosen)),
@@ -102,7 +84,8 @@ def turn_pages(info: Mapping[str, Any]) -> list[PageRef]:
     return [PageRef(*page) for page in dict.fromkeys(map(page_key, found)) if page is not None]
 
 
-def _magnified(trajectory: Trajectory) -> Iterator[tuple[PageRef, Region]]:
+def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Region]]:
+    found: dict[PageRef, list[Region]] = {}
     for turn in trajectory.turns:
         effect = mapping(turn.info.get("effect"))
         page = page_key(effect.get("page"))
@@ -110,18 +93,83 @@ def _magnified(trajectory: Trajectory) -> Iterator[tuple[PageRef, Region]]:
             continue
         several = effect.get("regions")  # of a stack, as UniDoc-RL makes one of its boxes
         for each in several if isinstance(several, list) else [effect.get("region")]:
-            if (region := _region(each)) is not None:
-                yield PageRef(*page), region
+            sides = listing(each)
+            if len(sides) == 4 and all(isinstance(side, int | float) for side in sides):
+                left, top, right, bottom = map(float, sides)
+                found.setdefault(PageRef(*page), []).append((left, top, right, bottom))
+    return found
 
 
-def _region(value: Any) -> Region | None:
-    sides = listing(value)
-    if len(sides) != 4 or not all(isinstance(side, int | float) for side in sides):
-        return None
-    left, top, right, bottom = map(float, sides)
-    return left, top, right, bottom
+def tell_turns(env: DocEnv, console: Console) -> DocEnv:
+    """Make an environment print one line for every turn that was carried out."""
+    step, number = env.step, 0
+
+    async def step_and_tell(turn: AssistantTurn) -> StepResult:
+        nonlocal number
+        result = await step(turn)
+        number += 1
+        pages = ", ".join(f"p. {page.page}" for page in turn_pages(result.info))
+        line = f"{number}. {action_of(result.info)}"
+        console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
+        return result
+
+    vars(env)["step"] = step_and_tell
+    return env
 
 
-def _last_shown(trajectory: Trajectory) -> list[PageRef]:
-    shown = (turn_pages(turn.info) for turn in reversed(trajectory.turns) if not turn.dropped)
-    return next((pages for pages in shown if pages), [])
+def action_of(info: Mapping[str, Any]) -> str:
+    """Describe the action of a turn in a few words."""
+    action = info.get("action")
+    if not isinstance(action, Mapping):
+        return "a turn"
+    if info.get("valid") is False:
+        return f"nothing that can be done ({info.get('detail') or info.get('reason')})"
+    words = [str(action.get("kind", "a turn"))]
+    for name, value in action.items():
+        if name not in ("kind", "block", "argument") and value not in (None, [], ""):
+            words.append(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return " ".join(words)
+
+
+def tell_answer(found: Answered, console: Console) -> None:
+    """Print the answer and what it rests on."""
+    if found.text is None:
+        console.print(shown(f"No answer: {found.why_not}", "red"), soft_wrap=True)
+        return
+    console.print(shown(found.text, "bold"), soft_wrap=True)
+    for item in found.evidence:
+        regions = "; ".join(
+            f"{100 * left:.0f}-{100 * right:.0f}% across, {100 * top:.0f}-{100 * bottom:.0f}% down"
+            for left, top, right, bottom in item.regions
+        )
+        place = f"{item.page.doc_id}, page {item.page.page}"
+        line = f"  {place} ({item.why.value}{': ' + regions if regions else ''})"
+        console.print(shown(line, "dim"), soft_wrap=True)
+    if not found.evidence:
+        console.print(shown(f"  {RESTS_ON_NOTHING}", "yellow"), soft_wrap=True)
+
+
+def answer_json(trajectory: Trajectory, found: Answered) -> str:
+    """Return question, answer, evidence and turns as one JSON object."""
+    turns = [
+        {"action": action_of(turn.info), "pages": list(map(str, turn_pages(turn.info))), "text": turn.text}
+        for turn in trajectory.turns
+    ]
+    data = {
+        "question": trajectory.sample.get("question"),
+        "answer": found.text,
+        "why_not": found.why_not or None,
+        "evidence": [
+            {
+                "document": item.page.doc_id,
+                "page": item.page.page,
+                "why": item.why.value,
+                "regions": [list(region) for region in item.regions],
+            }
+            for item in found.evidence
+        ],
+        "status": trajectory.status,
+        "end": trajectory.end,
+        "turns": turns,
+    }
+    return json.dumps(data, ensure_ascii=False, indent=2)

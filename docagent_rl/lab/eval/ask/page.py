@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.delivery import render
-from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence
-from docagent_rl.lab.eval.ask.telling import action_of
+from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence, action_of
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
@@ -37,13 +35,8 @@ _QUALITY = 85
 def trajectory_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
     """Return the page: question, answer, evidence with its regions marked, and every turn with its images.
 
-    Texts of documents and models are shown as they are, control characters spelt out, and are never markup.
-
-    Args:
-        trajectory: the trajectory.
-        found: what it came to.
-        store: with its documents.
-        about: one line on who played.
+    Texts of documents and models are never markup, and control characters are spelt out. `about` is a line on
+    the player.
 
     Raises:
         UserError: the store holds other pages than were shown.
@@ -67,23 +60,15 @@ def trajectory_page(trajectory: Trajectory, found: Answered, store: DocumentStor
 
 
 def _turn(turn: TrajectoryTurn, store: DocumentStore) -> dict[str, Any]:
-    return {
-        "text": turn.text,
-        "action": action_of(turn.info),
-        "shown": list(_parts(turn, store)),
-        "dropped": turn.dropped,
-    }
-
-
-def _parts(turn: TrajectoryTurn, store: DocumentStore) -> Iterator[dict[str, Any]]:
-    for message in turn.observation:
-        for part in message.get("parts") or ():
-            if "image" in part:
-                picture = read_picture(part["image"])
-                pages = ", ".join(map(str, picture.pages))
-                yield _image(render(picture, store), f"{pages} as the agent saw it")
-            else:
-                yield {"image": None, "text": part.get("text", "")}
+    parts = []
+    for part in (part for message in turn.observation for part in message.get("parts") or ()):
+        if "image" in part:
+            picture = read_picture(part["image"])
+            name = f"{', '.join(map(str, picture.pages))} as the agent saw it"
+            parts.append(_image(render(picture, store), name))
+        else:
+            parts.append({"image": None, "text": part.get("text", "")})
+    return {"text": turn.text, "action": action_of(turn.info), "shown": parts, "dropped": turn.dropped}
 
 
 def _marked(item: Evidence, store: DocumentStore) -> dict[str, Any]:
@@ -104,9 +89,5 @@ def _image(image: Image.Image, name: str) -> dict[str, Any]:
     buffer = io.BytesIO()
     image.convert("RGB").save(buffer, "JPEG", quality=_QUALITY)
     data = base64.b64encode(buffer.getvalue()).decode("ascii")
-    return {
-        "image": f"data:image/jpeg;base64,{data}",
-        "name": name,
-        "width": image.width,
-        "height": image.height,
-    }
+    source = f"data:image/jpeg;base64,{data}"
+    return {"image": source, "name": name, "width": image.width, "height": image.height}

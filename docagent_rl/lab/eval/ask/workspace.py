@@ -1,4 +1,4 @@
-"""Documents of one's own, ingested and indexed once, by content, and questions about them."""
+"""A user's own documents, ingested and indexed once, by content, and questions about them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ from docagent_rl.systems import get_system
 _VERSION = 1
 _NAME = 48
 _READY = "ready.json"
+DATASET = "ask"
+NOT_KNOWN = "(the answer is not known)"
+"""Environments score against a reference, and agents are never shown it."""
 
 
 def cache_folder() -> Path:
@@ -38,12 +41,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A folder that holds some documents and nothing else.
-
-    Args:
-        folder: as recipes know it: `store`, `index`, `index_<model>`.
-        doc_ids: the documents, in the order in which they were named.
-    """
+    """A recipe's workspace that holds some documents alone, in the order in which they were named."""
 
     folder: Path
     doc_ids: tuple[str, ...]
@@ -55,18 +53,18 @@ class Workspace:
 
 
 def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | None = None) -> Workspace:
-    """Ingest documents, or find them ingested: the same files again are there at once, whatever their folder.
-
-    Args:
-        documents: PDFs.
-        root: folder of all workspaces.
-        settings: how pages are rendered.
+    """Ingest PDFs, or find them ingested in `root`: the same files again are there at once, from any folder.
 
     Raises:
         UserError: a file is missing or cannot be read as a document, or the folder cannot be written.
     """
     settings = settings or RenderSettings()
-    digests = [_digest(document) for document in documents]
+    digests = []
+    for document in documents:
+        if not document.is_file():
+            raise UserError(f"{document}: no such file; name a PDF")
+        with document.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256").hexdigest())
     if len(set(digests)) < len(digests):
         raise UserError("the same document is named twice")
     key = json.dumps([_VERSION, digests, [each.name for each in documents], repr(settings)])
@@ -77,7 +75,7 @@ def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | No
 
 
 def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
-    """Build what the retrievers of a configuration read; what is there and current stays.
+    """Build the indexes of a configuration's retrievers; those that are there and current stay.
 
     Raises:
         UserError: the model of an index is not on this machine, or no page has text.
@@ -95,13 +93,6 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
                     build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
                 else:
                     build_vectors(store, each.index, each.model, progress=progress)
-
-
-def _digest(document: Path) -> str:
-    if not document.is_file():
-        raise UserError(f"{document}: no such file; name a PDF")
-    with document.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _ingested(
@@ -156,21 +147,17 @@ def _alone(folder: Path) -> Generator[None]:
         os.close(handle)
 
 
-DATASET = "ask"
-NOT_KNOWN = "(the answer is not known)"
-"""Environments score against a reference, and agents are never shown it."""
-
-
 def own_question(workspace: Workspace, question: str) -> Sample:
-    """Return the sample of a question about documents of one's own.
+    """Return the sample of a question about a workspace's documents.
 
     Raises:
-        UserError: there is no question.
+        UserError: the question is empty.
     """
     asked = question.strip()
     if not asked:
         raise UserError("ask a question: docagent-rl ask DOC.pdf 'What ...?'")
     doc_id = workspace.doc_ids[0]
+    pages = DocumentStore(workspace.store).document(doc_id).num_pages
     key = "\0".join([*workspace.doc_ids, asked])
     return Sample(
         question_id=hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:16],
@@ -179,21 +166,12 @@ def own_question(workspace: Workspace, question: str) -> Sample:
         doc_id=doc_id,
         question=asked,
         answers=(NOT_KNOWN,),
-        extra={
-            "gold": None,
-            "num_pages": DocumentStore(workspace.store).document(doc_id).num_pages,
-            "native_id": None,
-            "row": 0,
-        },
+        extra={"gold": None, "num_pages": pages, "native_id": None, "row": 0},
     )
 
 
 def set_for_asking(run: DictConfig, workspace: Workspace) -> None:
-    """Have a recipe play documents of one's own: no gold pages, and no judge, since nothing is scored.
-
-    Args:
-        run: the composed configuration, changed in place.
-        workspace: the documents.
+    """Change a recipe's configuration to a workspace's documents: no gold pages, and no judge.
 
     Raises:
         UserError: there are several documents, and the system plays one at a time.

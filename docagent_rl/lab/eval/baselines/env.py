@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
+from pydantic import Field
+
 from docagent_rl.actions.base import Answer, Fetch, Search
+from docagent_rl.base.section import Section
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import (
-    EndReason,
-    EnvState,
-    ImagePart,
-    Part,
-    RewardTerms,
-    TextPart,
-    measured,
-)
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.envs.base import EndReason, EnvState, ImagePart, Part, RewardTerms, TextPart, measured
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
-from docagent_rl.lab.eval.baselines.config import PageForm
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.samples.sample import Sample
 
@@ -32,38 +28,56 @@ _IMAGE_FRAME = 2
 """Tokens that a template puts around an image."""
 
 
+class PageForm(StrEnum):
+    """Form in which pages are shown."""
+
+    IMAGE = "image"
+    TEXT = "text"
+
+
+class PageConfig(Section):
+    """Configuration of how pages are shown and found."""
+
+    form: PageForm = PageForm.TEXT
+    scope: SearchScope = SearchScope.DOCUMENT
+    top_k: int = Field(5, ge=1)
+    """Pages that one search shows."""
+    page_tokens: int = Field(2048, ge=1)
+    """Most tokens of a page's text."""
+    display: DisplayRule = DisplayRule()
+
+    @property
+    def max_images(self) -> int:
+        """Images of a trajectory at most."""
+        return 0
+
+    @property
+    def max_image_tokens(self) -> int:
+        """Visual tokens of a trajectory at most."""
+        return self.max_images * self.display.max_tokens()
+
+
 @dataclass(frozen=True, slots=True)
 class ShownPage:
-    """A page with the line above it.
-
-    Args:
-        ref: the page.
-        parts: what is shown.
-        tokens: of the parts; texts are counted by the services' counter.
-        image_tokens: those of its image.
-        described: for the sample, JSON-ready.
-    """
+    """A page with the line above it; `described` is its JSON-ready description for the trajectory."""
 
     ref: PageRef
     parts: tuple[Part, ...]
     tokens: int
+    """Tokens of all parts."""
     image_tokens: int
     described: dict[str, Any]
 
 
 @dataclass(slots=True)
 class Shown:
-    """Pages in the order in which a prompt shows them.
-
-    Args:
-        pages: them.
-        crowded_out: pages that would have come next and did not fit.
-        beyond: pages behind those that the configuration lets a document have.
-    """
+    """The pages of a prompt in order, and the counts of those that are not shown."""
 
     pages: list[ShownPage] = field(default_factory=list)
     crowded_out: int = 0
+    """Pages that did not fit."""
     beyond: int = 0
+    """Pages behind the most that the configuration takes of a document."""
 
     @property
     def left_out(self) -> int:
@@ -73,24 +87,18 @@ class Shown:
 
 @dataclass(slots=True)
 class BaselineState(EnvState):
-    """The state of an trajectory.
-
-    Args:
-        gold: pages of the evidence, possibly none.
-        references: right answers.
-        shown: pages that were shown, in order, each once.
-        material: what the prompt shows.
-        settled: length of `shown` before the last turn.
-    """
+    """The state of a trajectory."""
 
     gold: frozenset[PageRef]
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
+    """Pages that were shown, in order, each once."""
     material: Shown = field(default_factory=Shown)
     settled: int = 0
+    """Length of `shown` before the last turn."""
 
     def show(self, pages: Sequence[ShownPage]) -> list[dict[str, Any]]:
-        """Note pages as shown, and return their description for the trajectory."""
+        """Add pages to `shown`, and return their description for the trajectory."""
         self.shown += [ref for ref in dict.fromkeys(page.ref for page in pages) if ref not in self.shown]
         return [{**page.described, "gold": page.ref in self.gold} for page in pages]
 
@@ -104,7 +112,7 @@ class BaselineEnv(ToolEnv[BaselineState]):
         return BaselineState(sample, gold, references(sample))
 
     def variables(self, state: BaselineState) -> Mapping[str, Any]:
-        """Return the length of its document, and whether several are searched."""
+        """Return the pages of the document, and `several` where all documents are searched."""
         return {
             "num_pages": self._services.store.document(state.sample.doc_id).num_pages,
             "several": self._config.scope is SearchScope.CORPUS,
@@ -139,24 +147,22 @@ class BaselineEnv(ToolEnv[BaselineState]):
         return found
 
     def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[ShownPage]:
-        """Yield pages as image or text, each with a line that names it; reads files.
+        """Yield pages as image or text, each below a line that names it; reads files.
 
         Raises:
             UserError: there is no such page, or it cannot be shown.
         """
         for rank, ref in enumerate(refs, start=1):
-            yield self._shown_page(ref, rank, turn)
-
-    def _shown_page(self, ref: PageRef, rank: int, turn: int) -> ShownPage:
-        page, count = self._services.store.page(ref), self._services.count_tokens
-        label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
-        found: dict[str, Any] = {"page": str(ref), "rank": rank}
-        if self._config.form is PageForm.IMAGE:
-            view = page_view(page, self._config.display, turn)
-            tokens = count(label) + view.tokens + _IMAGE_FRAME
-            parts = (TextPart(label), ImagePart(view.image))
-            return ShownPage(ref, parts, tokens, view.tokens, {**view.to_dict(), **found})
-        # spellings of special tokens are broken anyway, and take more tokens then: counted as they will be
-        text = cut_to_tokens(without_tokens(page.text().strip()), self._config.page_tokens, count)
-        shown = f"{label}{self.text('page_text', text=text or self.text('no_text'))}\n"
-        return ShownPage(ref, (TextPart(shown),), count(shown), 0, found)
+            page, count = self._services.store.page(ref), self._services.count_tokens
+            label = f"{self.text('page_label', page=ref.page, doc_id=ref.doc_id)}\n"
+            described: dict[str, Any] = {"page": str(ref), "rank": rank}
+            if self._config.form is PageForm.IMAGE:
+                view = page_view(page, self._config.display, turn)
+                tokens = count(label) + view.tokens + _IMAGE_FRAME
+                parts = (TextPart(label), ImagePart(view.image))
+                yield ShownPage(ref, parts, tokens, view.tokens, {**view.to_dict(), **described})
+                continue
+            # broken spellings of special tokens take more tokens: the text is counted as it will be shown
+            text = cut_to_tokens(without_tokens(page.text().strip()), self._config.page_tokens, count)
+            shown = f"{label}{self.text('page_text', text=text or self.text('no_text'))}\n"
+            yield ShownPage(ref, (TextPart(shown),), count(shown), 0, described)

@@ -3,28 +3,117 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from docagent_rl.actions.base import Fetch, Search
+from pydantic import Field
+
+from docagent_rl.actions.base import (
+    Action,
+    Answer,
+    Fetch,
+    Invalid,
+    InvalidReason,
+    ParsedTurn,
+    Search,
+    StopCause,
+)
+from docagent_rl.actions.grammar import bad_argument
+from docagent_rl.actions.tags import TagScanner
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, Part, TextPart
 from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.lab.eval.baselines.config import ReactConfig
-from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState
-from docagent_rl.lab.eval.baselines.grammar import ReactGrammar
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 
 _PARTS = "system user page_label page_text no_text no_page feedback last_turn observation"
 _VARIABLES = "question num_pages turns top_k page doc_id text several reason"
+
+_ACTION = re.compile(r"^[ \t]*\**action\**[ \t]*:[ \t]*\**[ \t]*(\w+)[ \t]*\[", re.IGNORECASE | re.MULTILINE)
+_NO_ACTION = "the turn holds no line `Action: name[...]` with one of the names search, open and answer"
+
+
+class ReactConfig(PageConfig):
+    """Configuration of `ReactEnv`."""
+
+    max_turns: int = Field(10, ge=1)
+    """Assistant turns; the last one can only answer."""
+    top_k: int = Field(1, ge=1)
+    prompt: ClassVar = "baseline_react"
+
+    @property
+    def assistant_turns(self) -> int:
+        """Assistant turns of a trajectory at most."""
+        return self.max_turns
+
+    @property
+    def max_images(self) -> int:
+        """Images of a trajectory at most."""
+        return (self.max_turns - 1) * self.top_k if self.form is PageForm.IMAGE else 0
+
+
+class ReactGrammar:
+    """Grammar of ReAct: `Thought: ...` and then `Action: name[argument]`, of which the first counts.
+
+    The argument ends with the bracket that closes it, or with its line where none does. Text inside `<think>`
+    is never read.
+    """
+
+    def __init__(self) -> None:
+        self._scanner = TagScanner(())
+
+    def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
+        """See `Grammar.parse`."""
+        scan = self._scanner.scan(text) if "<think>" in text else None
+        visible = text if scan is None else scan.visible
+        thoughts = () if scan is None else scan.hidden
+        if stop is StopCause.CONTROL_TOKEN:
+            detail = "the turn holds a control token"
+            return ParsedTurn(Invalid(None, None, InvalidReason.CONTROL_TOKEN, detail), (), thoughts)
+        actions = tuple(_read(visible, found) for found in _ACTION.finditer(visible))
+        if actions:
+            return ParsedTurn(actions[0], actions[1:], thoughts)
+        reason = InvalidReason.TRUNCATED if stop is StopCause.TRUNCATED else InvalidReason.NO_ACTION
+        return ParsedTurn(Invalid(None, None, reason, _NO_ACTION), (), thoughts)
+
+
+def _read(text: str, found: re.Match[str]) -> Action:
+    begin, end = found.end(), _closing(text, found.end())
+    block, argument = (found.start(), min(end + 1, len(text))), (begin, end)
+    content = text[begin:end].strip()
+    match found[1].casefold():
+        case "search":
+            if not content:
+                return bad_argument("the query is empty", block, argument)
+            return Search(block, argument, content)
+        case "open":
+            number = re.fullmatch(r"(?:p(?:age|\.)?\s*)?0*([1-9][0-9]{0,6})", content, re.IGNORECASE)
+            if number is None:
+                return bad_argument("open takes the number of one page", block, argument)
+            return Fetch(block, argument, (int(number[1]),))
+        case "answer" | "finish":
+            return Answer(block, argument, content)
+    return Invalid(block, argument, InvalidReason.BAD_ARGUMENT, "there is no such action")
+
+
+def _closing(text: str, begin: int) -> int:
+    depth = 1
+    for at in range(begin, len(text)):
+        if text[at] in "[]":
+            depth += 1 if text[at] == "[" else -1
+            if not depth:
+                return at
+    line = text.find("\n", begin)
+    return len(text) if line < 0 else line
 
 
 class ReactEnv(BaselineEnv):
     """A loop of thoughts, actions and observations.
 
     A search shows its best pages that were not shown yet, an opened page is one of the question's document.
-    A turn without an action that can be carried out gets a message and counts. The last turn can only answer.
+    An invalid turn gets a message and counts. The last turn can only answer.
     """
 
     title = "ReAct"
@@ -32,7 +121,7 @@ class ReactEnv(BaselineEnv):
 
     @staticmethod
     def make_grammar(config: ReactConfig) -> ReactGrammar:
-        """Return the grammar."""
+        """See `System.make_grammar`."""
         return ReactGrammar()
 
     def variables(self, state: BaselineState) -> Mapping[str, Any]:
@@ -55,19 +144,16 @@ class ReactEnv(BaselineEnv):
         if isinstance(logged.action, Search):
             parts = await self._search(state, logged, logged.action.query)
         elif isinstance(logged.action, Fetch):
-            parts = await self._open(state, logged, logged.action.pages[0])
+            doc_id, number = state.sample.doc_id, logged.action.pages[0]
+            if number > (pages := self._services.store.document(doc_id).num_pages):
+                logged.refuse(f"the document has {pages} pages")
+            else:
+                parts = await self._show(state, logged, [PageRef(doc_id, number)])
         if parts is None:
             parts = [self.part("feedback", reason=self.feedback(logged))]
         last = logged.turn == self._config.max_turns - 1
         after = [TextPart(f"\n{self.text('last_turn')}")] if last else []
         return [TextPart(f"{self.text('observation')}\n"), *parts, *after]
-
-    async def _open(self, state: BaselineState, logged: LoggedTurn, number: int) -> Sequence[Part] | None:
-        pages = self._services.store.document(state.sample.doc_id).num_pages
-        if number > pages:
-            logged.refuse(f"the document has {pages} pages")
-            return None
-        return await self._show(state, logged, [PageRef(state.sample.doc_id, number)])
 
     async def _search(self, state: BaselineState, logged: LoggedTurn, query: str) -> Sequence[Part]:
         hits = await self.search(

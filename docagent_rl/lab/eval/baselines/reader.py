@@ -1,29 +1,86 @@
-"""One turn: a question, what stands beside it, and an answer."""
+"""Baselines of one turn: a question with its material, and an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Any, ClassVar
 
-from docagent_rl.actions.base import Answer
+from pydantic import Field
+
+from docagent_rl.actions.base import Answer, Invalid, ParsedTurn, StopCause
+from docagent_rl.actions.grammar import TagGrammar, read_answer
+from docagent_rl.actions.tags import TagScanner
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, EndReason, Message, Observation, Role, StepResult
 from docagent_rl.envs.sections import SearchScope
-from docagent_rl.lab.eval.baselines.config import Material, ReaderConfig
-from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, Shown
-from docagent_rl.lab.eval.baselines.grammar import ReaderGrammar
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm, Shown
 from docagent_rl.samples.sample import Sample
 
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
 
 
+class Material(StrEnum):
+    """Material beside the question."""
+
+    NONE = "none"
+    DOCUMENT = "document"
+    """The document's pages from the first on, as many as fit."""
+    SEARCH = "search"
+    """The best pages of one search for the question itself, as many as fit."""
+
+
+class ReaderConfig(PageConfig):
+    """Configuration of `ReaderEnv`."""
+
+    material: Material = Material.NONE
+    max_pages: int | None = Field(None, ge=1)
+    """Pages of the whole document at most; null: as many as fit."""
+    spare_tokens: int = Field(32, ge=0)
+    """Room of a prompt that is left free, for what a chat template adds."""
+
+    prompt: ClassVar = "baseline_reader"
+    assistant_turns: ClassVar = 1
+
+    @property
+    def max_images(self) -> int:
+        """Images of a trajectory at most; of a whole document as many as fit into its prompt."""
+        if self.form is PageForm.TEXT or self.material is Material.NONE:
+            return 0
+        return self.top_k if self.material is Material.SEARCH else self.max_pages or 1
+
+
+class ReaderGrammar:
+    """Grammar of one answer: the first closed `<answer>` outside of thoughts, or else all text there.
+
+    Models that were never taught the tag are compared too.
+    """
+
+    def __init__(self) -> None:
+        self._tagged = TagGrammar({"answer": read_answer})
+        self._scanner = TagScanner(("answer",))
+
+    def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
+        """See `Grammar.parse`."""
+        parsed = self._tagged.parse(text, stop)
+        if not isinstance(parsed.action, Invalid) or stop is not StopCause.END_OF_TURN:
+            return parsed
+        scan = self._scanner.scan(text)
+        said = scan.visible.strip()
+        if scan.opened or scan.hidden_open or not said:
+            return parsed
+        start = scan.visible.index(said)
+        span = (start, start + len(said))
+        return ParsedTurn(Answer(span, span, said), (), scan.hidden)
+
+
 class ReaderEnv(BaselineEnv):
     """A question with nothing, the whole document or the pages of one search beside it.
 
-    Pages are added in order while they fit `EnvServices.prompt_tokens`; how many were left out, for that or
-    by `max_pages`, is told to the model and counted (`pages_left_out`).
+    Pages are added in order while they fit `EnvServices.prompt_tokens`; the number of the others is told to
+    the model and counted (`pages_left_out`).
     """
 
     title = "reader"
@@ -35,7 +92,7 @@ class ReaderEnv(BaselineEnv):
 
     @staticmethod
     def make_grammar(config: ReaderConfig) -> ReaderGrammar:
-        """Return the grammar."""
+        """See `System.make_grammar`."""
         return ReaderGrammar()
 
     def variables(self, state: BaselineState) -> Mapping[str, Any]:
@@ -55,7 +112,7 @@ class ReaderEnv(BaselineEnv):
         self._found = tuple(hit.ref for hit in hits)
 
     def opening(self, sample: Sample) -> Observation:
-        """See `DocEnv.opening`. What a search would find is made to fit, and may be nothing."""
+        """See `DocEnv.opening`; without the pages of a search."""
         return self.begin(self.new_state(sample))
 
     def show_prompt(self, state: BaselineState) -> Observation:
@@ -79,14 +136,19 @@ class ReaderEnv(BaselineEnv):
         return StepResult(None, end=end, terms=self.settle(end, outcome), info=self.info(logged))
 
     def adapted(self) -> str | None:
-        """Return whether pages did not fit."""
+        """Return the reason for showing less: pages that did not fit."""
         return "pages left out" if self.state.material.crowded_out else None
 
     def _material(self, state: BaselineState) -> Shown:
         """Return the first pages that fit together; the others are not even read."""
         every = self._refs(state)
         refs = every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
-        room = self._room(len(every))
+        room = float("inf")
+        if self._services.prompt_tokens is not None:
+            # beside the longest note on pages left out
+            text = self.text("system") + self.text("user", **_counts(Shown(beyond=len(every))))
+            used = self._services.count_tokens(without_tokens(text)) + self._config.spare_tokens
+            room = self._services.prompt_tokens - used
         shown = Shown(beyond=len(every) - len(refs))
         for page in self.shown_pages(refs, 0):
             room -= page.tokens
@@ -95,14 +157,6 @@ class ReaderEnv(BaselineEnv):
             shown.pages.append(page)
         shown.crowded_out = len(refs) - len(shown.pages)
         return shown
-
-    def _room(self, pages: int) -> float:
-        """Return the tokens that are left for pages, beside the longest note on so many left out."""
-        if self._services.prompt_tokens is None:
-            return float("inf")
-        text = self.text("system") + self.text("user", **_counts(Shown(beyond=pages)))
-        used = self._services.count_tokens(without_tokens(text)) + self._config.spare_tokens
-        return self._services.prompt_tokens - used
 
     def _refs(self, state: BaselineState) -> list[PageRef]:
         match self._config.material:

@@ -8,15 +8,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import Marks
 from docagent_rl.envs.system import System
-from docagent_rl.lab.eval.baselines.config import Material, PageConfig, PageForm, ReactConfig, ReaderConfig
-from docagent_rl.lab.eval.baselines.env import BaselineEnv
-from docagent_rl.lab.eval.baselines.react import ReactEnv
-from docagent_rl.lab.eval.baselines.reader import ReaderEnv
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, PageConfig, PageForm
+from docagent_rl.lab.eval.baselines.react import ReactConfig, ReactEnv
+from docagent_rl.lab.eval.baselines.reader import Material, ReaderConfig, ReaderEnv
 from docagent_rl.retrieval import Hit
-
-
-class QuestionOnlyConfig(ReaderConfig):
-    """The question alone."""
 
 
 class WholeDocumentConfig(ReaderConfig):
@@ -52,7 +47,7 @@ def _system(name: str, summary: str, config_type: type[PageConfig], env: type[Ba
     )
 
 
-QUESTION_ONLY = _system("question_only", "the question alone, no document", QuestionOnlyConfig, ReaderEnv)
+QUESTION_ONLY = _system("question_only", "the question alone, no document", ReaderConfig, ReaderEnv)
 WHOLE_DOCUMENT = _system(
     "whole_document", "as many pages as fit, from the first on", WholeDocumentConfig, ReaderEnv
 )
@@ -62,11 +57,7 @@ REACT = _system("react", "ReAct with search, open and answer (arXiv 2210.03629)"
 
 
 class Unasked:
-    """A retriever that nobody asks, so that no index is needed.
-
-    Args:
-        settings: whatever a configuration hands to a class of one's own.
-    """
+    """A retriever of agents that do not search, so that no index is needed."""
 
     def __init__(self, **settings: object) -> None:
         del settings
@@ -79,9 +70,5 @@ class Unasked:
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """See `Retriever.search`.
-
-        Raises:
-            UserError: always.
-        """
+        """Raise `UserError`."""
         raise UserError("this agent searches, and its configuration has no retriever")

@@ -32,7 +32,7 @@ class Extractor(StrEnum):
     """Models that shorten an answer, by the name of their prompt."""
 
     MMLONGBENCH_DOC = "mmlongbench_doc_extractor"
-    """Read by `mmlongbench_parse`; temperature 0, at most 256 tokens."""
+    """Read by `rewards.mmlongbench.extracted_answer`; temperature 0, at most 256 tokens."""
     LONGDOCURL = "longdocurl_extractor"
     """Read by `longdocurl_parse`."""
 
@@ -74,19 +74,16 @@ _LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two judges.
-
-    Args:
-        raw: share of equal verdicts; `None` where nothing was judged by both.
-        kappa: Cohen's, `(raw - chance) / (1 - chance)`, in `[-1, 1]`; `None` where chance alone agrees.
-        count: answers that both judged.
-        left_out: answers that one of them did not judge.
-    """
+    """Agreement of two judges."""
 
     raw: float | None
+    """Share of equal verdicts; `None` where nothing was judged by both."""
     kappa: float | None
+    """Cohen's, `(raw - chance) / (1 - chance)`, in `[-1, 1]`; `None` where chance alone agrees."""
     count: int
+    """Answers that both judged."""
     left_out: int
+    """Answers that one of them did not judge."""
 
 
 def first_tag(text: str, name: str) -> str | None:
@@ -99,11 +96,8 @@ def first_tag(text: str, name: str) -> str | None:
 def parse_bool_judge(text: str, flavour: Flavour) -> bool | None:
     """Read the verdict between the first pair of `<judge>` tags (`verl/workers/reward_manager` of both).
 
-    - `vrag`: yes when it holds `true` or `True`, else no when it holds `false` or `False`.
-    - `unidoc`: yes when it holds `true` in any case, else no, also without a pair.
-
-    Returns:
-        `None` when the judge has to be asked again, which `unidoc` never does.
+    VRAG-RL takes `true` or `True` in it for yes, else `false` or `False` for no, and asks again (`None`)
+    otherwise; UniDoc-RL takes `true` in any case for yes, and all else for no, also a reply without tags.
     """
     verdict = first_tag(text, "judge")
     if flavour is Flavour.UNIDOC:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,10 +14,8 @@ from docagent_rl.lab.eval.metrics.judges import Agreement, AnswerJudge, agreemen
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS
 from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.labels import rows_of as label_rows
-from docagent_rl.lab.eval.scoring.measures import Measure, mean
 from docagent_rl.lab.eval.scoring.protocols import CORRECT, GENERAL, JUDGED, paper_measures, protocol_of
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, mean
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS, USE
 
 RIGHT = 0.5
@@ -25,91 +24,34 @@ RIGHT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """How numbers are made.
-
-    Args:
-        draws: resamples of documents.
-        seed: of them.
-        pass_at: numbers of trajectories of which one has to be right.
-    """
+    """Settings of a report's numbers."""
 
     draws: int = DRAWS
+    """Resamples of documents."""
     seed: int = 0
     pass_at: tuple[int, ...] = ()
+    """Numbers of trajectories of which one has to be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a run.
-
-    Args:
-        measure: that it is of.
-        row: the questions it is over.
-        interval: its value.
-        by: who judged or extracted, where somebody had to.
-    """
+    """A number of a run over the questions of a line."""
 
     measure: Measure
     row: Row
     interval: Interval
     by: tuple[str, ...] = ()
+    """Judges or extractors that it rests on."""
 
     @property
     def ruled(self) -> bool:
-        """Whether the embedded rule judge stood in for a model."""
+        """True where the embedded rule judge stood in for a model."""
         return Author.RULE.value in self.by
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """The spread of a number over trajectories; `None` of nothing."""
-
-    mean: float | None
-    median: float | None
-    p95: float | None
-    worst: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of values; percentiles are interpolated."""
-        if not values:
-            return cls(None, None, None, None)
-        median, p95 = np.percentile(values, [50, 95])
-        return cls(math.fsum(values) / len(values), float(median), float(p95), max(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """A mean and the count of numbers in it; `None` of nothing."""
-
-    value: float | None
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class BenchmarkReport:
-    """A run over one benchmark.
-
-    Args:
-        dataset: as samples name it.
-        title: as people do.
-        systems: that were played.
-        questions: in it.
-        documents: that they are about.
-        trajectories: of all questions.
-        unscored: questions whose right answer is not known; they count for navigation and use alone.
-        masked: trajectories that were not played, by reason; they are wrong.
-        answers: the benchmark's numbers, the headline first, those of the system's paper, the general ones.
-        use: navigation and use.
-        parts: the headline, and the number of the system's paper, by line of the breakdowns.
-        pass_at: by number of trajectories.
-        seconds: how the trajectories that were played are spread over time.
-        total_cost: of all trajectories; `None` without a price.
-        agreements: of two judges, by expert: the judges' names and how far they agree.
-        verdicts: how often a judge said what, by expert; `none` where there was no answer, or it failed.
-        failures: judgements that failed, by expert.
-        environment: means of the environments' own numbers over the trajectories played.
-    """
+    """A run over one benchmark."""
 
     dataset: str
     title: str
@@ -118,21 +60,31 @@ class BenchmarkReport:
     documents: int
     trajectories: int
     unscored: int
+    """Questions whose right answer is not known; they count for navigation and use alone."""
     masked: dict[str, int]
+    """Trajectories that were not played, by reason; they are wrong."""
     answers: tuple[Number, ...]
+    """The benchmark's numbers, the headline first, those of the system's paper, the general ones."""
     use: tuple[Number, ...]
+    """Navigation and use."""
     parts: tuple[Number, ...]
+    """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
-    seconds: Spread
+    seconds: dict[str, float | None]
+    """`mean`, `median`, `p95` and `worst` over the trajectories that were played."""
     total_cost: float | None
     agreements: dict[str, tuple[str, str, Agreement]]
+    """Names of two judges and their agreement, by expert."""
     verdicts: dict[str, dict[str, int]]
+    """Counts of verdicts by expert; `none` where there was no answer, or the judge failed."""
     failures: dict[str, int]
-    environment: dict[str, Mean]
+    """Judgements that failed, by expert."""
+    environment: dict[str, dict[str, Any]]
+    """`value` (mean) and `count` of the environments' own numbers over the trajectories played."""
 
     @property
     def headline(self) -> Measure:
-        """The number that stands for it."""
+        """The first measure of the benchmark's protocol."""
         return protocol_of(self.dataset).headline
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
@@ -146,7 +98,19 @@ def benchmark(
 ) -> BenchmarkReport:
     """Report on the trajectories of one benchmark."""
     answers, use = answer_measures(dataset, trajectories), (*NAVIGATION, *TOOLS, *USE)
-    numbers = _numbers(answers, use, _broken_down(dataset, trajectories), trajectories, settings)
+    # broken down are the headline, numbers of the systems' papers, and those of a judge that was asked beside
+    judged = [each for each in (JUDGED, CORRECT) if any(each.of(s.values) is not None for s in trajectories)]
+    broken_down = _distinct(protocol_of(dataset).headline, *_papers(trajectories), *judged)
+    lines = sorted({row for each in trajectories if each.scored for row in rows_of(each)})
+    cells = [Cell(measure) for measure in (*answers, *use)]
+    cells += [Cell(measure, row) for row in lines for measure in broken_down]
+    found = intervals(sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed)
+    by = {measure.name: authors(measure, trajectories) for measure in answers}
+    numbers = [
+        Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
+        for cell, interval in zip(cells, found, strict=True)
+        if interval.questions or (cell.row == ALL and cell.measure.expert and by[cell.measure.name])
+    ]
     whole, names = [each for each in numbers if each.row == ALL], {measure.name for measure in use}
     played = [each for each in trajectories if each.status != "masked"]
     costs = _values("cost", trajectories)
@@ -163,7 +127,7 @@ def benchmark(
         use=tuple(each for each in whole if each.measure.name in names),
         parts=tuple(each for each in numbers if each.row != ALL),
         pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
-        seconds=Spread.of(_values("seconds", trajectories)),
+        seconds=_spread(_values("seconds", trajectories)),
         total_cost=math.fsum(costs) if costs else None,
         agreements=_agreements(trajectories),
         verdicts=_verdicts(trajectories),
@@ -175,7 +139,7 @@ def benchmark(
 
 
 def answer_measures(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return measures: the benchmark's, of the systems' papers, of judges asked beside, general ones."""
+    """Return the measures of the benchmark, of the systems' papers, of other judges, and the general ones."""
     return _distinct(*protocol_of(dataset).measures, *_papers(trajectories), JUDGED, CORRECT, *GENERAL)
 
 
@@ -185,17 +149,16 @@ def rows_of(trajectory: ScoredTrajectory) -> list[Row]:
     Lines of the benchmark's own table that a label stands for already, such as `source/Table`, are left out.
     """
     own = [(BENCHMARK_ROWS, group) for group in trajectory.groups if "/" not in group]
-    return label_rows(trajectory.labels) + own
+    return [(kind, value) for kind, values in trajectory.labels.items() for value in values] + own
 
 
 def pass_at(
     trajectories: Sequence[ScoredTrajectory], measure: Measure, k: int, settings: ReportSettings
 ) -> Interval:
-    """Return how likely one of `k` trajectories of a question is right, without bias from the trajectories
-    there are.
+    """Return the unbiased probability that one of `k` trajectories of a question is right.
 
-    `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1). Questions with
-    fewer than `k` trajectories are left out.
+    It is `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1). Questions
+    with fewer than `k` trajectories are left out.
     """
     rounds: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in trajectories:
@@ -211,38 +174,13 @@ def pass_at(
 
 
 def authors(measure: Measure, trajectories: Iterable[ScoredTrajectory]) -> tuple[str, ...]:
-    """Return who gave the opinions that a number rests on."""
+    """Return the names of those whose opinions a number rests on."""
     if measure.name == "rule":
         return (Author.RULE.value,)
     if measure.expert is None:
         return ()
     opinions = (each.experts.get(measure.expert.value) for each in trajectories)
     return tuple(sorted({opinion["by"] for opinion in opinions if opinion} - {Author.NOBODY.value}))
-
-
-def _numbers(
-    answers: Sequence[Measure],
-    use: Sequence[Measure],
-    broken_down: Sequence[Measure],
-    trajectories: Sequence[ScoredTrajectory],
-    settings: ReportSettings,
-) -> list[Number]:
-    lines = sorted({row for each in trajectories if each.scored for row in rows_of(each)})
-    cells = [Cell(measure) for measure in (*answers, *use)]
-    cells += [Cell(measure, row) for row in lines for measure in broken_down]
-    found = intervals(sums_of(trajectories, cells, rows_of), draws=settings.draws, seed=settings.seed)
-    by = {measure.name: authors(measure, trajectories) for measure in answers}
-    return [
-        Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
-        for cell, interval in zip(cells, found, strict=True)
-        if interval.questions or (cell.row == ALL and cell.measure.expert and by[cell.measure.name])
-    ]
-
-
-def _broken_down(dataset: str, trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
-    """Return the headline, what the systems' papers break down, and what a judge was asked beside."""
-    judged = [each for each in (JUDGED, CORRECT) if any(each.of(s.values) is not None for s in trajectories)]
-    return _distinct(protocol_of(dataset).headline, *_papers(trajectories), *judged)
 
 
 def _papers(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
@@ -262,12 +200,20 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, Mean]:
-    """Return the mean of every number that some row has, by its name."""
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    """Return mean, median, 95th percentile (interpolated) and maximum; `None` of nothing."""
+    if not values:
+        return dict.fromkeys(("mean", "median", "p95", "worst"))
+    median, p95 = map(float, np.percentile(values, [50, 95]))
+    return {"mean": math.fsum(values) / len(values), "median": median, "p95": p95, "worst": max(values)}
+
+
+def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, Any]]:
+    """Return mean and count of every number that some row has, by its name."""
     found = {}
     for name in sorted({name for row in rows for name in row}):
         values = [value for row in rows if (value := row.get(name)) is not None]
-        found[name] = Mean(math.fsum(values) / len(values) if values else None, len(values))
+        found[name] = {"value": math.fsum(values) / len(values) if values else None, "count": len(values)}
     return found
 
 

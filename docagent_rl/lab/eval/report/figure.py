@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.terminal import visible
-from docagent_rl.lab.eval.report.benchmark import Number
+from docagent_rl.lab.eval.report.grid import MARK
 from docagent_rl.lab.eval.report.runs import RunReport
 from docagent_rl.lab.eval.report.statistics import ALL, Interval, Row
-from docagent_rl.lab.eval.report.tables import MARK, OVERALL, overall
+from docagent_rl.lab.eval.report.tables import OVERALL, overall
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.measures import Measure, Unit
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
+from docagent_rl.lab.eval.scoring.scored import Unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,7 +44,7 @@ def figure(runs: Sequence[RunReport], datasets: Sequence[str]) -> str:
     from matplotlib import pyplot
 
     whole = [
-        _Line(_marked(each.title, each.ruled), each.numbers, tuple(each.printed.values()))
+        _Line(f"{each.title}{MARK if each.ruled else ''}", each.numbers, tuple(each.printed.values()))
         for each in overall(runs)
     ]
     panels = [(OVERALL, whole)] if whole else []
@@ -71,13 +71,16 @@ def figure(runs: Sequence[RunReport], datasets: Sequence[str]) -> str:
 
 
 def _lines(runs: Sequence[RunReport], dataset: str) -> list[_Line]:
-    """Return the percentages of the answers, what else a paper prints, then the headline by line."""
+    """Return the percentages of the answers, other numbers that a paper prints, then the headline by line."""
     every = [run.on(dataset) for run in runs]
     reports = [report for report in every if report is not None]
     headline = reports[0].headline
     answers = [number for each in reports for number in each.answers]
     parts = sorted((n for each in reports for n in each.parts), key=lambda n: (n.measure.name, n.row))
-    printed = _printed(runs, dataset)
+    printed: dict[tuple[str, Row], list[float]] = {}
+    for against in (each for run in runs for each in run.papers if each.dataset == dataset):
+        for target in (beside.target for beside in against.numbers):
+            printed.setdefault((target.measure, target.row), []).append(target.value)
     beside = [n for each in reports for n in (*each.use, *parts) if (n.measure.name, n.row) in printed]
     headlines = [number for number in parts if number.measure.name == headline.name]
     ruled = {number.measure.name for number in answers if number.ruled}
@@ -85,31 +88,15 @@ def _lines(runs: Sequence[RunReport], dataset: str) -> list[_Line]:
     for number in (*answers, *beside, *headlines):
         key = number.measure.name, number.row
         if number.measure.unit is Unit.PERCENT and key not in found:
-            label = _marked(_label(number, headline), number.measure.name in ruled)
+            label = number.measure.title
+            if number.row != ALL:
+                title = "" if number.measure.name == headline.name else f"{label}, "
+                label = f"{title}{number.row[0]}: {number.row[1]}"
+            label += MARK if number.measure.name in ruled else ""
             numbers = [None if report is None else report.number(*key) for report in every]
             ends = tuple(None if each is None else each.interval for each in numbers)
             found[key] = _Line(label, ends, tuple(printed.get(key, ())))
     return list(found.values())[:_LINES]
-
-
-def _printed(runs: Sequence[RunReport], dataset: str) -> dict[tuple[str, Row], list[float]]:
-    """Return what papers print, by measure and line."""
-    found: dict[tuple[str, Row], list[float]] = {}
-    for against in (each for run in runs for each in run.papers if each.dataset == dataset):
-        for target in (beside.target for beside in against.numbers):
-            found.setdefault((target.measure, target.row), []).append(target.value)
-    return found
-
-
-def _label(number: Number, headline: Measure) -> str:
-    """Return the title of a number, in a breakdown without that of the headline."""
-    measure, (kind, value) = number.measure, number.row
-    title = "" if measure.name == headline.name else f"{measure.title}, "
-    return measure.title if number.row == ALL else f"{title}{kind}: {value}"
-
-
-def _marked(label: str, ruled: bool) -> str:
-    return f"{label}{MARK if ruled else ''}"
 
 
 def _panel(axes: Axes, title: str, lines: Sequence[_Line], count: int) -> None:

@@ -1,4 +1,7 @@
-"""Tables as Markdown and in the terminal. Texts in them are other people's: none of them is markup."""
+"""Tables as Markdown and in the terminal, and numbers as texts.
+
+Texts in tables are other people's: none of them is markup.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,17 @@ from rich.table import Table
 from rich.text import Text
 
 from docagent_rl.base.terminal import shown, visible
+from docagent_rl.lab.eval.report.statistics import Interval
+from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.scored import Unit
 
 NOTHING = "-"
+MARK = "†"
+"""Beside every number that the embedded rule judge stands in for."""
+RULED = (
+    f"{MARK} judged or extracted by the {Author.RULE.value}, no model: not to be compared with a paper's "
+    "number (docs/rule_judge.md)"
+)
 HEADING = "# Report of runs"
 LONGEST = 1000
 """Characters of a text; longer ones are cut."""
@@ -27,14 +39,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table.
-
-    Args:
-        title: of it.
-        head: of its columns.
-        rows: as many texts each.
-        notes: lines under it.
-    """
+    """A table of texts, with notes under it."""
 
     title: str
     head: tuple[str, ...]
@@ -43,13 +48,7 @@ class Grid:
 
 
 def markdown(grids: Iterable[Grid], picture: str | None, notes: Sequence[str] = ()) -> str:
-    """Return the page.
-
-    Args:
-        grids: in order.
-        picture: file name of the figure beside it.
-        notes: under the heading.
-    """
+    """Return tables as a page, with notes and the figure of a file name under the heading."""
     parts = [HEADING, "", *(line for note in notes for line in (plain(note), ""))]
     if picture is not None:
         parts += [f"![Numbers of the runs with their intervals, beside the papers']({picture})", ""]
@@ -76,3 +75,34 @@ def rendered(grid: Grid) -> RenderableType:
     for row in grid.rows:
         table.add_row(*(shown(cell) for cell in row))
     return Group(table, *(shown(note, "dim") for note in grid.notes), Text())
+
+
+def interval_text(interval: Interval | None, unit: Unit, *, ruled: bool = False, sign: bool = False) -> str:
+    """Return a number with its interval as text."""
+    if interval is None or interval.value is None:
+        return NOTHING
+    text = digits(interval.value, unit, sign) + (MARK if ruled else "")
+    if interval.low is None or interval.high is None:
+        return text
+    return f"{text} [{digits(interval.low, unit, sign)}, {digits(interval.high, unit, sign)}]"
+
+
+def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
+    """Return a number as its unit is shown."""
+    if value is None:
+        return NOTHING
+    plus = "+" if sign else ""
+    match unit:
+        case Unit.PERCENT:
+            return f"{100 * value:{plus}.1f}"
+        case Unit.SECONDS:
+            return f"{value:{plus},.1f}"
+        case Unit.MONEY:
+            return f"{value:{plus},.5f}"
+        case Unit.NUMBER:
+            return f"{value:{plus},.2f}"
+
+
+def p_text(value: float | None) -> str:
+    """Return a p-value as text, of which none is 0."""
+    return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"

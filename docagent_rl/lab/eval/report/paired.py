@@ -1,12 +1,15 @@
-"""Two runs over the same questions: how far they differ, on which, and whether it may be chance."""
+"""Paired comparison of two runs: their differences over the same questions, with p-values, as tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid, digits, interval_text, p_text
 from docagent_rl.lab.eval.report.statistics import (
     DRAWS,
+    EXACT,
+    FEWEST,
     Cell,
     Interval,
     Row,
@@ -19,45 +22,34 @@ from docagent_rl.lab.eval.report.statistics import (
     p_values,
     sums_of,
 )
-from docagent_rl.lab.eval.scoring.measures import Measure
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 
 RIGHT = 0.5
 """A question counts as answered right from here on, where scores are graded."""
+MOST = 50
+"""Questions that are named in a table; the JSON file names all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One number of two runs.
-
-    Args:
-        cell: the number, and the questions it is over.
-        first: of the first run.
-        second: of the second run.
-        gain: second minus first, with its interval.
-        p: that chance alone makes such a difference; `None` of too few documents to tell.
-        least_p: that a difference over as many documents can have.
-        corrected: the p-value corrected by Holm for all lines of the breakdowns; `None` for the whole.
-    """
+    """One number of two runs."""
 
     cell: Cell
     first: float | None
     second: float | None
     gain: Interval
+    """Second less first."""
     p: float | None
+    """P-value of the difference; `None` of too few documents to tell."""
     least_p: float | None
+    """Least p-value that a difference over as many documents can have."""
     corrected: float | None = None
+    """The p-value corrected by Holm for all lines of the breakdowns; `None` for the whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A question that one run answers right and the other does not.
-
-    Args:
-        question_id: the question.
-        first: its value in the first run, mean over trajectories.
-        second: in the second.
-    """
+    """A question's values in two runs, means over trajectories."""
 
     question_id: str
     first: float
@@ -66,31 +58,24 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs over the questions that both have.
-
-    Args:
-        whole: of each measure, the headline first.
-        parts: of the headline by line of the breakdowns.
-        won: questions whose headline value is higher in the second run.
-        lost: lower.
-        tied: equal.
-        gained: questions that only the second run answers right.
-        given_up: that only the first does.
-        only_first: questions that the second run lacks.
-        only_second: that the first lacks.
-        clashing: questions of one id that are about another document; left out.
-    """
+    """Two runs over the questions that both have."""
 
     whole: tuple[Difference, ...]
+    """Of each measure, the headline first."""
     parts: tuple[Difference, ...]
+    """Of the headline by line of the breakdowns."""
     won: int
+    """Questions whose headline value is higher in the second run."""
     lost: int
     tied: int
     gained: tuple[Flip, ...]
+    """Questions that only the second run answers right."""
     given_up: tuple[Flip, ...]
+    """Questions that only the first run answers right."""
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     clashing: tuple[str, ...]
+    """Questions of one id about different documents; left out."""
 
 
 def compare(
@@ -106,14 +91,13 @@ def compare(
 
     Args:
         first: trajectories whose right answers are known.
-        second: of the other run.
+        second: those of the other run.
         measures: the headline first.
-        rows: lines of the breakdowns that a trajectory stands in; those of the first run's trajectories
-            count.
+        rows: lines of the breakdowns that a trajectory of the first run stands in.
         draws: resamples of documents, and random ways to change sides.
-        seed: of both.
+        seed: seed of both.
     """
-    homes = _documents(first), _documents(second)
+    homes = [{each.question_id: each.document for each in run} for run in (first, second)]
     shared = homes[0].keys() & homes[1].keys()
     clashing = {key for key in shared if homes[0][key] != homes[1][key]}
     ours, theirs = (
@@ -126,11 +110,21 @@ def compare(
     def rows_of(trajectory: ScoredTrajectory) -> Sequence[Row]:
         return lines.get(trajectory.question_id, ())
 
-    found = _differences(ours, theirs, cells, rows_of, draws, seed)
+    among = {
+        measure.name: by_question(ours, measure).keys() & by_question(theirs, measure).keys()
+        for measure in measures
+    }
+    a, b = (sums_of(trajectories, cells, rows_of, among) for trajectories in (ours, theirs))
+    gains = gain_intervals(a, b, draws=draws, seed=seed)
+    tests = p_values(a, b, draws=draws, seed=seed)
+    found = [
+        Difference(cell, finite(one), finite(other), gain, p, least_p(gain.documents, draws))
+        for cell, one, other, gain, p in zip(cells, a.combine(), b.combine(), gains, tests, strict=True)
+    ]
     whole, parts = found[: len(measures)], found[len(measures) :]
     corrected = holm([part.p for part in parts])
-    a, b = by_question(ours, measures[0]), by_question(theirs, measures[0])
-    pairs = [Flip(key, a[key], b[key]) for key in sorted(a.keys() & b.keys())]
+    values = by_question(ours, measures[0]), by_question(theirs, measures[0])
+    pairs = [Flip(key, *(each[key] for each in values)) for key in sorted(among[measures[0].name])]
     return Comparison(
         whole=tuple(whole),
         parts=tuple(replace(part, corrected=p) for part, p in zip(parts, corrected, strict=True)),
@@ -145,26 +139,100 @@ def compare(
     )
 
 
-def _differences(
-    ours: Sequence[ScoredTrajectory],
-    theirs: Sequence[ScoredTrajectory],
-    cells: Sequence[Cell],
-    rows: Rows,
-    draws: int,
-    seed: int,
-) -> list[Difference]:
-    among = {
-        cell.measure.name: by_question(ours, cell.measure).keys() & by_question(theirs, cell.measure).keys()
-        for cell in cells
-    }
-    a, b = (sums_of(trajectories, cells, rows, among) for trajectories in (ours, theirs))
-    gains = gain_intervals(a, b, draws=draws, seed=seed)
-    tests = p_values(a, b, draws=draws, seed=seed)
-    return [
-        Difference(cell, finite(first), finite(second), gain, p, least_p(gain.documents, draws))
-        for cell, first, second, gain, p in zip(cells, a.combine(), b.combine(), gains, tests, strict=True)
+def paired_tables(
+    found: Comparison,
+    first: str,
+    second: str,
+    title: str,
+    ruled: Collection[str] = (),
+    judges: Sequence[str] = ("", ""),
+) -> list[Grid]:
+    """Return the tables of a comparison of two runs over one benchmark.
+
+    Args:
+        found: the comparison.
+        first: name of the first run.
+        second: name of the second run.
+        title: title of the benchmark.
+        ruled: names of measures that the embedded rule judge stands in for, in either run.
+        judges: judges of the headline of each run; empty where nobody has to judge.
+    """
+    head = (first, second, "second less first")
+    headline = _titled(found.whole[0], ruled) if found.whole else NOTHING
+    notes = [
+        f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
+        f"and {found.tied:,} are equal",
+        *([_test(found.whole[0])] if found.whole else []),
+        *_judged(judges, first, second),
+        *_missing(found, first, second),
+        *([RULED] if any(each.cell.measure.name in ruled for each in found.whole) else []),
     ]
+    grids = [
+        Grid(
+            f"{title}: {second} against {first}",
+            ("number", *head, "questions", "documents", "p"),
+            tuple((_titled(d, ruled), *_cells(d), p_text(d.p)) for d in found.whole),
+            tuple(notes),
+        )
+    ]
+    if found.parts:
+        grids.append(
+            Grid(
+                f"{title}: {headline}, {second} against {first}, by line",
+                ("by", "line", *head, "questions", "documents", "p", "p by Holm"),
+                tuple((*d.cell.row, *_cells(d), p_text(d.p), p_text(d.corrected)) for d in found.parts),
+                ("p by Holm: corrected for all lines of this table",),
+            )
+        )
+    for name, flips in (
+        (f"only {second} is right", found.gained),
+        (f"only {first} is right", found.given_up),
+    ):
+        if flips:
+            grids.append(_flips(f"{title}: {headline}, {name} ({len(flips):,})", flips, (first, second)))
+    return grids
 
 
-def _documents(trajectories: Iterable[ScoredTrajectory]) -> dict[str, str]:
-    return {each.question_id: each.document for each in trajectories}
+def _titled(difference: Difference, ruled: Collection[str]) -> str:
+    measure = difference.cell.measure
+    return f"{measure.title}{MARK if measure.name in ruled else ''}"
+
+
+def _cells(difference: Difference) -> tuple[str, ...]:
+    unit, gain = difference.cell.measure.unit, difference.gain
+    sides = (digits(difference.first, unit), digits(difference.second, unit))
+    return (*sides, interval_text(gain, unit, sign=True), f"{gain.questions:,}", f"{gain.documents:,}")
+
+
+def _test(difference: Difference) -> str:
+    documents, least = difference.gain.documents, difference.least_p
+    if least is None:
+        return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
+    how = "all ways" if documents <= EXACT else "random ways"
+    return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"
+
+
+def _judged(judges: Sequence[str], first: str, second: str) -> list[str]:
+    if len(set(judges)) == 1:
+        return []
+    by = [f"{run} by {judge or 'nobody'}" for run, judge in zip((first, second), judges, strict=True)]
+    return [f"{' and '.join(by)} judged: the difference is that of the judges, too, and neither is better"]
+
+
+def _flips(title: str, flips: Sequence[Flip], runs: tuple[str, str]) -> Grid:
+    rows = tuple((flip.question_id, f"{flip.first:.2f}", f"{flip.second:.2f}") for flip in flips[:MOST])
+    more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
+    return Grid(title, ("question", *runs), rows, more)
+
+
+def _missing(found: Comparison, first: str, second: str) -> list[str]:
+    notes = []
+    for name, ids in (
+        (f"left out, only in {first}", found.only_first),
+        (f"left out, only in {second}", found.only_second),
+        ("left out, of one id and about different documents", found.clashing),
+    ):
+        if ids:
+            shown_ids = ", ".join(ids[:MOST]) + (", ..." if len(ids) > MOST else "")
+            notes.append(f"{name}: {len(ids):,} questions: {shown_ids}")
+    return notes

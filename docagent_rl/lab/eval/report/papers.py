@@ -26,45 +26,34 @@ _FACTS = frozenset({"retriever", "text_retriever", "judge", "display", "scope", 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One printed number.
-
-    Args:
-        dataset: as samples name it, or `EVERY`.
-        measure: its name.
-        value: as printed.
-        row: line of a breakdown.
-    """
+    """One printed number."""
 
     dataset: str
+    """As samples name it, or `EVERY`."""
     measure: str
     value: float
     row: Row = ALL
+    """Line of a breakdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row of a paper's table and what it rests on.
-
-    Args:
-        recipe: that reproduces it.
-        system: of it.
-        title: paper and table.
-        model: that training started from.
-        facts: retriever, text_retriever, judge, display, scope, temperature, note; what the paper does not
-            say is not there.
-        numbers: printed.
-    """
+    """A row of a paper's table and the facts that it rests on."""
 
     recipe: str
+    """The recipe that reproduces it."""
     system: str
     title: str
+    """Paper and table."""
     model: str
+    """The model that training started from."""
     facts: Mapping[str, Any]
+    """`_FACTS`, as far as the paper says them."""
     numbers: tuple[Target, ...]
 
     @property
     def label(self) -> str:
-        """The row in a word or two."""
+        """Recipe and retriever."""
         retriever = self.facts.get("retriever")
         return f"{self.recipe}{', ' + retriever[0] if retriever else ''}"
 
@@ -109,7 +98,7 @@ NOT_KNOWN = "not known"
 
 
 class Verdict(StrEnum):
-    """How a fact of a run and of a paper compare."""
+    """Comparison of a fact of a run with that of a paper."""
 
     SAME = "same"
     DIFFERENT = "different"
@@ -118,14 +107,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProtocolFact:
-    """One fact.
-
-    Args:
-        name: of it.
-        ours: of the run.
-        paper: of the paper.
-        verdict: how they compare.
-    """
+    """One fact of a run and of a paper."""
 
     name: str
     ours: str
@@ -136,24 +118,37 @@ class ProtocolFact:
 def differences(
     run: RunFacts, row: PaperRow, dataset: str, questions: int, judges: Iterable[str]
 ) -> list[ProtocolFact]:
-    """Return facts of a run beside those of a row of a paper; what one of the two says, at least.
+    """Return the facts of a run beside those of a row of a paper that at least one of the two says.
 
-    Args:
-        run: how it was played.
-        row: of the paper.
-        dataset: the benchmark.
-        questions: of the run.
-        judges: who judged or extracted; none where nobody has to.
+    `questions` is the number of the run's questions; `judges` are those who judged or extracted.
     """
-    facts = row.facts
-    found = [_model(run, row.model), _names("retriever", run.retriever, facts.get("retriever"))]
+    facts, authors = row.facts, "the authors'"
+    player = run.agent or run.model
+    # a name does not tell whether a model is trained like the paper's
+    sized = run.model and re.search(r"\d", run.model) and _letters(row.model) not in _letters(run.model)
+    verdict = Verdict.DIFFERENT if run.agent is not None or sized else Verdict.UNKNOWN
+    found = [
+        ProtocolFact("model", player or NOT_KNOWN, f"{row.model}, trained by the authors", verdict),
+        _names("retriever", run.retriever, facts.get("retriever")),
+    ]
     if facts.get("text_retriever"):
         found.append(_names("retriever of texts", run.text_retriever, facts["text_retriever"]))
-    found += _judges(judges, facts.get("judge"))
+    names = sorted(set(judges))
+    found += [_names("judge or extractor", name, facts.get("judge")) for name in names]
+    if set(names) - {Author.RULE.value}:
+        own, theirs = "this package's, in our words", f"the benchmark's or {authors}"
+        found.append(ProtocolFact("its prompt", own, theirs, Verdict.DIFFERENT))
+    prompt = ProtocolFact("prompt", run.prompt or NOT_KNOWN, authors, Verdict.UNKNOWN)
+    if run.prompt == OWN_PROMPT or run.prompt in prompt_names():
+        prompt = ProtocolFact("prompt", f"{run.prompt}, in our words", authors, Verdict.DIFFERENT)
+    display, theirs, verdict = run.display or {}, facts.get("display") or {}, Verdict.UNKNOWN
+    if theirs and all(display.get(name) is not None for name in theirs):
+        same = all(display[name] == theirs[name] for name in theirs)
+        verdict = Verdict.SAME if same else Verdict.DIFFERENT
     found += [
-        _prompt(run.prompt),
+        prompt,
         _equal("questions", questions, questions_of(dataset), "{:,}"),
-        _display(run.display or {}, facts.get("display") or {}),
+        ProtocolFact("size of pages", _listed(display), _listed(theirs), verdict),
         _equal("pages searched", run.scope, facts.get("scope")),
         _equal("temperature", run.temperature, facts.get("temperature"), "{:g}"),
     ]
@@ -165,55 +160,19 @@ def differences(
     return [fact for fact in found if (fact.ours, fact.paper) != (NOT_KNOWN, NOT_KNOWN)]
 
 
-def _model(run: RunFacts, base: str) -> ProtocolFact:
-    """Compare models: the paper trained its own, and a name does not tell whether ours is trained like it."""
-    ours, verdict = run.agent or run.model, Verdict.UNKNOWN
-    sized = ours is not None and re.search(r"\d", ours) and _letters(base) not in _letters(ours)
-    if run.agent is not None or sized:
-        verdict = Verdict.DIFFERENT
-    return ProtocolFact("model", ours or NOT_KNOWN, f"{base}, trained by the authors", verdict)
+def _names(fact: str, ours: str | None, papers: list[str] | None) -> ProtocolFact:
+    """Compare names, without those of owners.
 
-
-def _names(name: str, ours: str | None, papers: list[str] | None) -> ProtocolFact:
+    A name is the paper's, or that with a version or a date: `gpt-4o-mini` is not `gpt-4o`, nor
+    `colqwen2.5-v0.2` a `colqwen2`, nor a quantised model itself.
+    """
     verdict = Verdict.UNKNOWN
     if ours is not None and papers:
-        verdict = Verdict.SAME if any(_is(ours, paper) for paper in papers) else Verdict.DIFFERENT
-    return ProtocolFact(name, ours or NOT_KNOWN, " or ".join(papers or ()) or NOT_KNOWN, verdict)
-
-
-def _is(ours: str, paper: str) -> bool:
-    """Return whether a name is the paper's, or that with a version or a date: others are of other models.
-
-    `gpt-4o-mini` is not `gpt-4o`, nor `colqwen2.5-v0.2` a `colqwen2`, nor a quantised model itself.
-    """
-    # without the owner's name
-    name, wanted = (re.sub(r"[-_ ]+", "-", each.rpartition("/")[2].lower()) for each in (ours, paper))
-    return re.fullmatch(rf"{re.escape(wanted)}(?:-v?\d+(?:\.\d+)*|-hf|-merged|-en)*", name) is not None
-
-
-def _judges(ours: Iterable[str], papers: list[str] | None) -> list[ProtocolFact]:
-    names = sorted(set(ours))
-    found = [_names("judge or extractor", name, papers) for name in names]
-    if set(names) - {Author.RULE.value}:
-        own = "this package's, in our words"
-        found.append(ProtocolFact("its prompt", own, "the benchmark's or the authors'", Verdict.DIFFERENT))
-    return found
-
-
-def _prompt(ours: str | None) -> ProtocolFact:
-    paper = "the authors'"
-    if ours == OWN_PROMPT or ours in prompt_names():
-        return ProtocolFact("prompt", f"{ours}, in our words", paper, Verdict.DIFFERENT)
-    return ProtocolFact("prompt", ours or NOT_KNOWN, paper, Verdict.UNKNOWN)
-
-
-def _display(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> ProtocolFact:
-    verdict = Verdict.UNKNOWN
-    if ours and paper and all(ours.get(name) is not None for name in paper):
-        same = all(ours[name] == paper[name] for name in paper)
+        name, *theirs = (re.sub(r"[-_ ]+", "-", e.rpartition("/")[2].lower()) for e in (ours, *papers))
+        version = r"(?:-v?\d+(?:\.\d+)*|-hf|-merged|-en)*"
+        same = any(re.fullmatch(re.escape(each) + version, name) for each in theirs)
         verdict = Verdict.SAME if same else Verdict.DIFFERENT
-    texts = [_listed(each) if each else NOT_KNOWN for each in (ours, paper)]
-    return ProtocolFact("size of pages", *texts, verdict)
+    return ProtocolFact(fact, ours or NOT_KNOWN, " or ".join(papers or ()) or NOT_KNOWN, verdict)
 
 
 def _equal(name: str, ours: Any, paper: Any, form: str = "{}") -> ProtocolFact:
@@ -225,6 +184,8 @@ def _equal(name: str, ours: Any, paper: Any, form: str = "{}") -> ProtocolFact:
 
 
 def _listed(values: Mapping[str, Any]) -> str:
+    if not values:
+        return NOT_KNOWN
     return ", ".join(f"{name} {value}" for name, value in values.items() if not isinstance(value, Mapping))
 
 

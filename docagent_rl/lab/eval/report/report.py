@@ -17,50 +17,54 @@ from docagent_rl.lab.eval.report.benchmark import (
 )
 from docagent_rl.lab.eval.report.figure import figure
 from docagent_rl.lab.eval.report.grid import Grid, markdown
-from docagent_rl.lab.eval.report.paired import Comparison, Difference, compare
-from docagent_rl.lab.eval.report.paired_tables import paired_tables
+from docagent_rl.lab.eval.report.paired import Comparison, Difference, compare, paired_tables
 from docagent_rl.lab.eval.report.runs import AgainstPaper, RunReport, ScoredRun, report_on, without_unread
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.report.tables import overall_table, tables
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
-from docagent_rl.lab.eval.scoring.measures import Measure
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory, plain
+from docagent_rl.lab.eval.scoring.scored import plain
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, USE
 
 PAGE, DATA, PICTURE = "report.md", "report.json", "report.svg"
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report, ready to be shown and written.
-
-    Args:
-        grids: its tables.
-        files: `PAGE`, which shows `PICTURE`, `DATA` and `PICTURE`, by name.
-    """
+    """The tables of a report, and its files by name: `PAGE`, which shows `PICTURE`, `DATA` and `PICTURE`."""
 
     grids: tuple[Grid, ...]
     files: dict[str, str]
 
 
 def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: bool = False) -> Report:
-    """Report on runs, at least one.
-
-    Args:
-        runs: with names of their own.
-        settings: how numbers are made.
-        paired: compare the first two, question by question.
-    """
+    """Report on at least one run; `paired` compares the first two question by question."""
     runs = [replace(run, trajectories=without_unread(run.trajectories)) for run in runs]
     reports = [report_on(run, settings) for run in runs]
     datasets = sorted({each.dataset for report in reports for each in report.benchmarks})
     grids = [*overall_table(reports), *(grid for dataset in datasets for grid in tables(reports, dataset))]
-    ruled = {dataset: _ruled(reports, dataset) for dataset in datasets}
+    ruled: dict[str, set[str]] = {dataset: set() for dataset in datasets}
+    for each in (each for report in reports for each in report.benchmarks):
+        ruled[each.dataset] |= {number.measure.name for number in each.answers if number.ruled}
     compared: dict[str, Comparison] = {}
     for dataset in datasets if paired else ():
-        compared[dataset], more = _compared(runs[0], runs[1], dataset, settings, ruled[dataset])
-        grids += more
+        sides = [[each for each in run.trajectories if each.dataset == dataset] for run in runs[:2]]
+        headline, *others = answer_measures(dataset, [each for side in sides for each in side])
+        # beside the headline, what both runs have
+        names = [
+            {name for each in side for name, value in each.values.items() if value is not None}
+            for side in sides
+        ]
+        both = [each for each in (*others, *NAVIGATION, *USE) if all(each.value in found for found in names)]
+        ours, theirs = ([each for each in side if each.scored] for side in sides)
+        draws, seed = settings.draws, settings.seed
+        compared[dataset] = compare(ours, theirs, [headline, *both], rows_of, draws=draws, seed=seed)
+        protocol = protocol_of(dataset)
+        judges = [", ".join(authors(protocol.headline, side)) for side in sides]
+        grids += paired_tables(
+            compared[dataset], runs[0].name, runs[1].name, protocol.name, ruled[dataset], judges
+        )
     how = (
         f"Brackets are 95 % intervals over {settings.draws:,} resamples of documents (seed {settings.seed}). "
         "Trajectories of a question weigh one together; trajectories that were not played are wrong. "
@@ -75,49 +79,16 @@ def make_report(runs: Sequence[ScoredRun], settings: ReportSettings, *, paired: 
     return Report(tuple(grids), files)
 
 
-def _ruled(reports: Sequence[RunReport], dataset: str) -> set[str]:
-    """Return the names of measures that the embedded rule judge stands in for, in some run."""
-    found = [report.on(dataset) for report in reports]
-    return {number.measure.name for each in found if each for number in each.answers if number.ruled}
-
-
-def _compared(
-    first: ScoredRun, second: ScoredRun, dataset: str, settings: ReportSettings, ruled: Collection[str]
-) -> tuple[Comparison, list[Grid]]:
-    sides = [[each for each in run.trajectories if each.dataset == dataset] for run in (first, second)]
-    measures, protocol = _measures(dataset, sides), protocol_of(dataset)
-    ours, theirs = ([each for each in side if each.scored] for side in sides)
-    found = compare(ours, theirs, measures, rows_of, draws=settings.draws, seed=settings.seed)
-    judges = [", ".join(authors(protocol.headline, side)) for side in sides]
-    return found, paired_tables(found, first.name, second.name, protocol.name, ruled, judges)
-
-
-def _measures(dataset: str, sides: Sequence[Sequence[ScoredTrajectory]]) -> list[Measure]:
-    """Return the headline, and what else both runs have."""
-    every = answer_measures(dataset, [each for side in sides for each in side])
-    headline, *others = (*every, *NAVIGATION, *USE)
-    names = [
-        {name for each in side for name, value in each.values.items() if value is not None} for side in sides
-    ]
-    return [headline, *(measure for measure in others if all(measure.value in found for found in names))]
-
-
-VERSION = 1
-
-
 def as_json(
     runs: Sequence[RunReport],
     compared: Mapping[str, Comparison],
     settings: ReportSettings,
     ruled: Mapping[str, Collection[str]],
 ) -> dict[str, Any]:
-    """Return the report with all of its numbers, fractions as they are.
+    """Return all numbers of a report, fractions as they are.
 
-    Args:
-        runs: reports on them.
-        compared: paired comparisons by dataset; none where none was asked for.
-        settings: that numbers were made by.
-        ruled: names of measures that the embedded rule judge stands in for, by dataset.
+    `compared` has the paired comparisons, `ruled` the measures that the embedded rule judge stands in for, by
+    dataset.
     """
     return {
         "docagent_rl_report": VERSION,
@@ -150,7 +121,7 @@ def _benchmark(report: BenchmarkReport) -> dict[str, Any]:
         "use": list(map(_number, report.use)),
         "breakdowns": list(map(_number, report.parts)),
         "pass_at": {str(k): asdict(found) for k, found in report.pass_at.items()},
-        "seconds": asdict(report.seconds),
+        "seconds": report.seconds,
         "total_cost": report.total_cost,
         "agreement": {
             judge: {"judge": one, "second": other, **asdict(found)}
@@ -158,7 +129,7 @@ def _benchmark(report: BenchmarkReport) -> dict[str, Any]:
         },
         "verdicts": report.verdicts,
         "judge_failures": report.failures,
-        "environment": {name: asdict(found) for name, found in report.environment.items()},
+        "environment": report.environment,
     }
 
 

@@ -17,20 +17,13 @@ from docagent_rl.lab.eval.report.papers import EVERY, PaperRow, ProtocolFact, Ta
 from docagent_rl.lab.eval.report.statistics import ALL, Cell, Interval, intervals, sums_of
 from docagent_rl.lab.eval.run_facts import RunFacts, expected_trajectories
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.measures import Unit
 from docagent_rl.lab.eval.scoring.protocols import JUDGED
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory, Unit
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredRun:
-    """A run that is reported on.
-
-    Args:
-        name: short, one of a kind.
-        trajectories: scored.
-        manifest: its `run.json`.
-    """
+    """A scored run: its short name, unique in a report, its trajectories and its `run.json`."""
 
     name: str
     trajectories: Sequence[ScoredTrajectory]
@@ -39,62 +32,42 @@ class ScoredRun:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """A printed number and the run's.
-
-    Args:
-        target: printed.
-        ours: `None` where the run has no such number.
-        gap: ours less the printed one, in its unit; `None` without ours.
-        inside: whether the printed number lies in our interval; `None` without one. The paper's own spread is
-            not known, so this is no test.
-    """
+    """A printed number and the run's, where it has such a number."""
 
     target: Target
     ours: Interval | None = None
     gap: float | None = None
+    """Ours less the printed one, in its unit."""
     inside: bool | None = None
+    """The printed number lies in our interval. The paper's own spread is not known, so this is no test."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgainstPaper:
-    """A run over one benchmark beside one row of a paper.
-
-    Args:
-        row: of the paper.
-        dataset: the benchmark, or `EVERY`.
-        numbers: that it prints for it.
-        facts: what separates the two.
-        judges: who judged or extracted the run's numbers, where somebody had to.
-    """
+    """A run over one benchmark beside one row of a paper."""
 
     row: PaperRow
     dataset: str
+    """The benchmark, or `EVERY`."""
     numbers: tuple[Beside, ...]
     facts: tuple[ProtocolFact, ...]
     judges: tuple[str, ...] = ()
+    """Judges and extractors of the run's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """A run over all of its benchmarks.
-
-    Args:
-        name: of the run.
-        agent: who played.
-        facts: how.
-        benchmarks: in alphabetical order.
-        papers: the rows of papers that it is held against.
-        trajectories: that it has.
-        expected: that it has when it is whole; `None` where its description does not say.
-    """
+    """A run over all of its benchmarks, in alphabetical order."""
 
     name: str
     agent: str
     facts: RunFacts
     benchmarks: tuple[BenchmarkReport, ...]
     papers: tuple[AgainstPaper, ...]
+    """The rows of papers that it is held against."""
     trajectories: int
     expected: int | None
+    """Trajectories of the whole run; `None` where its description does not say."""
 
     def on(self, dataset: str) -> BenchmarkReport | None:
         """Return its report on a benchmark."""
@@ -120,10 +93,9 @@ def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
 
 
 def without_unread(trajectories: Sequence[ScoredTrajectory]) -> list[ScoredTrajectory]:
-    """Return trajectories without values that rest on an expert of whom no reply to a benchmark could be
-    read.
+    """Return trajectories without the values of experts none of whose replies to a benchmark could be read.
 
-    One that is read sometimes is wrong where it failed; one that never is says nothing about the answers.
+    An expert that is read sometimes is wrong where it failed; one that never is says nothing about answers.
     """
     asked: dict[tuple[str, str], list[bool]] = {}
     for each in trajectories:
@@ -131,16 +103,11 @@ def without_unread(trajectories: Sequence[ScoredTrajectory]) -> list[ScoredTraje
             if opinion["by"] != Author.NOBODY.value:
                 asked.setdefault((each.dataset, name), []).append(opinion["failed"])
     unread = {key for key, failed in asked.items() if all(failed)}
-    resting = {
-        dataset: {
-            measure.value
-            for measure in answer_measures(
-                dataset, [each for each in trajectories if each.dataset == dataset]
-            )
-            if measure.expert is not None and (dataset, measure.expert.value) in unread
-        }
-        for dataset, _ in unread
-    }
+    resting: dict[str, list[str]] = {}
+    for dataset, expert in unread:
+        measures = answer_measures(dataset, [each for each in trajectories if each.dataset == dataset])
+        names = [each.value for each in measures if each.expert is not None and each.expert.value == expert]
+        resting.setdefault(dataset, []).extend(names)
     return [
         replace(each, values={**each.values, **dict.fromkeys(resting.get(each.dataset, ()))})
         for each in trajectories
@@ -160,46 +127,32 @@ def _against_papers(
     for row in rows.values():
         played = [each for each in benchmarks if row.system in each.systems]
         for each in played:
-            numbers = [_beside(each, target) for target in row.numbers if target.dataset == each.dataset]
+            numbers = []
+            for target in (target for target in row.numbers if target.dataset == each.dataset):
+                number = each.number(target.measure, target.row)
+                scale = 1.0 if number is not None and number.measure.unit is not Unit.PERCENT else 100.0
+                numbers.append(_beside(target, None if number is None else number.interval, scale))
             if numbers:
-                judges = _judges(each, {beside.target.measure for beside in numbers})
+                names = {beside.target.measure for beside in numbers}
+                judges = tuple(sorted({by for n in each.answers if n.measure.name in names for by in n.by}))
                 protocol = differences(facts, row, each.dataset, each.questions, judges)
                 found.append(AgainstPaper(row, each.dataset, tuple(numbers), tuple(protocol), judges))
-        if row.datasets() <= {each.dataset for each in played}:
-            found += _overall(facts, row, trajectories, settings)
+        targets = [target for target in row.numbers if (target.dataset, target.row) == (EVERY, ALL)]
+        if targets and row.datasets() <= {each.dataset for each in played}:
+            # over all questions of all benchmarks of the row
+            chosen = [each for each in trajectories if each.dataset in row.datasets()]
+            (ours,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
+            judges = authors(JUDGED, chosen)
+            protocol = differences(facts, row, EVERY, ours.questions, judges)
+            beside = tuple(_beside(target, ours) for target in targets)
+            found.append(AgainstPaper(row, EVERY, beside, tuple(protocol), judges))
     return found
 
 
-def _beside(report: BenchmarkReport, target: Target) -> Beside:
-    number = report.number(target.measure, target.row)
-    if number is None:
-        return Beside(target)
-    return _held(target, number.interval, 100.0 if number.measure.unit is Unit.PERCENT else 1.0)
-
-
-def _held(target: Target, ours: Interval, scale: float) -> Beside:
-    if ours.value is None:
+def _beside(target: Target, ours: Interval | None, scale: float = 100.0) -> Beside:
+    if ours is None or ours.value is None:
         return Beside(target)
     printed, inside = target.value / scale, None
     if ours.low is not None and ours.high is not None:
         inside = ours.low <= printed <= ours.high
     return Beside(target, ours, ours.value * scale - target.value, inside)
-
-
-def _judges(report: BenchmarkReport, measures: set[str]) -> tuple[str, ...]:
-    return tuple(sorted({by for each in report.answers if each.measure.name in measures for by in each.by}))
-
-
-def _overall(
-    facts: RunFacts, row: PaperRow, trajectories: Sequence[ScoredTrajectory], settings: ReportSettings
-) -> list[AgainstPaper]:
-    """Return the number over all questions of all benchmarks of a row."""
-    targets = [target for target in row.numbers if (target.dataset, target.row) == (EVERY, ALL)]
-    if not targets:
-        return []
-    chosen = [each for each in trajectories if each.dataset in row.datasets()]
-    (ours,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
-    judges = authors(JUDGED, chosen)
-    protocol = differences(facts, row, EVERY, ours.questions, judges)
-    numbers = tuple(_held(target, ours, 100.0) for target in targets)
-    return [AgainstPaper(row, EVERY, numbers, tuple(protocol), judges)]

@@ -10,8 +10,7 @@ from itertools import compress
 
 import numpy as np
 
-from docagent_rl.lab.eval.scoring.measures import Measure
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 
 Row = tuple[str, str]
 """A line of a breakdown: kind and value. `ALL` is every question."""
@@ -20,12 +19,7 @@ ALL: Row = ("", "")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A number over some of the questions.
-
-    Args:
-        measure: the number.
-        row: which questions count.
-    """
+    """A number over the questions of a line."""
 
     measure: Measure
     row: Row = ALL
@@ -33,30 +27,22 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums of cells by document.
-
-    Args:
-        documents: `D` of them, in alphabetical order.
-        cells: in order; each has `measure.width` columns.
-        table: `(D, columns)`. Trajectories of a question that have the value weigh one together.
-        questions: of each cell, those that have its value.
-        clusters: documents that they are about.
-    """
+    """Sums of cells by document."""
 
     documents: tuple[str, ...]
+    """`D` of them, in alphabetical order."""
     cells: tuple[Cell, ...]
     table: np.ndarray
+    """`(D, columns)`, `measure.width` columns a cell; trajectories of one question weigh one together."""
     questions: tuple[int, ...]
+    """Questions with the value, by cell."""
     clusters: tuple[int, ...]
+    """Documents of those questions, by cell."""
 
     def combine(self, totals: np.ndarray | None = None) -> np.ndarray:
-        """Return the numbers of all cells.
+        """Return the numbers of all cells, `(..., cells)`; NaN where a cell has no value.
 
-        Args:
-            totals: `(..., columns)`, sums over documents; those over all of them by default.
-
-        Returns:
-            `(..., cells)`; NaN where a cell has no value.
+        `totals` are sums over documents, `(..., columns)`; by default over all of them.
         """
         totals = self.table.sum(axis=0) if totals is None else totals
         found, begin = [], 0
@@ -79,13 +65,9 @@ def sums_of(
     rows: Rows = lambda _: (),
     among: Mapping[str, Collection[str]] | None = None,
 ) -> Sums:
-    """Sum up trajectories.
+    """Sum up trajectories of one run and one benchmark.
 
-    Args:
-        trajectories: of one run and one benchmark.
-        cells: what is asked.
-        rows: of a trajectory.
-        among: questions that count, by name of the measure; by default all that have the value.
+    `among` has the questions that count, by name of the measure; by default all that have the value do.
     """
     names = sorted({each.document for each in trajectories})
     places = {name: number for number, name in enumerate(names)}
@@ -95,11 +77,10 @@ def sums_of(
         measure = cell.measure
         found = [measure.of(each.values) is not None for each in trajectories]
         times = Counter(each.question_id for each in compress(trajectories, found))
-        chosen = [here and cell.row in line for here, line in zip(found, lines, strict=True)]
         counted = [
             each
-            for each in compress(trajectories, chosen)
-            if among is None or each.question_id in among[measure.name]
+            for each, here, line in zip(trajectories, found, lines, strict=True)
+            if here and cell.row in line and (among is None or each.question_id in among[measure.name])
         ]
         block = np.zeros((len(names), measure.width))
         for each in counted:
@@ -114,8 +95,7 @@ def by_question(trajectories: Sequence[ScoredTrajectory], measure: Measure) -> M
     """Return the mean value over the trajectories of each question that has one."""
     found: dict[str, list[float]] = {}
     for trajectory in trajectories:
-        value = measure.of(trajectory.values)
-        if value is not None:
+        if (value := measure.of(trajectory.values)) is not None:
             found.setdefault(trajectory.question_id, []).append(value)
     return {key: sum(values) / len(values) for key, values in found.items()}
 
@@ -134,18 +114,11 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A number with its interval.
-
-    Args:
-        value: `None` of nothing.
-        low: of the interval; `None` where one document, or none, says nothing about others.
-        high: the same.
-        questions: that it is over.
-        documents: that they are about.
-    """
+    """A number with its interval, and the questions and documents that it is over."""
 
     value: float | None
     low: float | None
+    """`None`, as `high` is, where one document, or none, says nothing about others."""
     high: float | None
     questions: int
     documents: int
@@ -154,12 +127,8 @@ class Interval:
 def intervals(sums: Sums, *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL) -> list[Interval]:
     """Return the number of every cell with its percentile interval, over the same resamples of documents.
 
-    Args:
-        sums: of the trajectories.
-        draws: resamples, each of as many documents as there are, with replacement. One without any question
-            of a cell says nothing about it and is left out.
-        seed: of the resamples.
-        level: share of the resamples that lie inside.
+    A resample has as many documents as there are, with replacement; one without any question of a cell says
+    nothing about it and is left out.
     """
     found = [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
     return _intervals(sums.combine(), found, sums, level)
@@ -170,12 +139,7 @@ def gain_intervals(
 ) -> list[Interval]:
     """Return second less first of every cell with its interval, over the same resamples for both.
 
-    Args:
-        first: of one run.
-        second: of the other, over the same questions, documents and cells.
-        draws: see `intervals`.
-        seed: see `intervals`.
-        level: see `intervals`.
+    Questions, documents and cells of the two are the same; see `intervals`.
     """
     found = [
         second.combine(times @ second.table) - first.combine(times @ first.table)
@@ -205,21 +169,18 @@ def finite(value: float) -> float | None:
 
 
 def p_values(first: Sums, second: Sums, *, draws: int, seed: int) -> list[float | None]:
-    """Return two-sided p-values of the difference of every cell, if it were chance who has which
-    trajectories.
+    """Return the two-sided p-value of every cell's difference, in `(0, 1]`, by changing sides at random.
 
     All questions about a document change sides together. Up to `EXACT` documents all ways are tried; beyond,
-    `draws` random ones, and the way that was found counts as one more.
-
-    Returns:
-        In `(0, 1]`; `None` where a run has no value, and of fewer than `FEWEST` documents: they tell nothing.
+    `draws` random ones, and the observed one counts as one more. It is `None` where a run has no value, and
+    of fewer than `FEWEST` documents.
     """
     observed = np.abs(second.combine() - first.combine())
     change = second.table - first.table
     ours, theirs = first.table.sum(axis=0), second.table.sum(axis=0)
     reached, tried = np.zeros(len(first.cells)), np.zeros(len(first.cells))
     exact = len(first.documents) <= EXACT
-    for sides in _all_sides(len(change)) if exact else _some_sides(len(change), draws, seed):
+    for sides in _sides(len(change), None if exact else draws, seed):
         moved = sides @ change
         found = np.abs(second.combine(theirs - moved) - first.combine(ours + moved))
         reached += np.sum(found >= observed - _SLACK, axis=0)
@@ -266,22 +227,20 @@ def _intervals(values: np.ndarray, found: list[np.ndarray], sums: Sums, level: f
 
 
 def _counts(documents: int, draws: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each document is in each resample: arrays of at most `(256, documents)`."""
+    """Yield the counts of documents in resamples: arrays of at most `(256, documents)`."""
     rng = np.random.default_rng(seed)
     for begin in range(0, draws if documents else 0, _CHUNK):
         size = min(_CHUNK, draws - begin)
         yield rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float)
 
 
-def _all_sides(documents: int) -> Iterator[np.ndarray]:
-    """Yield every way to change sides: `(..., documents)` of 0 and 1."""
-    places = np.arange(documents)
-    for begin in range(0, 2**documents, _CHUNK):
-        ways = np.arange(begin, min(begin + _CHUNK, 2**documents))
-        yield ((ways[:, None] >> places) & 1).astype(float)
-
-
-def _some_sides(documents: int, draws: int, seed: int) -> Iterator[np.ndarray]:
-    rng = np.random.default_rng(seed)
-    for begin in range(0, draws, _CHUNK):
-        yield rng.integers(2, size=(min(_CHUNK, draws - begin), documents)).astype(float)
+def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
+    """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0 and 1."""
+    rng, places = np.random.default_rng(seed), np.arange(documents)
+    many = 2**documents if draws is None else draws
+    for begin in range(0, many, _CHUNK):
+        size = min(_CHUNK, many - begin)
+        if draws is None:
+            yield ((np.arange(begin, begin + size)[:, None] >> places) & 1).astype(float)
+        else:
+            yield rng.integers(2, size=(size, documents)).astype(float)

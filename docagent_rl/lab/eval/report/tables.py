@@ -6,31 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.lab.eval.report.benchmark import BenchmarkReport
-from docagent_rl.lab.eval.report.grid import NOTHING, Grid
+from docagent_rl.lab.eval.report.grid import NOTHING, RULED, Grid, digits, interval_text
 from docagent_rl.lab.eval.report.papers import EVERY, Verdict
 from docagent_rl.lab.eval.report.runs import AgainstPaper, RunReport
 from docagent_rl.lab.eval.report.statistics import ALL, Interval, Row
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.measures import Measure, Unit
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, protocol_of
+from docagent_rl.lab.eval.scoring.scored import Measure, Unit
 
-MARK = "†"
-"""Beside every number that the embedded rule judge stands in for."""
-RULED = (
-    f"{MARK} judged or extracted by the {Author.RULE.value}, no model: not to be compared with a paper's "
-    "number (docs/rule_judge.md)"
-)
 OVERALL = "All benchmarks of a paper"
 
 
 def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     """Return the tables of one benchmark."""
-    table = _Tables(
-        dataset,
-        [run for run in runs if run.on(dataset) is not None],
-        [report for run in runs if (report := run.on(dataset)) is not None],
-        runs,
-    )
+    having = [(run, report) for run in runs if (report := run.on(dataset)) is not None]
+    table = _Tables(dataset, [run for run, _ in having], [report for _, report in having], runs)
     found = [table.answers(), table.use(), *table.breakdowns()]
     if any(report.pass_at for report in table.reports):
         found.append(table.several())
@@ -41,75 +31,40 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     return found
 
 
-def shown(interval: Interval | None, unit: Unit, *, ruled: bool = False, sign: bool = False) -> str:
-    """Return a number with its interval as text."""
-    if interval is None or interval.value is None:
-        return NOTHING
-    text = digits(interval.value, unit, sign) + (MARK if ruled else "")
-    if interval.low is None or interval.high is None:
-        return text
-    return f"{text} [{digits(interval.low, unit, sign)}, {digits(interval.high, unit, sign)}]"
-
-
-def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
-    """Return a number as its unit is shown."""
-    if value is None:
-        return NOTHING
-    plus = "+" if sign else ""
-    match unit:
-        case Unit.PERCENT:
-            return f"{100 * value:{plus}.1f}"
-        case Unit.SECONDS:
-            return f"{value:{plus},.1f}"
-        case Unit.MONEY:
-            return f"{value:{plus},.5f}"
-        case Unit.NUMBER:
-            return f"{value:{plus},.2f}"
-
-
-def p_text(value: float | None) -> str:
-    """Return a p-value as text, of which none is 0."""
-    return NOTHING if value is None else f"{value:.4f}" if value >= 0.001 else "< 0.001"
-
-
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Tables of one benchmark.
-
-    Args:
-        dataset: the benchmark.
-        runs: those that have it.
-        reports: theirs on it.
-        every: all runs, whose papers are named.
-    """
+    """Tables of one benchmark."""
 
     dataset: str
     runs: Sequence[RunReport]
+    """Runs that have the benchmark."""
     reports: Sequence[BenchmarkReport]
+    """Their reports on it."""
     every: Sequence[RunReport]
+    """All runs, whose papers are named."""
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(run.name for run in self.runs)
 
     def answers(self) -> Grid:
-        rows = [
-            (
-                measure.title,
-                self._authors(measure),
-                self._questions(measure, ALL),
-                *self._numbers(measure),
-            )
-            for measure in self._measures("answers")
-        ]
-        notes = (*self._notes(), *separating(self.every, self.dataset))
-        return self._grid("answers", ("number", "judged by", "questions", *self.names, "paper"), rows, notes)
+        rows = []
+        for measure in self._measures("answers"):
+            numbers = [report.number(measure.name) for report in self.reports]
+            by = ", ".join(sorted({by for number in numbers if number for by in number.by})) or NOTHING
+            rows.append((measure.title, by, self._questions(measure, ALL), *self._numbers(measure)))
+        notes = [_note(run, report) for run, report in zip(self.runs, self.reports, strict=True)]
+        notes += [RULED] if any(n.ruled for each in self.reports for n in each.answers) else []
+        notes += separating(self.every, self.dataset)
+        return self._grid(
+            "answers", ("number", "judged by", "questions", *self.names, "paper"), rows, tuple(notes)
+        )
 
     def use(self) -> Grid:
         rows = [(measure.title, *self._numbers(measure)) for measure in self._measures("use")]
-        if any(report.seconds.median is not None for report in self.reports):
+        if any(report.seconds["median"] is not None for report in self.reports):
             for title, part in (("median", "median"), ("95th percentile", "p95"), ("longest", "worst")):
-                cells = (digits(getattr(each.seconds, part), Unit.SECONDS) for each in self.reports)
+                cells = (digits(each.seconds[part], Unit.SECONDS) for each in self.reports)
                 rows.append((f"seconds, {title}", *cells, NOTHING))
         notes = tuple(
             f"{run.name}: {report.total_cost:.4f} in all"
@@ -130,8 +85,11 @@ class _Tables:
         ruled = [bool((n := each.number(each.headline.name)) and n.ruled) for each in self.reports]
         rows = []
         for k in sorted({k for each in self.reports for k in each.pass_at}):
-            found = zip((each.pass_at.get(k) for each in self.reports), ruled, strict=True)
-            rows.append((f"pass@{k}", *(shown(number, Unit.PERCENT, ruled=mark) for number, mark in found)))
+            cells = [
+                interval_text(each.pass_at.get(k), Unit.PERCENT, ruled=mark)
+                for each, mark in zip(self.reports, ruled, strict=True)
+            ]
+            rows.append((f"pass@{k}", *cells))
         note = "one of k trajectories is right; questions with fewer trajectories are left out"
         return self._grid("several trajectories of a question", ("number", *self.names), rows, (note,))
 
@@ -148,11 +106,8 @@ class _Tables:
     def environment(self) -> Grid:
         rows = []
         for name in sorted({name for each in self.reports for name in each.environment}):
-            means = [each.environment.get(name) for each in self.reports]
-            cells = (
-                NOTHING if mean is None or mean.value is None else f"{mean.value:,.4g}" for mean in means
-            )
-            rows.append((name, *cells))
+            means = [each.environment.get(name, {}).get("value") for each in self.reports]
+            rows.append((name, *(NOTHING if mean is None else f"{mean:,.4g}" for mean in means)))
         note = "means over the trajectories played; names as environments and trainer have them"
         return self._grid("the system's own numbers", ("number", *self.names), rows, (note,))
 
@@ -174,7 +129,7 @@ class _Tables:
         """Return a text a run, and one of the papers."""
         numbers = [report.number(measure.name, row) for report in self.reports]
         cells = [
-            NOTHING if each is None else shown(each.interval, measure.unit, ruled=each.ruled)
+            NOTHING if each is None else interval_text(each.interval, measure.unit, ruled=each.ruled)
             for each in numbers
         ]
         printed = {
@@ -189,17 +144,9 @@ class _Tables:
         numbers = [report.number(measure.name, row) for report in self.reports]
         return _counted(None if number is None else number.interval for number in numbers)
 
-    def _authors(self, measure: Measure) -> str:
-        numbers = [report.number(measure.name) for report in self.reports]
-        return ", ".join(sorted({by for number in numbers if number for by in number.by})) or NOTHING
-
-    def _notes(self) -> list[str]:
-        found = [_note(run, report) for run, report in zip(self.runs, self.reports, strict=True)]
-        return found + ([RULED] if any(n.ruled for each in self.reports for n in each.answers) else [])
-
 
 def _note(run: RunReport, report: BenchmarkReport) -> str:
-    """Return what was played, and what of it counts as wrong or not at all."""
+    """Return a note on the trajectories of a run, and on those that count as wrong or not at all."""
     several = "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
     text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, "
     text += f"{report.questions:,} questions about {report.documents:,} documents{several}"
@@ -223,7 +170,7 @@ def _tally(counts: Mapping[str, int]) -> str:
 
 
 def separating(runs: Sequence[RunReport], dataset: str) -> list[str]:
-    """Return what separates the runs' numbers from the papers', a text a run and row."""
+    """Return the facts that separate the runs' numbers from the papers', a text a run and row."""
     found = []
     for run in runs:
         for against in _papers([run], dataset):
@@ -239,21 +186,17 @@ def separating(runs: Sequence[RunReport], dataset: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Overall:
-    """A number over several benchmarks; questions weigh the same, whichever benchmark they are of.
-
-    Args:
-        title: the number and the benchmarks.
-        runs: of every run; `None` where it lacks one of the benchmarks.
-        printed: by the papers, by the label of their rows.
-    """
+    """A number over several benchmarks; questions weigh the same, whichever benchmark they are of."""
 
     title: str
     runs: tuple[AgainstPaper | None, ...]
+    """The number of each run; `None` where it lacks one of the benchmarks."""
     printed: Mapping[str, float]
+    """The papers' numbers, by the label of their rows."""
 
     @property
     def ruled(self) -> bool:
-        """Whether the embedded rule judge stood in for a model in some run."""
+        """True where the embedded rule judge stood in for a model in some run."""
         return any(run is not None and Author.RULE.value in run.judges for run in self.runs)
 
     @property
@@ -281,7 +224,7 @@ def overall_table(runs: Sequence[RunReport]) -> list[Grid]:
     for each in found:
         judges = [() if run is None else run.judges for run in each.runs]
         cells = [
-            shown(number, JUDGED.unit, ruled=Author.RULE.value in by)
+            interval_text(number, JUDGED.unit, ruled=Author.RULE.value in by)
             for number, by in zip(each.numbers, judges, strict=True)
         ]
         by = ", ".join(sorted({name for names in judges for name in names}))
@@ -312,6 +255,6 @@ def _listed(printed: Mapping[str, str]) -> str:
 
 
 def _counted(intervals: Iterable[Interval | None]) -> str:
-    """Return how many questions numbers of several runs are over: once where they agree."""
+    """Return the counts of questions of several runs, once where they agree."""
     counts = [0 if each is None else each.questions for each in intervals]
     return " / ".join(f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts))

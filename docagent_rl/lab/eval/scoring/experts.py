@@ -16,6 +16,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
+from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import (
     EXTRACTOR_PROMPT,
     JUDGE_PROMPT,
@@ -27,8 +28,6 @@ from docagent_rl.lab.eval.metrics.judges import (
     parse_label_judge,
     parse_score_judge,
 )
-from docagent_rl.lab.eval.metrics.longdocurl import FAILED, longdocurl_parse
-from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_parse
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
 from docagent_rl.rewards.rule_judge import RuleJudge
 
@@ -54,17 +53,14 @@ class Author(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """A reply of an expert about a trajectory's answer.
-
-    Args:
-        reply: in the official form; `None` when there was no answer to judge, or the expert failed.
-        by: an `Author`, or the name of a model.
-        failed: it gave no reply that can be read, after all attempts; counts as wrong.
-    """
+    """A reply of an expert about a trajectory's answer."""
 
     reply: str | None
+    """In the official form; `None` when there was no answer to judge, or the expert failed."""
     by: str
+    """An `Author`, or the name of a model."""
     failed: bool = False
+    """No reply could be read, after all attempts; counts as wrong."""
 
 
 UNASKED = Opinion(None, Author.NOBODY.value)
@@ -73,27 +69,22 @@ UNASKED = Opinion(None, Author.NOBODY.value)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An answer that is to be judged.
-
-    Args:
-        question: of the trajectory.
-        references: right answers, as judges take them (`envs.checks.references`).
-        answer: of the trajectory; `None` when it gave none.
-        extracted: the system's own short answer, where it has one.
-        extractor: who made that (`run_facts.extractor_of`).
-        flavour: by whose rules a reply of True or False is read.
-    """
+    """An answer that is to be judged."""
 
     question: str
     references: tuple[str, ...]
+    """Right answers, as judges take them (`envs.checks.references`)."""
     answer: str | None
     extracted: str | None = None
+    """The system's own short answer."""
     extractor: str = Author.SYSTEM.value
+    """Author of the short answer (`run_facts.extractor_of`)."""
     flavour: Flavour = Flavour.VRAG
+    """The rules by which a reply of True or False is read."""
 
 
 async def opinion(model: RemoteModel | None, expert: Expert, case: Case) -> Opinion:
-    """Get the opinion of an expert, whose part a model plays; without one the embedded rule judge does.
+    """Return the opinion of an expert, by a model, or by the embedded rule judge without one.
 
     Raises:
         BudgetError: the budget is spent.
@@ -132,12 +123,7 @@ def messages(expert: Expert, question: str, references: Sequence[str], answer: s
 
 
 def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -> Any:
-    """Read a reply as the benchmark's parser does.
-
-    Args:
-        expert: who replied.
-        reply: in the official form.
-        flavour: whose rules hold for True and False.
+    """Read a reply as the benchmark's parser does; `flavour` has the rules for True and False.
 
     Returns:
         The extracted answer, a grade, True or False, or the name of a label; `None` without a reply, or where
@@ -147,7 +133,7 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
         return None
     match expert:
         case Extractor.MMLONGBENCH_DOC:
-            return mmlongbench_parse(reply)
+            return extracted_answer(reply)
         case Extractor.LONGDOCURL:
             found = longdocurl_parse(reply)
             return None if isinstance(found, str) and found == FAILED else found
@@ -182,15 +168,11 @@ def ruled(expert: AnswerJudge, right: bool) -> str:
 
 
 def shortened(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
-    """Return the reply of an extractor that no model gave, in its form.
+    """Return the reply of an extractor in its form, without a model.
 
-    Args:
-        expert: whose form it takes.
-        question: of the trajectory.
-        answer: of the trajectory.
-        extracted: the system's own short answer; without one a rule shortens the answer.
+    It holds the system's own short answer; without one a rule shortens the answer.
     """
-    # heavy imports that judges do without
+    # a heavy import that judges do without
     from docagent_rl.envs.rule_roles import extract_answer
 
     short = extracted if extracted is not None else extracted_answer(extract_answer(question, answer))
@@ -200,7 +182,10 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
         # a semicolon between items is what the prompts ask for where there are several
         form = (f"{items}", "List") if len(items) > 1 else (text, "String")
         return f"Extracted answer: {form[0]}\nAnswer format: {form[1]}"
-    text = _literal(_OWN_TAGS.sub(r"[\1\2]", short or ""))
+    text = _OWN_TAGS.sub(r"[\1\2]", short or "")
+    # numbers and lists stay as they are; other texts are quoted where they would be read as a literal
+    if not re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S) and re.match(r"[-+\d('\"{]", text):
+        text = json.dumps(text, ensure_ascii=False)
     return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
 
 
@@ -224,13 +209,6 @@ async def _asked(model: RemoteModel, expert: Expert, case: Case, answer: str) ->
             return Opinion(None, name, failed=True)
         raise
     return Opinion(reply_text(reply.text), name)
-
-
-def _literal(text: str) -> str:
-    """Return numbers and lists as they stand, other texts quoted where they would be read as a literal."""
-    if re.fullmatch(r"[-+]?\d+(?:\.\d+)?|\[.*\]", text, re.S):
-        return text
-    return json.dumps(text, ensure_ascii=False) if re.match(r"[-+\d('\"{]", text) else text
 
 
 def _without_labels(value: Any) -> Any:

@@ -7,32 +7,32 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docagent_rl.lab.eval.metrics.anls import anls, dude_anls, dude_prediction, mpdocvqa_accuracy
-from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor, parse_score_judge
-from docagent_rl.lab.eval.metrics.longdocurl import (
+from docagent_rl.lab.eval.metrics.accuracy import (
     FAILED,
+    NOT_EXTRACTED,
     longdocurl_inline,
     longdocurl_lines,
     longdocurl_parse,
     longdocurl_score,
-)
-from docagent_rl.lab.eval.metrics.mmlongbench_doc import FAILED as NOT_EXTRACTED
-from docagent_rl.lab.eval.metrics.mmlongbench_doc import (
     mmlongbench_lines,
-    mmlongbench_parse,
     mmlongbench_score,
 )
-from docagent_rl.lab.eval.metrics.retrieval import ranking_scores
-from docagent_rl.lab.eval.metrics.word_f1 import (
+from docagent_rl.lab.eval.metrics.answers import (
+    anls,
+    dude_anls,
+    dude_prediction,
+    mpdocvqa_accuracy,
+    ranking_scores,
     slidevqa_em_f1,
     slidevqa_evidence,
     slidevqa_joint,
     uda_answer,
     uda_f1,
 )
+from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor, parse_score_judge
 from docagent_rl.lab.eval.scoring.experts import Expert, Opinion
-from docagent_rl.lab.eval.scoring.labels import native_pages
-from docagent_rl.lab.eval.scoring.played import Played
+from docagent_rl.lab.eval.scoring.played import Played, native_pages
+from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.rewards.rule.claims import declines, read_question
 from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
 from docagent_rl.rewards.text import NOT_ANSWERABLE
@@ -43,41 +43,32 @@ _ITEM_ENDS = re.compile(r"[;\n]")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A trajectory that is scored.
-
-    Args:
-        sample: the question, its gold answer known.
-        played: its answer and pages.
-        opinions: of the experts that the benchmark needs.
-    """
+    """A trajectory that is scored: its question, whose gold answer is known, and its answer and pages."""
 
     sample: Sample
     played: Played
     opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
+    """Opinions of the experts that the benchmark needs."""
 
     def reply(self, expert: Expert) -> str | None:
-        """Return the reply of an expert."""
+        """Return the reply of an expert, where it gave one."""
         opinion = self.opinions.get(expert)
         return None if opinion is None else opinion.reply
 
 
 @dataclass(frozen=True, slots=True)
 class Official:
-    """Score of a trajectory by its benchmark's definition.
-
-    Args:
-        values: by name.
-        prediction: what was compared, JSON-ready.
-        groups: lines of the benchmark's own table that the question stands in.
-    """
+    """Score of a trajectory by its benchmark's definition."""
 
     values: dict[str, float | None]
     prediction: Any = None
+    """The text or value that was compared, JSON-ready."""
     groups: tuple[str, ...] = ()
+    """Lines of the benchmark's own table that the question stands in."""
 
 
 def answer_alone(subject: Subject) -> Official:
-    """Score nothing, of a benchmark without a definition of its own."""
+    """Return no value: the benchmark has no definition of its own."""
     return Official({}, subject.played.answer)
 
 
@@ -85,7 +76,7 @@ def mmlongbench(subject: Subject) -> Official:
     """MMLongBench-Doc: score, and what its F1 counts."""
     sample, reply = subject.sample, subject.reply(Extractor.MMLONGBENCH_DOC)
     gold = str(sample.extra.get("gold", NOT_ANSWERABLE))
-    given = None if reply is None else mmlongbench_parse(reply)
+    given = None if reply is None else extracted_answer(reply)
     pred = NOT_EXTRACTED if given is None else given
     values = _counted(gold, pred, mmlongbench_score(gold, pred, sample.answer_format))
     pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
@@ -178,22 +169,14 @@ def uda(subset: str) -> Callable[[Subject], Official]:
 
 
 def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> bool:
-    """Return whether an answer says that the question cannot be answered, by the embedded judge's rules.
+    """Return True for an answer that declines the question, by the embedded judge's rules.
 
-    Args:
-        question: as it was asked.
-        answer: of the trajectory.
-        golds: right answers; one of them, such as "None" or "N/A" from a form, declines nothing.
+    A right answer, such as "None" or "N/A" from a form, declines nothing.
     """
     if answer is None or not answer.strip() or len(answer) > MAX_CHARS:
         return False
-    if _folded(answer) in map(_folded, golds):
-        return False
-    return declines(Answer.read(answer).folded, read_question(question))
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(" .!")
+    given, *rights = (" ".join(text.casefold().split()).rstrip(" .!") for text in (answer, *golds))
+    return given not in rights and declines(Answer.read(answer).folded, read_question(question))
 
 
 def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
@@ -211,17 +194,16 @@ def _native(sample: Sample, name: str) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _gold_uda(sample: Sample) -> float:
-    return uda_f1(sample.answers, sample.answers[0], sample.dataset.removeprefix("uda_"))
-
-
 GOLD_SCORES: Mapping[str, Callable[[Sample], float]] = {
     "mmlongbench": lambda r: mmlongbench_score(str(r.extra["gold"]), str(r.extra["gold"]), r.answer_format),
     "longdocurl": lambda r: longdocurl_score(r.extra["gold"], r.extra["gold"], r.answer_format),
     "mpdocvqa": lambda r: anls(r.answers, r.answers[0]),
     "dude": lambda r: dude_anls(r.answers, r.answers, r.answer_format),
     "slidevqa": lambda r: slidevqa_em_f1(r.answers[0], r.answers[0], r.question)["f1"],
-    **dict.fromkeys(("uda_paper_tab", "uda_paper_text", "uda_feta"), _gold_uda),
+    **dict.fromkeys(
+        ("uda_paper_tab", "uda_paper_text", "uda_feta"),
+        lambda r: uda_f1(r.answers, r.answers[0], r.dataset.removeprefix("uda_")),
+    ),
 }
 """Score of a gold answer, by dataset; those that only a model judges are not among them."""
 
@@ -233,8 +215,8 @@ def check_golds(samples: Iterable[Sample]) -> dict[str, Any]:
     an empty list) and none of UDA.
 
     Returns:
-        `checked`, the number of questions whose answer is known and whose dataset has a metric without a
-        judge; `right`, how many of them score 1; `exceptions`, the others with their score.
+        `checked`, the number of questions with a known answer and a metric without a judge; `right`, the
+        number of those that score 1; `exceptions`, the others with their score.
     """
     checked, below = 0, []
     for sample in samples:

@@ -1,16 +1,18 @@
-"""The answer of a recorded trajectory, the pages it collected, and those that its answer rests on."""
+"""Readings of a recorded trajectory: its answer, its pages, and the labels of its question."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.rewards.literals import safe_literal
 from docagent_rl.rollout.evidence import answers_of
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.samples.sample import parse_page_id
+from docagent_rl.samples.sample import Sample, parse_page_id
 from docagent_rl.systems import published
 
 PageKey = tuple[str, int]
@@ -28,34 +30,36 @@ _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 """By the kind of the recorded action; MM-Doc-R1 has pages read by their numbers."""
 _FOUND = frozenset({"rag_text", "rag_image"})
 """Baselines whose prompt shows what one search found; their only turn, the answer, calls no tool."""
+UNKNOWN = "unknown"
+_LENGTHS = ((10, "1 to 10"), (20, "11 to 20"), (40, "21 to 40"), (80, "41 to 80"))
+_BEYOND = "over 80"  # Doc-V* reports these apart
+_OWN = ("query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type", "answer_type")
+"""Native fields, kept by the importers, that benchmarks break their tables down by."""
+_HOPS = re.compile(r"(single|multi)[-_ ]?hop", re.IGNORECASE)
+"""ViDoSeek's description writes `Multi-Hop`, its file `multi_hop`, VRAG-RL's converter `MultiHop`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """Answer and pages of a trajectory.
-
-    Args:
-        answer: its last answer; `None` when it gave none, or was not played.
-        extracted: the short answer that the system itself made of it, where it has a role for that.
-        response: all that the policy wrote, turns joined by line breaks.
-        collected: pages that it was shown whole or had read, in the order in which they first came;
-            thumbnails and snippets of hits are none.
-        by_tool: those that a tool brought; a tool that was not called is not there. A search of MM-Doc-R1
-            brings the pages of its hits, of which only those that are read are collected; that of a baseline
-            for retrieval, made before its turn, brings all.
-        cited: pages that it named as its evidence; `None` where its system has no form for that.
-    """
+    """Answer and pages of a trajectory."""
 
     answer: str | None
+    """The last answer; `None` when there is none, or the trajectory was not played."""
     extracted: str | None
+    """The short answer by the system's own role for that."""
     response: str
+    """All texts of the policy, joined by line breaks."""
     collected: tuple[PageKey, ...]
+    """Pages that were shown whole or read, as they first came; thumbnails and snippets are none."""
     by_tool: Mapping[Tool, tuple[PageKey, ...]]
+    """Pages that each tool brought, without tools that were not called. A search of MM-Doc-R1 brings the
+    pages of its hits, though only those read are collected; that of a baseline before its turn brings all."""
     cited: tuple[PageKey, ...] | None
+    """Pages that the agent named as its evidence; `None` where its system has no form for that."""
 
     @property
     def answer_page(self) -> PageKey | None:
-        """Page of the answer: the first cited one, else the last collected one."""
+        """The first cited page, else the last collected one."""
         if self.cited:
             return self.cited[0]
         return self.collected[-1] if self.collected else None
@@ -148,3 +152,60 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def listing(value: Any) -> list[Any]:
     """Return a recorded list; an empty one for anything else."""
     return value if isinstance(value, list) else []
+
+
+class Label(StrEnum):
+    """A kind of labels."""
+
+    MODALITY = "modality"
+    """Where the evidence stands, in the benchmark's words; several where it stands in several."""
+    EVIDENCE = "evidence pages"
+    """`none`, `single`, `several`."""
+    LENGTH = "pages of the document"
+    ANSWERABLE = "answerable"
+
+
+def labels_of(sample: Sample) -> dict[str, list[str]]:
+    """Return the labels of a question by kind: every `Label`, with `unknown` for none, and native fields."""
+    pages = len(sample.gold_pages)
+    evidence = "none" if not pages else "single" if pages == 1 else "several"
+    if not pages and sample.answerable is not False:
+        evidence = UNKNOWN
+    answerable = {True: "yes", False: "no", None: UNKNOWN}[sample.answerable]
+    found = {
+        Label.MODALITY.value: sorted(set(sample.evidence_sources)) or [UNKNOWN],
+        Label.EVIDENCE.value: [evidence],
+        Label.LENGTH.value: [_length(sample)],
+        Label.ANSWERABLE.value: [answerable],
+    }
+    for name in _OWN:
+        value = sample.extra.get(name)
+        texts = value if isinstance(value, list | tuple) else [value]
+        # numbers of hops as the papers spell them
+        hops = [(t, _HOPS.fullmatch(t.strip())) for t in texts if isinstance(t, str) and t.strip()]
+        if labels := sorted({f"{hop[1].capitalize()}-Hop" if hop else text for text, hop in hops}):
+            found[name] = labels
+    return found
+
+
+def _length(sample: Sample) -> str:
+    """Return the stratum of the pages of a question's window, where it has one, else of its document."""
+    window, pages = sample.extra.get("window"), sample.extra.get("num_pages")
+    if isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]:
+        pages = window[1] - window[0] + 1
+    elif type(pages) is not int or pages <= 0:
+        return UNKNOWN
+    return next((name for most, name in _LENGTHS if pages <= most), _BEYOND)
+
+
+def native_pages(sample: Sample) -> tuple[int, ...]:
+    """Return evidence pages as the benchmark lists them: in its order, with those outside of the document."""
+    native: Any = sample.extra.get("native_evidence_pages")
+    if isinstance(native, str):
+        try:
+            native = safe_literal(native)
+        except ValueError:
+            native = None
+    if isinstance(native, list | tuple) and all(type(page) is int for page in native):
+        return tuple(native)
+    return sample.evidence_pages

@@ -10,8 +10,8 @@ from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
 from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Expert
-from docagent_rl.lab.eval.scoring.measures import Form, Measure, Unit, mean
 from docagent_rl.lab.eval.scoring.official import Official, Subject
+from docagent_rl.lab.eval.scoring.scored import Form, Measure, Unit, mean
 from docagent_rl.systems import published
 
 _MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
@@ -19,23 +19,17 @@ _MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """Scoring of answers to a benchmark.
-
-    Args:
-        name: of the benchmark, as tables have it.
-        score: values of a trajectory from its subject.
-        measures: numbers over it, the headline first.
-        experts: whose opinion they need.
-    """
+    """Scoring of answers to a benchmark."""
 
     name: str
     score: Callable[[Subject], Official]
     measures: tuple[Measure, ...]
     experts: tuple[Expert, ...] = ()
+    """Experts whose opinion the measures need."""
 
     @property
     def headline(self) -> Measure:
-        """Number that stands for a run."""
+        """The first measure, which stands for a run."""
         return self.measures[0]
 
 
@@ -61,10 +55,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
     "mmlongbench": Protocol(
         "MMLongBench-Doc",
         official.mmlongbench,
-        (
-            Measure("acc", "accuracy", "score", expert=_MM),
-            Measure("f1", "F1", "score", Form.F1, expert=_MM),
-        ),
+        (Measure("acc", "accuracy", "score", expert=_MM), Measure("f1", "F1", "score", Form.F1, expert=_MM)),
         (_MM,),
     ),
     "longdocurl": Protocol(

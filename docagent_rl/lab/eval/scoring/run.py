@@ -1,4 +1,4 @@
-"""Scoring the folder of a run: `scores.jsonl`, and beside it what it was made from."""
+"""Scoring of recorded trajectories, and the file of a run's scores with a description of their origin."""
 
 from __future__ import annotations
 
@@ -7,22 +7,44 @@ import hashlib
 import json
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from dataclasses import asdict, replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.endpoints.endpoint import Price
+from docagent_rl.envs.checks import references
+from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.eval.metrics.answers import squad_f1
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, is_judged
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
-from docagent_rl.lab.eval.scoring.experts import EXPERTS, Author, Expert, expert_prompt
-from docagent_rl.lab.eval.scoring.protocols import paper_measures
-from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredTrajectory, read_scores
-from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings, score_trajectory
-from docagent_rl.lab.eval.scoring.use import use_values
+from docagent_rl.lab.eval.scoring.experts import (
+    EXPERTS,
+    UNASKED,
+    Author,
+    Case,
+    Expert,
+    Opinion,
+    expert_prompt,
+    opinion,
+    parsed,
+)
+from docagent_rl.lab.eval.scoring.official import Official, Subject, refuses
+from docagent_rl.lab.eval.scoring.played import labels_of, read_trajectory
+from docagent_rl.lab.eval.scoring.protocols import judged_values, paper_judge, paper_measures, protocol_of
+from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredTrajectory, plain, read_scores
+from docagent_rl.lab.eval.scoring.use import navigation_values, use_values
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.rewards.text import anls, squad_normalise
+from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.samples.sample import Sample
+
+if TYPE_CHECKING:
+    from docagent_rl.endpoints.remote_model import RemoteModel
 
 SCORES, ABOUT = "scores.jsonl", "scores.json"
 _RULES = 4
@@ -32,6 +54,120 @@ R = TypeVar("R")
 
 Listener = Callable[[ScoredTrajectory], None]
 """Called with every trajectory that is scored, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringSettings:
+    """Settings of the scoring of a run."""
+
+    judge: RemoteModel | None = None
+    """The model that gives opinions; `None` is the embedded rule judge."""
+    second: RemoteModel | None = None
+    """Gives a model's opinions again, for their agreement; `None` is the rule judge."""
+    experts: frozenset[Expert] = frozenset()
+    """Asked about every trajectory beyond those that its benchmark and its system need."""
+    price: Price | None = None
+    """Price of the model that played."""
+    concurrency: int = 64
+    """Trajectories at a time."""
+    extractor: str = Author.SYSTEM.value
+    """Author of the system's own short answers (`run_facts.extractor_of`)."""
+
+
+async def score_trajectory(trajectory: Trajectory, agent: str, settings: ScoringSettings) -> ScoredTrajectory:
+    """Score a trajectory. One that was not played, or gave no answer, is wrong.
+
+    Raises:
+        UserError: its sample is none, or the budget is spent (`BudgetError`).
+        InfrastructureError: the judge's service is dead.
+    """
+    try:
+        sample = Sample.from_dict(trajectory.sample)
+    except UserError as error:
+        name = f"trajectory {trajectory.number} of {trajectory.uid!r}"
+        raise UserError(f"{name}: its sample: {error}") from error
+    played, judge = read_trajectory(trajectory), paper_judge(trajectory.system)
+    # test rows of some benchmarks hide the right answer
+    known = sample.answerable is False or bool(sample.answers)
+    flavour = Flavour.UNIDOC if judge is PaperJudge.TRUE_FALSE else Flavour.VRAG
+    opinions: dict[Expert, Opinion] = {}
+    second: dict[Expert, Opinion] = {}
+    rule = 0.0
+    if known:
+        question, rights = sample.question, references(sample)
+        case = Case(question, rights, played.answer, played.extracted, settings.extractor, flavour)
+        of_paper = {measure.expert for measure in paper_measures(trajectory.system)}
+        wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
+        gated = judge is PaperJudge.TRUE_FALSE_AFTER_SEARCH and not is_judged(played.response)
+        asked = [expert for expert in EXPERTS if expert in wanted]
+        if gated and AnswerJudge.TRUE_FALSE in asked:
+            asked.remove(AnswerJudge.TRUE_FALSE)
+            opinions[AnswerJudge.TRUE_FALSE] = UNASKED
+        for expert in asked:
+            opinions[expert] = await opinion(settings.judge, expert, case)
+        if settings.judge is not None:
+            for expert in asked:
+                if not isinstance(expert, Extractor):
+                    second[expert] = await opinion(settings.second, expert, case)
+        if played.answer is not None:
+            rule = await RuleJudge().judge(question, rights, played.answer)
+
+    def scored() -> ScoredTrajectory:
+        official, values = Official({}, played.answer), {}
+        verdicts = {expert: parsed(expert, given.reply, flavour) for expert, given in opinions.items()}
+        if known:
+            official = protocol_of(sample.dataset).score(Subject(sample, played, opinions))
+            values = _general(sample, played.answer, rule >= 1.0) | official.values | judged_values(verdicts)
+        # an environment that has shown pages and not written down which says nothing about navigation
+        if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):
+            values |= navigation_values(sample, played)
+        return ScoredTrajectory(
+            question_id=sample.question_id,
+            number=trajectory.number,
+            document=sample.doc_id,
+            dataset=sample.dataset,
+            system=trajectory.system,
+            agent=agent,
+            status=trajectory.status,
+            reason=trajectory.end,
+            scored=known,
+            answer=played.answer,
+            prediction=plain(official.prediction),
+            labels=labels_of(sample),
+            groups=list(official.groups),
+            values=values | use_values(trajectory, settings.price),
+            experts=_described(opinions, flavour),
+            second=_described(second, flavour),
+            environment=dict(trajectory.metrics),
+        )
+
+    return await asyncio.to_thread(scored)
+
+
+def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float | None]:
+    """Return the values that every benchmark gets; the best over the right answers."""
+    if sample.answerable is False:
+        right = float(refuses(sample.question, answer))
+        return {"rule": float(rule), "exact": right, "word_f1": right, "similarity": right}
+    golds, given = references(sample), answer or ""
+    words = squad_normalise(given)
+    return {
+        "rule": float(rule),
+        "exact": float(bool(words) and any(words == squad_normalise(gold) for gold in golds)),
+        "word_f1": max(squad_f1(gold, given) for gold in golds),
+        "similarity": max(anls(gold, given) for gold in golds),
+    }
+
+
+def _described(opinions: Mapping[Expert, Opinion], flavour: Flavour) -> dict[str, dict[str, Any]]:
+    return {
+        expert.value: {
+            "value": plain(parsed(expert, opinion.reply, flavour)),
+            "by": opinion.by,
+            "failed": opinion.failed,
+        }
+        for expert, opinion in opinions.items()
+    }
 
 
 def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
@@ -48,11 +184,11 @@ def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
 
 
 async def score_run(
-    folder: RunFolder, settings: ScoringSettings, heard: Listener = lambda _: None
+    folder: RunFolder, settings: ScoringSettings, listener: Listener = lambda _: None
 ) -> list[ScoredTrajectory]:
     """Score a run, or read its scores where they are those of its trajectories and of these settings.
 
-    What a model was paid for is in its cache: a run that was stopped goes on, and gives the same file.
+    Replies of a model are in its cache: a run that was stopped goes on, and gives the same file.
 
     Raises:
         UserError: there is no run, a trajectory cannot be read, or the budget is spent (`BudgetError`).
@@ -70,7 +206,7 @@ async def score_run(
     async for trajectory in scoring:
         # a run that goes on plays again what a service failed; the last one counts
         found[trajectory.question_id, trajectory.number] = trajectory
-        heard(trajectory)
+        listener(trajectory)
     described.unlink(missing_ok=True)  # says nothing while the scores are written
     atomic_write(scores, (f"{each.to_json()}\n".encode() for each in found.values()))
     atomic_write(described, json.dumps(about, indent=2) + "\n")
@@ -126,24 +262,8 @@ async def ordered(
 
 
 def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
-    """Return what scores are made from."""
-    judge, second = (
-        Author.RULE.value if model is None else model.endpoint.model
-        for model in (settings.judge, settings.second)
-    )
-    return {
-        "version": VERSION,
-        "rules": _RULES,
-        "judge": judge,
-        "second_judge": None if settings.judge is None else second,
-        "experts": sorted(expert.value for expert in settings.experts),
-        "price": None if settings.price is None else asdict(settings.price),
-        "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
-        "trajectories": _digest(folder.trajectories_file),
-    }
-
-
-def _digest(path: Path) -> str:
+    """Return a description of all that scores are made from."""
+    path, models = folder.trajectories_file, (settings.judge, settings.second)
     if not path.is_file():
         raise UserError(f"{path}: no trajectories there; play the run first")
     with path.open("rb") as file:
@@ -152,7 +272,18 @@ def _digest(path: Path) -> str:
                 f"{path} ends within a trajectory: the run was stopped, start it again and it goes on"
             )
         file.seek(0)
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    judge, second = (Author.RULE.value if model is None else model.endpoint.model for model in models)
+    return {
+        "version": VERSION,
+        "rules": _RULES,
+        "judge": judge,
+        "second_judge": None if settings.judge is None else second,
+        "experts": sorted(expert.value for expert in settings.experts),
+        "price": None if settings.price is None else asdict(settings.price),
+        "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
+        "trajectories": digest,
+    }
 
 
 def _read_json(path: Path) -> Any:

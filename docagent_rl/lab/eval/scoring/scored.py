@@ -1,4 +1,8 @@
-"""A scored trajectory, and the file of them: one JSON line each."""
+"""Scored trajectories, one JSON line each, and measures: numbers over many of them.
+
+A measure is a function of sums over trajectories: an F1 over a benchmark is no mean of trajectories, but made
+of the sums of its official definition. Intervals resample these sums.
+"""
 
 from __future__ import annotations
 
@@ -6,63 +10,147 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
+from docagent_rl.lab.eval.metrics.accuracy import QUESTIONS
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 
 VERSION = 1
+
+Values = Mapping[str, float | None]
+"""Numbers of a trajectory by name; `None` has no meaning for it."""
+
+
+class Form(StrEnum):
+    """Form of a measure: the way from sums to a number."""
+
+    MEAN = "mean"
+    """Over the trajectories that have the value."""
+    RATIO = "ratio"
+    """Sum of a value over the sum of another."""
+    F1 = "f1"
+    """F1 of MMLongBench-Doc and LongDocURL (arXiv 2407.01523, `eval/eval_score.py`): with S the sum of scores
+    of answerable questions, recall is S over their number and precision is S over the number of predictions
+    that are not exactly `NOT_ANSWERABLE`."""
+    RECTIFIED = "rectified"
+    """LongDocURL's headline: questions that are not there count 0."""
+
+
+class Unit(StrEnum):
+    """Unit of a measure, by which it is shown."""
+
+    PERCENT = "%"
+    NUMBER = ""
+    SECONDS = "s"
+    MONEY = "cost"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number over a benchmark: its name in files, its title in tables, and the value that it is made of."""
+
+    name: str
+    title: str
+    value: str
+    """Name of a trajectory's value."""
+    form: Form = Form.MEAN
+    other: str = ""
+    """Name of the second value of a ratio."""
+    expert: Extractor | AnswerJudge | None = None
+    """The expert whose opinion the value rests on."""
+    unit: Unit = Unit.PERCENT
+
+    @property
+    def width(self) -> int:
+        """Number of sums."""
+        return 3 if self.form is Form.F1 else 2
+
+    def sums(self, values: Values) -> tuple[float, ...]:
+        """Return the summands of a trajectory with the value: `width` numbers."""
+        value = values.get(self.value)
+        if value is None:
+            return (0.0,) * self.width
+        match self.form:
+            case Form.RATIO:
+                return value, values.get(self.other) or 0.0
+            case Form.F1:
+                asked = values.get("gold_answerable") or 0.0
+                return value * asked, asked, values.get("answered") or 0.0
+        return value, 1.0
+
+    def combine(self, sums: np.ndarray, questions: float) -> np.ndarray:
+        """Return the number of sums `(..., width)`, as `(...)`; NaN where nothing has the value.
+
+        `questions` are those of the whole run: resamples of documents have other numbers of them.
+        """
+        if self.form is Form.F1:
+            gained, asked, answered = np.moveaxis(sums, -1, 0)
+            recall, precision = _ratio(gained, asked, 0.0), _ratio(gained, answered, 0.0)
+            return _ratio(2 * recall * precision, recall + precision, 0.0)
+        found = _ratio(sums[..., 0], sums[..., 1], np.nan)
+        return found * (questions / QUESTIONS) if self.form is Form.RECTIFIED else found
+
+    def of(self, values: Values) -> float | None:
+        """Return the value of one trajectory alone; `None` where it has none."""
+        return values.get(self.value)
+
+
+def _ratio(above: np.ndarray, below: np.ndarray, otherwise: float) -> np.ndarray:
+    return np.where(below > 0, above / np.where(below > 0, below, 1.0), otherwise)
+
+
+def mean(name: str, title: str, **more: Any) -> Measure:
+    """Return the mean of the value of the same name."""
+    return Measure(name, title, name, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredTrajectory:
-    """One trajectory of one question, scored.
-
-    Args:
-        question_id: the question.
-        number: among those of the question.
-        document: that the question is about; intervals resample documents.
-        dataset: of the sample.
-        system: that was played.
-        agent: who played it, by its name in the run.
-        status: how the trajectory ended (`rollout.trajectory.Status`).
-        reason: what ended it, or why it is masked.
-        scored: its right answer is known; else only navigation and use say something.
-        answer: the system's answer; `None` where there was none.
-        prediction: what was compared with the right answer.
-        labels: by kind (`labels.labels_of`).
-        groups: lines of the benchmark's own table that the question stands in.
-        values: numbers by name (`protocols`, `use`).
-        experts: what each expert made of the answer: `value`, `by`, `failed`.
-        second: the same of the second judge.
-        environment: the environment's own numbers.
-    """
+    """One trajectory of one question, scored."""
 
     question_id: str
     number: int
     document: str
+    """The question's document; intervals resample documents."""
     dataset: str
     system: str
     agent: str
+    """Name of the player in the run."""
     status: str
+    """End of the trajectory (`rollout.trajectory.Status`)."""
     reason: str
+    """Reason of the end, or of masking."""
     scored: bool
+    """The right answer is known; else only navigation and use say something."""
     answer: str | None
     prediction: Any
+    """The text or value that was compared with the right answer."""
     labels: dict[str, list[str]]
+    """By kind (`played.labels_of`)."""
     groups: list[str]
+    """Lines of the benchmark's own table that the question stands in."""
     values: dict[str, float | None]
+    """Numbers by name (`protocols`, `use`)."""
     experts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The opinion of each expert on the answer: `value`, `by`, `failed`."""
     second: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The same of the second judge."""
     environment: dict[str, float] = field(default_factory=dict)
+    """The environment's own numbers."""
     version: int = VERSION
 
     def to_json(self) -> str:
         """Return one line; what JSON cannot hold of a prediction becomes text, of numbers null."""
         data = asdict(self) | {"prediction": plain(self.prediction)}
         for name in ("values", "environment"):
-            data[name] = {key: _finite(value) for key, value in data[name].items()}
+            numbers = data[name].items()
+            data[name] = {key: v if v is not None and math.isfinite(v) else None for key, v in numbers}
         return encodable(json.dumps(data, ensure_ascii=False, allow_nan=False))
 
     @classmethod
@@ -104,7 +192,3 @@ def read_scores(path: Path) -> Iterator[ScoredTrajectory]:
                 yield ScoredTrajectory.from_dict(data)
             except (ValueError, TypeError, RecursionError, UserError) as error:
                 raise UserError(f"{path}, line {number}: {error}") from error
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value

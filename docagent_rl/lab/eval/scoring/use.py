@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from docagent_rl.endpoints.endpoint import Price
-from docagent_rl.lab.eval.metrics.retrieval import page_numbers
-from docagent_rl.lab.eval.scoring.measures import Form, Measure, Unit, mean
+from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.scoring.played import Played, Tool
-from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
+from docagent_rl.lab.eval.scoring.scored import Form, Measure, Unit, mean
+from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.samples.sample import Sample
 
 _TOOL_NAMES = {Tool.RETRIEVAL: "retrieval", Tool.FETCH: "fetch"}
@@ -55,24 +53,28 @@ USE = (
 
 @dataclass(frozen=True, slots=True)
 class TokenUse:
-    """Tokens of a trajectory.
-
-    Args:
-        sent: of all requests together: every turn sends its whole context again.
-        sampled: by the model.
-        fresh: those of the sent ones that no request had sent before: prompts and observations.
-    """
+    """Tokens of a trajectory."""
 
     sent: int
+    """Tokens of all requests: every turn sends its whole context again."""
     sampled: int
     fresh: int
+    """Sent tokens that no request had sent before: prompts and observations."""
 
     @classmethod
     def of(cls, trajectory: Trajectory) -> TokenUse:
         """Count the tokens of a trajectory that was played."""
         turns, prompt = trajectory.turns, trajectory.prompt_tokens
         fresh = prompt + sum(turn.observation_tokens for turn in turns)
-        return cls(sum(_contexts(prompt, turns)), sum(turn.sampled for turn in turns), fresh)
+        sent, context, before = 0, prompt, None
+        for turn in turns:
+            if before is not None:
+                # a new row begins with the observation alone
+                kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
+                context = kept + before.observation_tokens
+            sent += context
+            before = turn
+        return cls(sent, sum(turn.sampled for turn in turns), fresh)
 
 
 def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
@@ -99,7 +101,7 @@ def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float |
     if trajectory.masked:
         return {"finished": 0.0}
     turns, metrics, tokens = trajectory.turns, trajectory.metrics, TokenUse.of(trajectory)
-    shown = [turn.observation for turn in turns if not turn.dropped]
+    messages = [*trajectory.prompt, *(m for turn in turns if not turn.dropped for m in turn.observation)]
     invalid = int(metrics.get("invalid_actions", sum(turn.info.get("valid") is False for turn in turns)))
     return {
         "finished": float(trajectory.status == Status.FINISHED.value),
@@ -109,22 +111,7 @@ def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float |
         "sent_tokens": float(tokens.sent),
         "output_tokens": float(tokens.sampled),
         "image_tokens": float(metrics.get("image_tokens", 0.0)),
-        "images": float(sum(map(_images, (trajectory.prompt, *shown)))),
+        "images": float(sum("image" in p for m in messages for p in m.get("parts", ()))),
         "seconds": math.fsum(second for turn in turns for second in turn.seconds.values()),
         "cost": None if price is None else price.cost(tokens.sent, tokens.sampled, tokens.fresh),
     }
-
-
-def _contexts(prompt_tokens: int, turns: Sequence[TrajectoryTurn]) -> Iterator[int]:
-    """Yield the length of the context that each turn was sampled from."""
-    context, before = prompt_tokens, None
-    for turn in turns:
-        if before is not None:
-            kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
-            context = kept + before.observation_tokens
-        yield context
-        before = turn
-
-
-def _images(messages: Sequence[Mapping[str, Any]]) -> int:
-    return sum("image" in part for message in messages for part in message.get("parts", ()))

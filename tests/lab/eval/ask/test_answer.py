@@ -3,8 +3,7 @@
 import pytest
 from rich.console import Console
 
-from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Why, answered, turn_pages
-from docagent_rl.lab.eval.ask.telling import tell_answer
+from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Why, answered, tell_answer, turn_pages
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
 from docagent_rl.samples.sample import Sample, Split

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search, StopCause
 from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart
-from docagent_rl.lab.eval.baselines.grammar import ReactGrammar, ReaderGrammar
+from docagent_rl.lab.eval.baselines.react import ReactGrammar
+from docagent_rl.lab.eval.baselines.reader import ReaderGrammar
 from docagent_rl.lab.eval.baselines.systems import REACT
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.prompts import load_prompt
+from docagent_rl.lab.eval.metrics.accuracy import longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import (
     EXTRACTOR_PROMPT,
     JUDGE_PROMPT,
@@ -24,8 +25,7 @@ from docagent_rl.lab.eval.metrics.judges import (
     parse_label_judge,
     parse_score_judge,
 )
-from docagent_rl.lab.eval.metrics.longdocurl import longdocurl_parse
-from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_parse
+from docagent_rl.rewards.mmlongbench import extracted_answer
 
 PIECES = ["<judge>", "</judge>", "true", "TRUE", "True", "False", "fAlse", "un", "\n"]
 
@@ -124,7 +124,7 @@ def examples(name: str, after: str) -> list[str]:
 
 
 def test_the_examples_in_the_prompts_are_read_by_the_parsers():
-    said = [mmlongbench_parse(each) for each in examples(Extractor.MMLONGBENCH_DOC, "Extracted answer:")]
+    said = [extracted_answer(each) for each in examples(Extractor.MMLONGBENCH_DOC, "Extracted answer:")]
     people = ["Maren Holt", "['north ward', 'children\\'s ward']"]
     assert said == ["26", "7.4", *people, "Not answerable", "Fail to answer"]
     found = [longdocurl_parse(each) for each in examples(Extractor.LONGDOCURL, "<concise_answer>")]

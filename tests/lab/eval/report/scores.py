@@ -8,8 +8,7 @@ from collections import defaultdict
 import numpy as np
 
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.measures import Form, Measure, mean
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+from docagent_rl.lab.eval.scoring.scored import Form, Measure, ScoredTrajectory, mean
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.metrics.slow import accuracy_f1
 

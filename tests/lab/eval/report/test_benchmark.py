@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from docagent_rl.endpoints.endpoint import Price
-from docagent_rl.lab.eval.metrics.mmlongbench_doc import mmlongbench_score
-from docagent_rl.lab.eval.metrics.retrieval import ranking_scores
-from docagent_rl.lab.eval.report.benchmark import ReportSettings, Spread, benchmark
+from docagent_rl.lab.eval.metrics.accuracy import mmlongbench_score
+from docagent_rl.lab.eval.metrics.answers import ranking_scores
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, _spread, benchmark
 from docagent_rl.lab.eval.report.runs import RunReport
 from docagent_rl.lab.eval.report.tables import tables
 from docagent_rl.lab.eval.run_facts import RunFacts
 from docagent_rl.lab.eval.scoring.played import Tool
-from docagent_rl.lab.eval.scoring.run import score_run
-from docagent_rl.lab.eval.scoring.trajectory import ScoringSettings
+from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
@@ -113,13 +112,14 @@ async def test_navigation_and_use_are_means_over_the_trajectories_played(tmp_pat
     assert numbers["invalid_turns"] == pytest.approx(sum(invalid) / sum(map(len, turns)))
     assert found.total_cost == pytest.approx(sum(costs))
     assert found.masked == {"sample": len(rows) - len(played)}
-    assert (found.seconds.median, found.seconds.worst) == pytest.approx((np.median(seconds), max(seconds)))
+    median, worst = found.seconds["median"], found.seconds["worst"]
+    assert (median, worst) == pytest.approx((np.median(seconds), max(seconds)))
     # latency stands below its mean
     run = RunReport("run", "a", RunFacts(), (found,), (), 1, 1)
     (grid,) = [grid for grid in tables([run], "own") if "use" in grid.title]
     cells = {row[0]: row[1:] for row in grid.rows}
-    assert cells["seconds, median"] == (f"{found.seconds.median:,.1f}", "-")
-    assert cells["seconds, longest"] == (f"{found.seconds.worst:,.1f}", "-")
+    assert cells["seconds, median"] == (f"{median:,.1f}", "-")
+    assert cells["seconds, longest"] == (f"{worst:,.1f}", "-")
     assert [row[0] for row in grid.rows][-2] == "seconds, 95th percentile"
 
 
@@ -171,8 +171,8 @@ def test_a_fresh_context_begins_with_its_own_prompt():
 
 
 def test_latency_is_given_with_its_tail():
-    assert Spread.of([float(second) for second in range(1, 102)]) == Spread(51.0, 51.0, 96.0, 101.0)
-    assert Spread.of([]) == Spread(None, None, None, None)
+    assert list(_spread([float(second) for second in range(1, 102)]).values()) == [51.0, 51.0, 96.0, 101.0]
+    assert set(_spread([]).values()) == {None}
 
 
 def test_what_is_sent_again_may_cost_less_and_prices_are_checked():

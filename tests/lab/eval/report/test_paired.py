@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.lab.eval.report.paired import compare
-from docagent_rl.lab.eval.report.paired_tables import paired_tables
+from docagent_rl.lab.eval.report.paired import compare, paired_tables
 from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, holm, intervals, sums_of
 from docagent_rl.lab.eval.scoring.use import USE
 from docagent_rl.rewards.text import NOT_ANSWERABLE

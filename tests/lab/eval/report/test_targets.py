@@ -9,7 +9,7 @@ import pytest
 from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
 from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, questions_of, rows_for
 from docagent_rl.lab.eval.report.statistics import ALL
-from docagent_rl.lab.eval.scoring.labels import Label, labels_of, rows_of
+from docagent_rl.lab.eval.scoring.played import Label, labels_of
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, paper_measures
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS
 from docagent_rl.samples.importers import Benchmark, get_importer
@@ -53,7 +53,8 @@ def test_targets_name_measures_that_there_are_and_none_twice():
 @pytest.mark.parametrize("spelling", ["{}_hop", "{}-Hop", "{}Hop"])
 def test_lines_of_vidoseek_are_found_however_its_files_spell_them(spelling):
     samples = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
-    lines = {line for sample in samples for line in rows_of(labels_of(sample))}
+    labels = [label for sample in samples for label in labels_of(sample).items()]
+    lines = {(kind, value) for kind, values in labels for value in values}
     printed = {target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"}
     assert printed
     assert {("query_type", "Multi-Hop"), ("query_type", spelling.format("other")), *printed} <= lines

@@ -1,7 +1,8 @@
-"""LongDocURL (`utils/utils_score_v3.py`, `utils/calculate_metrics.py`): generalised accuracy.
+"""Generalised accuracy: MMLongBench-Doc (arXiv 2407.01523, `eval/eval_score.py`) and LongDocURL
+(`utils/utils_score_v3.py`, `utils/calculate_metrics.py`).
 
-An extractor shortens the answer first (prompt `longdocurl_extractor`). Like MMLongBench-Doc's scorer, with
-units and commas cleaned away, and lists scored item by item.
+An extractor shortens the answer first. LongDocURL's scorer is like MMLongBench-Doc's, with units and commas
+cleaned away, and lists scored item by item.
 """
 
 from __future__ import annotations
@@ -13,51 +14,47 @@ from typing import Any
 
 from docagent_rl.lab.eval.metrics.judges import first_tag
 from docagent_rl.rewards.literals import safe_literal
-from docagent_rl.rewards.mmlongbench import anls, is_exact, is_number, number_score, text_score, unwrapped
+from docagent_rl.rewards.mmlongbench import (
+    AnswerFormat,
+    anls,
+    is_exact,
+    is_number,
+    number_score,
+    score,
+    text_score,
+    unwrapped,
+)
 
-FAILED = "Fail to extract"
-"""The prediction when an extractor's reply cannot be read; its score is 0."""
-
+NOT_EXTRACTED, FAILED = "Failed to extract", "Fail to extract"
+"""Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be read; they score 0."""
 QUESTIONS = 2325
-"""Questions of the benchmark."""
+"""Questions of LongDocURL."""
 OFFICIAL_COUNTS = {
-    "task/Understanding": 1243,
-    "task/Reasoning": 387,
-    "task/Locating": 695,
-    "source/Text": 994,
-    "source/Layout": 779,
-    "source/Figure": 556,
-    "source/Table": 871,
-    "single_page": 1093,
-    "multi_page": 1230,
-    "cross_element": 862,
-    "Understanding, single_page, Text": 259,
-    "Understanding, single_page, Layout": 91,
-    "Understanding, single_page, Figure": 94,
-    "Understanding, single_page, Table": 263,
-    "Understanding, multi_page, Text": 443,
-    "Understanding, multi_page, Layout": 172,
-    "Understanding, multi_page, Figure": 174,
-    "Understanding, multi_page, Table": 115,
-    "Reasoning, single_page, Text": 40,
-    "Reasoning, single_page, Layout": 12,
-    "Reasoning, single_page, Figure": 28,
-    "Reasoning, single_page, Table": 98,
-    "Reasoning, multi_page, Text": 115,
-    "Reasoning, multi_page, Layout": 40,
-    "Reasoning, multi_page, Figure": 85,
-    "Reasoning, multi_page, Table": 69,
-    "Locating, Cross_Title": 201,
-    "Locating, Para_Title": 137,
-    "Locating, Cross_Table": 126,
-    "Locating, Figure_Table": 231,
-}
+    "task/Understanding": 1243, "task/Reasoning": 387, "task/Locating": 695, "source/Text": 994,
+    "source/Layout": 779, "source/Figure": 556, "source/Table": 871, "single_page": 1093,
+    "multi_page": 1230, "cross_element": 862, "Understanding, single_page, Text": 259,
+    "Understanding, single_page, Layout": 91, "Understanding, single_page, Figure": 94,
+    "Understanding, single_page, Table": 263, "Understanding, multi_page, Text": 443,
+    "Understanding, multi_page, Layout": 172, "Understanding, multi_page, Figure": 174,
+    "Understanding, multi_page, Table": 115, "Reasoning, single_page, Text": 40,
+    "Reasoning, single_page, Layout": 12, "Reasoning, single_page, Figure": 28,
+    "Reasoning, single_page, Table": 98, "Reasoning, multi_page, Text": 115,
+    "Reasoning, multi_page, Layout": 40, "Reasoning, multi_page, Figure": 85,
+    "Reasoning, multi_page, Table": 69, "Locating, Cross_Title": 201, "Locating, Para_Title": 137,
+    "Locating, Cross_Table": 126, "Locating, Figure_Table": 231,
+}  # fmt: skip
 """Counts that the fine-grained script divides by (`evaluation_results/scores_sample_fine_grained.json`)."""
 
 # in this order: a text that ends with `m` loses it before longer units are looked for
 _UNITS = (
     "kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion",
 )  # fmt: skip
+_FORMATS = {
+    "Int": AnswerFormat.INT,
+    "Float": AnswerFormat.FLOAT,
+    "Str": AnswerFormat.STR,
+    "None": AnswerFormat.NONE,
+}
 _SOURCES = frozenset({"Text", "Layout", "Figure", "Table"})
 _LOCATED = {
     "topic2title": "Cross_Title",
@@ -68,14 +65,42 @@ _LOCATED = {
 """Lines of locating questions, by native question type."""
 
 
+def mmlongbench_score(gold: str, pred: str | None, answer_format: str) -> float:
+    """Return MMLongBench-Doc's score of an extracted answer, in `[0, 1]`; 0 where the official scorer stops.
+
+    Args:
+        gold: the benchmark's answer, a list as its Python literal.
+        pred: the extracted answer; `None` or `NOT_EXTRACTED` when there was none.
+        answer_format: format of the gold answer; other words than `Int`, `Float`, `Str` and `None` mean a
+            list.
+    """
+    if pred is None or pred == NOT_EXTRACTED:
+        return 0.0
+    return score(str(gold), str(pred), _FORMATS.get(answer_format, AnswerFormat.LIST))
+
+
+def mmlongbench_lines(
+    pages: int, sources: Sequence[str], doc_type: str | None, *, answerable: bool
+) -> list[str]:
+    """Return the lines of MMLongBench-Doc's table that a question counts in, in alphabetical order.
+
+    They are `single_page` (one native evidence page, those outside of the document included, also of an
+    unanswerable question), `cross_page` (any other number of pages, also none, and answerable),
+    `unanswerable`, `source/<label>` and `type/<label>`.
+    """
+    lines = {f"source/{source}" for source in sources} | ({f"type/{doc_type}"} if doc_type else set())
+    if pages == 1:
+        lines.add("single_page")
+    elif answerable:
+        lines.add("cross_page")
+    return sorted(lines if answerable else {*lines, "unanswerable"})
+
+
 def longdocurl_parse(extractor_text: str) -> Any:
     """Return the prediction in an extractor's reply, as the headline script reads it back from JSON.
 
-    The text of the first `<concise_answer>` tag as a Python literal where it is one; tuples and sets are
-    lists. What JSON cannot hold stays text.
-
-    Returns:
-        `FAILED` when there is no such tag, or none for the format.
+    It is the text of the first `<concise_answer>` tag, as a Python literal where it is one; tuples and sets
+    become lists, and what JSON cannot hold stays text. It is `FAILED` without that tag or one for the format.
     """
     value = longdocurl_inline(extractor_text)
     try:
@@ -98,15 +123,13 @@ def longdocurl_inline(extractor_text: str) -> Any:
 
 
 def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
-    """Score an extracted answer.
+    """Return LongDocURL's score of a `longdocurl_parse`, in `[0, 1]`; 0 where the official scorer stops.
 
     Args:
         gold: the benchmark's answer, with its JSON type.
-        pred: from `longdocurl_parse`.
-        answer_format: of the gold answer; what is not `Integer`, `Float`, `String` or `None` is a list.
-
-    Returns:
-        A value in `[0, 1]`; 0 for whatever would stop the official scorer.
+        pred: the prediction.
+        answer_format: format of the gold answer; other words than `Integer`, `Float`, `String` and `None`
+            mean a list.
     """
     if isinstance(pred, str) and pred == FAILED:
         return 0.0
@@ -114,7 +137,8 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
         case "Integer":
             return _integer_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case "Float":
-            return number_score(_number_text(gold), _number_text(pred))
+            # percent signs go once more, so that `4 % %` is 4
+            return number_score(*(longdocurl_clean(value).rstrip("%").strip() for value in (gold, pred)))
         case "String" | "None":
             return text_score(longdocurl_clean(gold), longdocurl_clean(pred))
         case _:
@@ -124,17 +148,11 @@ def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
 def longdocurl_lines(
     task_tag: str | None, pages: int, sources: Sequence[str], question_type: str | None
 ) -> list[str]:
-    """Return the lines of the fine-grained table that a question counts in, in alphabetical order.
+    """Return the lines of LongDocURL's fine-grained table that a question counts in, in alphabetical order.
 
-    Args:
-        task_tag: `Understanding`, `Reasoning` or `Locating`.
-        pages: number of native evidence pages.
-        sources: native labels of the evidence.
-        question_type: native label; parts locating questions.
-
-    Returns:
-        `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element` (several sources);
-        of understanding and reasoning `<tag>, <pages>, <source>`, of locating `Locating, <kind>`.
+    They are `task/<tag>`, `source/<label>`, `single_page`, `multi_page` and `cross_element` (several
+    sources); of understanding and reasoning `<tag>, <pages>, <source>`, of locating `Locating, <kind>`, where
+    the kind follows from the native question type.
     """
     known = [source for source in sources if source in _SOURCES]
     lines = [f"task/{task_tag}"] if task_tag else []
@@ -154,13 +172,12 @@ def longdocurl_lines(
 def longdocurl_breakdown(rows: Iterable[tuple[Iterable[str], float]]) -> dict[str, float]:
     """Return the sum of scores by line, divided by the official count, so that missing questions count 0.
 
-    Args:
-        rows: of each question its `longdocurl_lines` and its score.
+    `rows` has the `longdocurl_lines` of each question, and its score.
     """
     scores: dict[str, list[float]] = {}
-    for lines, score in rows:
+    for lines, value in rows:
         for line in lines:
-            scores.setdefault(line, []).append(score)
+            scores.setdefault(line, []).append(value)
     return {line: math.fsum(scores.get(line, ())) / count for line, count in sorted(OFFICIAL_COUNTS.items())}
 
 
@@ -174,11 +191,6 @@ def longdocurl_clean(value: object) -> str:
         if text.endswith(unit):
             text = text.rstrip(unit).strip()
     return unwrapped(text).lstrip("£").strip().rstrip("%").strip()
-
-
-def _number_text(value: object) -> str:
-    """Return what is read as a number: percent signs go once more, so that `4 % %` is 4."""
-    return longdocurl_clean(value).rstrip("%").strip()
 
 
 def _concise(extractor_text: str) -> str | None:

@@ -7,8 +7,8 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.lab.eval.probe.conditions import Condition, evidence, partners, shown_store
-from docagent_rl.lab.eval.probe.table import as_json, grids_of, is_ours, left_of
+from docagent_rl.lab.eval.choices import Condition
+from docagent_rl.lab.eval.probe import as_json, evidence, grids_of, is_ours, left_of, partners, shown_store
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
 from tests.lab.eval.report.scores import scored
 

@@ -1,0 +1,247 @@
+"""Similarities of answers and rankings of pages.
+
+ANLS of MP-DocVQA (MP-DocVQA-Framework, `metrics.py`) and DUDE (DUDEeval, `evaluate_submission.py`); F1 over
+words of SlideVQA (`evaluate.py`) and of UDA's PaperTab, PaperText and FetaTab (`uda/eval`); pages as a set
+(ALDEN) and as a ranking (ViDoRAG, `overall_evaluator.py`).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+
+from docagent_rl.rewards import text
+from docagent_rl.rewards.answer_rule import best_matching
+from docagent_rl.rewards.retrieval import gain, navigation
+from docagent_rl.rewards.text import edit_distance, squad_normalise
+
+NOT_ANSWERABLE_TYPE = "not-answerable"
+_NONE = "none"
+_LIST_THRESHOLD = 0.5
+FETA = "feta"
+_MARK = "The answer is: "
+_MOST_GOLDS = 3
+"""Gold answers of a paper's question that UDA compares an answer with."""
+
+_DIGITS = {
+    word: str(number)
+    for number, word in enumerate(
+        (
+            "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+            "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+        )
+    )
+}  # fmt: skip
+_REPLACED = (
+    ("this is ", ""), ("it is ", ""), ("&", ","), ("and", ","), ("percent", ""),
+    ("organisation", "organization"), ("because of", ""), ("because", ""), ("due to", ""), ("hours", "hrs"),
+    ("minites", "min"),
+)  # fmt: skip
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+CUTOFFS = (1, 5, 10, None)
+"""Cut-offs of ViDoSeek's table; `None` is the whole list."""
+
+
+def anls(
+    golds: Iterable[str], pred: str | None, threshold: float = 0.5, answer_type: str = "string"
+) -> float:
+    """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`; inner blanks count.
+
+    Similarities below the threshold are 0. `None`, an empty answer and, where the question can be answered,
+    the word `none` score 0, also against an equal gold answer; the type `not-answerable` asks for `none`.
+    """
+    given = (pred or "").lower().strip()
+    if given == _NONE or answer_type == NOT_ANSWERABLE_TYPE:
+        return float(given == _NONE and answer_type == NOT_ANSWERABLE_TYPE)
+    return max((text.anls(gold, given, threshold) for gold in golds), default=0.0)
+
+
+def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None, answer_type: str = "string") -> int:
+    """Return 1 when the answer is one of the gold answers, but for case and outer blanks, else 0.
+
+    Of type `not-answerable` an empty answer and `none` are right; of other types `none` never is.
+    """
+    given = (pred or "").lower().strip()
+    if answer_type == NOT_ANSWERABLE_TYPE:
+        return int(given in ("", _NONE))
+    return int(given != _NONE and any(given == gold.lower().strip() for gold in golds))
+
+
+def dude_anls(
+    golds: Sequence[str], pred: str | Sequence[str] | None, answer_type: str, threshold: float = 0.5
+) -> float:
+    """Return DUDE's score of one question, in `[0, 1]`.
+
+    A type that holds `list` asks for all gold answers: the best one-to-one matching of similarities, divided
+    by the number of distinct gold answers or of predicted ones, whichever is greater. Other types ask for one
+    of the gold answers; of several predictions the first counts. An answerable question without gold answers,
+    which stops the official scorer, scores 0.
+
+    Args:
+        golds: gold answers; `answers_variants` are not used.
+        pred: predicted answers; an empty list or `None` where there are none. Where a list is asked for the
+            official scorer takes a plain text for its letters, and so do we: pass a list (`dude_prediction`).
+        answer_type: `extractive`, `abstractive`, `list/...` or `not-answerable`.
+        threshold: lower similarities count as 0; lists have a fixed one of 0.5.
+    """
+    pred = [] if pred is None else pred
+    if answer_type == NOT_ANSWERABLE_TYPE:
+        golds, pred = golds or [""], pred or [""]
+    if "list" in answer_type:
+        return _list_similarity(golds, list(pred))
+    first = pred if isinstance(pred, str) else next(iter(pred), "")
+    return max((_similarity(gold, first, threshold) for gold in golds), default=0.0)
+
+
+def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> list[str]:
+    """Return answers as DUDE's scorer takes them: stripped, with single blanks; a refusal is one empty text.
+
+    The scorer measures unstripped texts, so that blanks at the end would raise a score.
+    """
+    items = [answers] if isinstance(answers, str) else answers
+    return [""] if refused else [" ".join(item.split()) for item in items]
+
+
+def _similarity(gold: str, pred: str, threshold: float) -> float:
+    edits = edit_distance(*(" ".join(answer.lower().split()) for answer in (gold, pred)))
+    # of the raw texts, as they were written
+    longest = max(len(gold.upper()), len(pred.upper()))
+    similarity = 1.0 - edits / longest if longest else 1.0
+    return similarity if similarity >= threshold else 0.0
+
+
+def _list_similarity(golds: Sequence[str], preds: Sequence[str]) -> float:
+    if not golds or not preds:
+        return 0.0
+    table = [[_similarity(gold, pred, _LIST_THRESHOLD) for pred in preds] for gold in golds]
+    return best_matching(table) / max(len(set(golds)), len(preds))
+
+
+def overlap(gold: Sequence[Hashable], pred: Sequence[Hashable]) -> dict[str, float]:
+    """Return `em`, `f1`, `precision` and `recall` of two lists with multiplicity, as SQuAD and SlideVQA do.
+
+    Each is in `[0, 1]`; exact match asks for the same order. All are 0 when nothing is common, two empty
+    lists included.
+    """
+    common = (Counter(gold) & Counter(pred)).total()
+    if not common:
+        return {"em": 0.0, "f1": 0.0, "precision": 0.0, "recall": 0.0}
+    return {
+        "em": float(list(gold) == list(pred)),
+        "f1": 2 * common / (len(gold) + len(pred)),
+        "precision": common / len(pred),
+        "recall": common / len(gold),
+    }
+
+
+def squad_f1(gold: str, pred: str) -> float:
+    """Return F1 over words after SQuAD's normalisation, in `[0, 1]`."""
+    return overlap(squad_normalise(gold).split(), squad_normalise(pred).split())["f1"]
+
+
+def slidevqa_normalise(answer: str, question: str) -> str:
+    """Return an answer as SlideVQA compares it; the question's case matters.
+
+    The steps and their order are those of the official script: `and` is replaced inside of words too, and an
+    answer that begins with `no`, such as `november`, keeps its first word alone.
+    """
+    text = answer.lower()
+    for old, new in _REPLACED:
+        text = text.replace(old, new)
+    for cue in ("how many", "which"):
+        # the word after the cue goes; a question that ends with the cue stops the official script
+        if asked := question.partition(cue)[2].split():
+            text = text.replace(asked[0], "")
+    text = _ARTICLES.sub(" ", text.translate(_PUNCTUATION))
+    if text.startswith(("yes", "no")):
+        text = text.split()[0]
+    return " ".join(_DIGITS.get(word, word) for word in text.split())
+
+
+def slidevqa_em_f1(gold: str, pred: str | None, question: str) -> dict[str, float]:
+    """Return the `overlap` of the words of two answers."""
+    wanted, given = slidevqa_normalise(gold, question), slidevqa_normalise(pred or "", question)
+    return overlap(wanted.split(), given.split())
+
+
+def slidevqa_evidence(gold_pages: Sequence[int], pred_pages: Sequence[int]) -> dict[str, float]:
+    """Return the same numbers of page lists: exact match asks for the gold order, repeated pages count."""
+    return overlap(gold_pages, pred_pages)
+
+
+def slidevqa_joint(qa: Mapping[str, float], es: Mapping[str, float]) -> dict[str, float]:
+    """Return answer and evidence together: products of precision and recall, their F1, both exact matches."""
+    precision, recall = qa["precision"] * es["precision"], qa["recall"] * es["recall"]
+    both = precision + recall
+    return {
+        "em": float(qa["em"] == 1 and es["em"] == 1),
+        "f1": 2 * precision * recall / both if both else 0.0,
+        "precision": precision,
+        "recall": recall,
+    }
+
+
+def uda_answer(response: str) -> str:
+    """Return what stands after the last `The answer is: `, or all of it."""
+    return response.rpartition(_MARK)[2]
+
+
+def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
+    """Return F1 over words after SQuAD's normalisation, in `[0, 1]`.
+
+    FetaTab has one gold answer; of a question about a paper the best of the first three counts. Where any of
+    its gold answers, a fourth too, is `yes` or `no`, an answer that begins with one of the two is taken for
+    that word alone, `Not reported` too (`uda/eval/utils/paper_eval.py`).
+
+    Args:
+        golds: gold answers.
+        pred: the answer (`uda_answer`); `None` when there was none.
+        subset: `paper_tab`, `paper_text` or `feta`.
+    """
+    if pred is None:
+        return 0.0
+    if subset != FETA and any(gold.lower() in ("yes", "no") for gold in golds):
+        start = pred.lower()
+        pred = "Yes" if start.startswith("yes") else "No" if start.startswith("no") else pred
+    wanted = golds[: 1 if subset == FETA else _MOST_GOLDS]
+    return max((squad_f1(gold, pred) for gold in wanted), default=0.0)
+
+
+def page_numbers(gold: Collection[Hashable], pred: Collection[Hashable]) -> dict[str, float | None]:
+    """Return `recall`, `precision` and `f1` of collected pages, each in `[0, 1]`; all `None` without gold."""
+    score = navigation(pred, gold)
+    return dict.fromkeys(("recall", "precision", "f1")) if score is None else asdict(score)
+
+
+def ranking_scores(
+    gold: Collection[Hashable], ranked: Sequence[Hashable], cutoffs: Sequence[int | None] = CUTOFFS
+) -> dict[str, float | None]:
+    """Return recall, hit rate, nDCG and reciprocal rank at every cut-off as ViDoRAG does.
+
+    Gain is the sum of `1 / log2(rank + 1)` over gold ranks, divided by the same sum over the first
+    `min(k, number of distinct gold items)` ranks. A gold item that is ranked again gains again, so that nDCG
+    exceeds 1 with repetitions.
+
+    Returns:
+        `recall@1`, `hit@1`, `ndcg@1`, `mrr@1`, ..., `mrr@all`; `None` where nothing is gold.
+    """
+    found: dict[str, float | None] = {}
+    wanted = set(gold)
+    for k in cutoffs:
+        numbers: dict[str, float | None] = dict.fromkeys(("recall", "hit", "ndcg", "mrr"))
+        if wanted:
+            cut = len(ranked) if k is None else k
+            ranks = [rank for rank, item in enumerate(ranked[:cut], start=1) if item in wanted]
+            ideal = gain(range(1, min(cut, len(wanted)) + 1))
+            numbers = {
+                "recall": len(wanted.intersection(ranked[:cut])) / len(wanted),
+                "hit": float(bool(ranks)),
+                "ndcg": gain(ranks) / ideal if ideal else 0.0,
+                "mrr": 1 / ranks[0] if ranks else 0.0,
+            }
+        found |= {f"{name}@{'all' if k is None else k}": value for name, value in numbers.items()}
+    return found
