@@ -163,9 +163,19 @@ def grids_of(found: Sequence[Left]) -> list[Grid]:
     for dataset in dict.fromkeys(each.dataset for each in found):
         protocol = protocol_of(dataset)
         mine = [each for each in found if each.dataset == dataset]
+        rows, unit = [], protocol.headline.unit
+        for each in mine:
+            whole, change = each.condition is Condition.AS_IS, each.change
+            numbers = (
+                digits(each.value, unit),
+                NOTHING if whole else interval_text(change, unit, sign=True),
+                NOTHING if each.share is None else f"{100 * each.share:.0f} %",
+                p_text(None if whole else each.p),
+            )
+            rows.append((each.condition.value, *numbers, f"{change.questions:,}", f"{change.documents:,}"))
         ruled = any(each.ruled for each in mine)
         title = f"{protocol.name}: {protocol.headline.title}{MARK if ruled else ''}"
-        grids.append(Grid(title, _HEAD, tuple(map(_row, mine)), (_NOTE, *([RULED] if ruled else []))))
+        grids.append(Grid(title, _HEAD, tuple(rows), (_NOTE, *([RULED] if ruled else []))))
     return grids
 
 
@@ -182,16 +192,3 @@ def is_ours(content: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(found, dict) and _MARK in found
-
-
-def _row(left: Left) -> tuple[str, ...]:
-    unit, whole = protocol_of(left.dataset).headline.unit, left.condition is Condition.AS_IS
-    return (
-        left.condition.value,
-        digits(left.value, unit),
-        NOTHING if whole else interval_text(left.change, unit, sign=True),
-        NOTHING if left.share is None else f"{100 * left.share:.0f} %",
-        p_text(None if whole else left.p),
-        f"{left.change.questions:,}",
-        f"{left.change.documents:,}",
-    )

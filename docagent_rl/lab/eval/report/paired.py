@@ -159,11 +159,15 @@ def paired_tables(
     """
     head = (first, second, "second less first")
     headline = _titled(found.whole[0], ruled) if found.whole else NOTHING
+    judged = []
+    if judges[0] != judges[1]:
+        by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
+        judged = [f"{by} judged: the difference is that of the judges, too, and neither is better"]
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
         *([_test(found.whole[0])] if found.whole else []),
-        *_judged(judges, first, second),
+        *judged,
         *_missing(found, first, second),
         *([RULED] if any(each.cell.measure.name in ruled for each in found.whole) else []),
     ]
@@ -189,7 +193,10 @@ def paired_tables(
         (f"only {first} is right", found.given_up),
     ):
         if flips:
-            grids.append(_flips(f"{title}: {headline}, {name} ({len(flips):,})", flips, (first, second)))
+            rows = [(each.question_id, f"{each.first:.2f}", f"{each.second:.2f}") for each in flips[:MOST]]
+            more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
+            above = f"{title}: {headline}, {name} ({len(flips):,})"
+            grids.append(Grid(above, ("question", first, second), tuple(rows), more))
     return grids
 
 
@@ -210,19 +217,6 @@ def _test(difference: Difference) -> str:
         return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
     how = "all ways" if documents <= EXACT else "random ways"
     return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"
-
-
-def _judged(judges: Sequence[str], first: str, second: str) -> list[str]:
-    if len(set(judges)) == 1:
-        return []
-    by = [f"{run} by {judge or 'nobody'}" for run, judge in zip((first, second), judges, strict=True)]
-    return [f"{' and '.join(by)} judged: the difference is that of the judges, too, and neither is better"]
-
-
-def _flips(title: str, flips: Sequence[Flip], runs: tuple[str, str]) -> Grid:
-    rows = tuple((flip.question_id, f"{flip.first:.2f}", f"{flip.second:.2f}") for flip in flips[:MOST])
-    more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
-    return Grid(title, ("question", *runs), rows, more)
 
 
 def _missing(found: Comparison, first: str, second: str) -> list[str]:

@@ -31,6 +31,8 @@ _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}
 _FOUND = frozenset({"rag_text", "rag_image"})
 """Baselines whose prompt shows what one search found; their only turn, the answer, calls no tool."""
 UNKNOWN = "unknown"
+KINDS = ("modality", "evidence pages", "pages of the document", "answerable")
+"""Kinds of labels that every question has. A modality, in the benchmark's words, is a place of evidence."""
 _LENGTHS = ((10, "1 to 10"), (20, "11 to 20"), (40, "21 to 40"), (80, "41 to 80"))
 _BEYOND = "over 80"  # Doc-V* reports these apart
 _OWN = ("query_type", "reasoning_type", "doc_type", "task_tag", "question_type", "source_type", "answer_type")
@@ -154,30 +156,15 @@ def listing(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-class Label(StrEnum):
-    """A kind of labels."""
-
-    MODALITY = "modality"
-    """Where the evidence stands, in the benchmark's words; several where it stands in several."""
-    EVIDENCE = "evidence pages"
-    """`none`, `single`, `several`."""
-    LENGTH = "pages of the document"
-    ANSWERABLE = "answerable"
-
-
 def labels_of(sample: Sample) -> dict[str, list[str]]:
-    """Return the labels of a question by kind: every `Label`, with `unknown` for none, and native fields."""
+    """Return the labels of a question by kind: `KINDS`, with `unknown` for none, and native fields."""
     pages = len(sample.gold_pages)
     evidence = "none" if not pages else "single" if pages == 1 else "several"
     if not pages and sample.answerable is not False:
         evidence = UNKNOWN
     answerable = {True: "yes", False: "no", None: UNKNOWN}[sample.answerable]
-    found = {
-        Label.MODALITY.value: sorted(set(sample.evidence_sources)) or [UNKNOWN],
-        Label.EVIDENCE.value: [evidence],
-        Label.LENGTH.value: [_length(sample)],
-        Label.ANSWERABLE.value: [answerable],
-    }
+    modality = sorted(set(sample.evidence_sources)) or [UNKNOWN]
+    found = dict(zip(KINDS, (modality, [evidence], [_length(sample)], [answerable]), strict=True))
     for name in _OWN:
         value = sample.extra.get(name)
         texts = value if isinstance(value, list | tuple) else [value]

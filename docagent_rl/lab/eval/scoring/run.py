@@ -52,9 +52,6 @@ _RULES = 4
 T = TypeVar("T")
 R = TypeVar("R")
 
-Listener = Callable[[ScoredTrajectory], None]
-"""Called with every trajectory that is scored, in order."""
-
 
 @dataclass(frozen=True, slots=True)
 class ScoringSettings:
@@ -184,11 +181,14 @@ def paper_experts(folders: Iterable[RunFolder]) -> set[Expert]:
 
 
 async def score_run(
-    folder: RunFolder, settings: ScoringSettings, listener: Listener = lambda _: None
+    folder: RunFolder,
+    settings: ScoringSettings,
+    listener: Callable[[ScoredTrajectory], None] = lambda _: None,
 ) -> list[ScoredTrajectory]:
     """Score a run, or read its scores where they are those of its trajectories and of these settings.
 
-    Replies of a model are in its cache: a run that was stopped goes on, and gives the same file.
+    The listener gets every trajectory that is scored, in order. Replies of a model are in its cache: a run
+    that was stopped goes on, and gives the same file.
 
     Raises:
         UserError: there is no run, a trajectory cannot be read, or the budget is spent (`BudgetError`).

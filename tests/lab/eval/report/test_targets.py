@@ -9,7 +9,7 @@ import pytest
 from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
 from docagent_rl.lab.eval.report.papers import EVERY, paper_rows, questions_of, rows_for
 from docagent_rl.lab.eval.report.statistics import ALL
-from docagent_rl.lab.eval.scoring.played import Label, labels_of
+from docagent_rl.lab.eval.scoring.played import KINDS, labels_of
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, paper_measures
 from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS
 from docagent_rl.samples.importers import Benchmark, get_importer
@@ -17,7 +17,7 @@ from docagent_rl.samples.sample import Split
 from tests.lab.eval.scoring.trajectories import question
 
 RECIPES = [name for name in recipe_names() if "Paper table:" in recipe_summary(name)]
-KINDS = {*(kind.value for kind in Label), "of the benchmark", "query_type"}
+ROWS = {*KINDS, "of the benchmark", "query_type"}
 
 
 def quoted(name) -> set[float]:
@@ -46,7 +46,7 @@ def test_targets_name_measures_that_there_are_and_none_twice():
             if number.dataset != EVERY:
                 measures += PROTOCOLS[number.dataset].measures
             assert number.measure in {measure.name for measure in measures}
-            assert number.row == ALL or number.row[0] in KINDS
+            assert number.row == ALL or number.row[0] in ROWS
             assert 0 < number.value <= 100
 
 
