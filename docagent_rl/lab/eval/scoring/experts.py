@@ -146,16 +146,6 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
             return None if label is None else label.value
 
 
-def require_readable(expert: Expert, reply: str, flavour: Flavour = Flavour.VRAG) -> None:
-    """Refuse a reply that `parsed` cannot read.
-
-    Raises:
-        ReplyError: the expert is worth asking again.
-    """
-    if parsed(expert, reply, flavour) is None:
-        raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
-
-
 def ruled(expert: AnswerJudge, right: bool) -> str:
     """Return the embedded rule judge's verdict in the form of a judge's reply."""
     match expert:
@@ -197,7 +187,8 @@ async def _asked(model: RemoteModel, expert: Expert, case: Case, answer: str) ->
     sent, name = messages(expert, case.question, case.references, answer), model.endpoint.model
 
     def accept(text: str) -> None:
-        require_readable(expert, reply_text(text), case.flavour)
+        if parsed(expert, reply_text(text), case.flavour) is None:
+            raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
 
     try:
         try:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.endpoints.chat_reply import ReplyError, reply_text
+from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
@@ -14,7 +14,6 @@ from docagent_rl.lab.eval.scoring.experts import (
     Author,
     messages,
     parsed,
-    require_readable,
     ruled,
     shortened,
 )
@@ -49,19 +48,15 @@ def test_a_rule_shortens_where_nobody_did(expert, answer, short):
 
 
 @pytest.mark.parametrize("expert", EXPERTS)
-def test_a_reply_without_form_is_asked_for_again(expert):
-    assert parsed(expert, None) is None
-    with pytest.raises(ReplyError, match=expert.value):
-        require_readable(expert, "I like it.")
+def test_a_reply_without_form_cannot_be_read(expert):
+    assert parsed(expert, None) is parsed(expert, "I like it.") is None
 
 
 def test_flavours_read_the_same_reply_as_they_do():
     reply, judge = "<judge>TRUE</judge>", AnswerJudge.TRUE_FALSE
     assert (parsed(judge, reply), parsed(judge, reply, Flavour.UNIDOC)) == (None, True)
-    with pytest.raises(ReplyError, match=judge.value):
-        require_readable(judge, reply)
-    for each in (reply, "<judge>maybe</judge>", "Judge: True"):
-        require_readable(judge, each, Flavour.UNIDOC)  # every reply is a verdict
+    for each in ("<judge>maybe</judge>", "Judge: True"):
+        assert parsed(judge, each, Flavour.UNIDOC) is False  # every reply is a verdict
 
 
 VERDICTS = [
