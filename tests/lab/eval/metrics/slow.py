@@ -108,14 +108,15 @@ def squad(text: str) -> list[str]:
     return re.sub(r"\b(a|an|the)\b", " ", text).split()
 
 
-def word_f1(gold: list[str], pred: list[str]) -> float:
-    """Harmonic mean of precision and recall of the multiset overlap."""
-    left, common = list(gold), 0
-    for word in pred:
-        if word in left:
-            left.remove(word)
-            common += 1
+def overlap(gold: list, pred: list) -> dict[str, float]:
+    """Exact match, precision, recall and F1 of the multiset overlap, by crossing out."""
+    left = list(gold)
+    for item in pred:
+        if item in left:
+            left.remove(item)
+    common = len(gold) - len(left)
     if not common:
-        return 0.0
+        return dict.fromkeys(("em", "f1", "precision", "recall"), 0)
     precision, recall = common / len(pred), common / len(gold)
-    return 2 * precision * recall / (precision + recall)
+    f1 = 2 * precision * recall / (precision + recall)
+    return {"em": float(gold == pred), "f1": f1, "precision": precision, "recall": recall}

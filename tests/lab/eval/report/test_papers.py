@@ -1,13 +1,31 @@
+"""Numbers that papers print, against the recipes that quote them, and facts that separate a run from them."""
+
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import asdict
 
 import pytest
 
-from docagent_rl.lab.eval.report.papers import Verdict, differences, rows_for
+from docagent_rl.checks.recipe_list import recipe_names, recipe_summary
+from docagent_rl.lab.eval.report.papers import (
+    EVERY,
+    Verdict,
+    differences,
+    paper_rows,
+    questions_of,
+    rows_for,
+)
+from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.run_facts import RunFacts
 from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.played import KINDS, labels_of
+from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, paper_measures
+from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS
+from docagent_rl.samples.importers import Benchmark, get_importer
+from docagent_rl.samples.sample import Split
+from tests.lab.eval.scoring.trajectories import question
 
 VRAG = rows_for("vrag_rl_qwen2_5_vl_7b", "vrag_rl")[0]
 JUDGE = "judge or extractor"
@@ -152,3 +170,63 @@ def test_descriptions_are_read_as_far_as_they_go(manifest, facts):
 
 def test_values_that_a_variant_sets_are_known():
     assert RunFacts.of({"config": {"docagent": ALDEN}}).display["max_pixels"] == 2508800
+
+
+RECIPES = [name for name in recipe_names() if "Paper table:" in recipe_summary(name)]
+ROWS = {*KINDS, "of the benchmark", "query_type"}
+
+
+def quoted(name) -> set[float]:
+    table = recipe_summary(name).partition("Paper table:")[2].partition("\nHardware")[0]
+    table = re.split(r"\n(?:On a laptop|The paper|Start|Training|Frozen)", table)[0]
+    return {float(number) for number in re.findall(r"(?<![\d.])\d\d\.\d\b", table)}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_number_that_a_recipe_quotes_is_a_target_of_it(name):
+    printed = {number.value for row in rows_for(name, "") for number in row.numbers}
+    # averages over benchmarks are no number of any of them
+    averages = {38.6, 41.0, 43.6, 44.6} if name.startswith("alden") else set()
+    assert quoted(name) - averages <= printed
+    assert len(quoted(name)) >= 2
+
+
+def test_targets_name_measures_that_there_are_and_none_twice():
+    recipes = set(recipe_names())
+    for row in paper_rows():
+        assert row.recipe in recipes
+        places = [(number.dataset, number.measure, number.row) for number in row.numbers]
+        assert len(set(places)) == len(places), row.recipe
+        for number in row.numbers:
+            measures = [*NAVIGATION, *TOOLS, *paper_measures(row.system)]
+            if number.dataset != EVERY:
+                measures += PROTOCOLS[number.dataset].measures
+            assert number.measure in {measure.name for measure in measures}
+            assert number.row == ALL or number.row[0] in ROWS
+            assert 0 < number.value <= 100
+
+
+@pytest.mark.parametrize("spelling", ["{}_hop", "{}-Hop", "{}Hop"])
+def test_lines_of_vidoseek_are_found_however_its_files_spell_them(spelling):
+    samples = [question(extra={"query_type": spelling.format(each)}) for each in ("Single", "multi", "other")]
+    labels = [label for sample in samples for label in labels_of(sample).items()]
+    lines = {(kind, value) for kind, values in labels for value in values}
+    printed = {target.row for row in paper_rows() for target in row.numbers if target.dataset == "vidoseek"}
+    assert printed
+    assert {("query_type", "Multi-Hop"), ("query_type", spelling.format("other")), *printed} <= lines
+
+
+def test_counts_of_questions_are_those_of_the_benchmarks():
+    known = {}
+    for each in Benchmark:
+        rows = get_importer(each).rows_known
+        known |= {dataset: count for (dataset, split), count in rows.items() if split is Split.TEST}
+    counts = {dataset: questions_of(dataset) for dataset in PROTOCOLS if questions_of(dataset)}
+    assert counts
+    assert counts == {dataset: known[dataset] for dataset in counts}
+
+
+def test_a_run_is_held_against_its_recipe_else_against_its_system():
+    assert {row.recipe for row in rows_for("mm_doc_r1_qwen3_4b", "mm_doc_r1")} == {"mm_doc_r1_qwen3_4b"}
+    assert len({row.recipe for row in rows_for(None, "mm_doc_r1")}) == 4
+    assert rows_for("mine", "baseline") == []
