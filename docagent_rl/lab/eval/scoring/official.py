@@ -7,28 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docagent_rl.lab.eval.metrics.accuracy import (
-    FAILED,
-    NOT_EXTRACTED,
-    longdocurl_inline,
-    longdocurl_lines,
-    longdocurl_parse,
-    longdocurl_score,
-    mmlongbench_lines,
-    mmlongbench_score,
-)
-from docagent_rl.lab.eval.metrics.answers import (
-    anls,
-    dude_anls,
-    dude_prediction,
-    mpdocvqa_accuracy,
-    ranking_scores,
-    slidevqa_em_f1,
-    slidevqa_evidence,
-    slidevqa_joint,
-    uda_answer,
-    uda_f1,
-)
+from docagent_rl.lab.eval.metrics import accuracy, answers
 from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor, parse_score_judge
 from docagent_rl.lab.eval.scoring.experts import Expert, Opinion
 from docagent_rl.lab.eval.scoring.played import Played, native_pages
@@ -77,10 +56,12 @@ def mmlongbench(subject: Subject) -> Official:
     sample, reply = subject.sample, subject.reply(Extractor.MMLONGBENCH_DOC)
     gold = str(sample.extra.get("gold", NOT_ANSWERABLE))
     given = None if reply is None else extracted_answer(reply)
-    pred = NOT_EXTRACTED if given is None else given
-    values = _counted(gold, pred, mmlongbench_score(gold, pred, sample.answer_format))
+    pred = accuracy.NOT_EXTRACTED if given is None else given
+    values = _counted(gold, pred, accuracy.mmlongbench_score(gold, pred, sample.answer_format))
     pages, doc_type = len(native_pages(sample)), _native(sample, "doc_type")
-    lines = mmlongbench_lines(pages, sample.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE)
+    lines = accuracy.mmlongbench_lines(
+        pages, sample.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE
+    )
     return Official(values, pred, tuple(lines))
 
 
@@ -88,12 +69,12 @@ def longdocurl(subject: Subject) -> Official:
     """LongDocURL: score, the same before the prediction was written to JSON, and what its F1 counts."""
     sample, reply = subject.sample, subject.reply(Extractor.LONGDOCURL)
     gold = sample.extra.get("gold", NOT_ANSWERABLE)
-    pred = FAILED if reply is None else longdocurl_parse(reply)
-    inline = FAILED if reply is None else longdocurl_inline(reply)
-    values = _counted(gold, pred, longdocurl_score(gold, pred, sample.answer_format))
-    values["inline_score"] = longdocurl_score(gold, inline, sample.answer_format)
+    pred = accuracy.FAILED if reply is None else accuracy.longdocurl_parse(reply)
+    inline = accuracy.FAILED if reply is None else accuracy.longdocurl_inline(reply)
+    values = _counted(gold, pred, accuracy.longdocurl_score(gold, pred, sample.answer_format))
+    values["inline_score"] = accuracy.longdocurl_score(gold, inline, sample.answer_format)
     tag, kind = _native(sample, "task_tag"), _native(sample, "question_type")
-    lines = longdocurl_lines(tag, len(native_pages(sample)), sample.evidence_sources, kind)
+    lines = accuracy.longdocurl_lines(tag, len(native_pages(sample)), sample.evidence_sources, kind)
     return Official(values, pred, tuple(lines))
 
 
@@ -106,8 +87,8 @@ def mp_docvqa(subject: Subject) -> Official:
         given = page[1] if page is not None and page[0] == sample.doc_id else None
         right = float(sample.evidence_pages[0] == given)
     values = {
-        "anls": anls(sample.answers, answer),
-        "accuracy": float(mpdocvqa_accuracy(sample.answers, answer)),
+        "anls": answers.anls(sample.answers, answer),
+        "accuracy": float(answers.mpdocvqa_accuracy(sample.answers, answer)),
         "appa": right,
     }
     return Official(values, answer)
@@ -124,9 +105,9 @@ def dude(subject: Subject) -> Official:
         return Official({"anls": 0.0}, None, (sample.answer_format,))
     listed = "list" in sample.answer_format
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
-    pred = dude_prediction(items, refused=refuses(sample.question, answer, sample.answers))
+    pred = answers.dude_prediction(items, refused=refuses(sample.question, answer, sample.answers))
     return Official(
-        {"anls": dude_anls(sample.answers, pred, sample.answer_format)}, pred, (sample.answer_format,)
+        {"anls": answers.dude_anls(sample.answers, pred, sample.answer_format)}, pred, (sample.answer_format,)
     )
 
 
@@ -134,12 +115,14 @@ def slidevqa(subject: Subject) -> Official:
     """SlideVQA: answers, and evidence where the system names its own."""
     sample, played = subject.sample, subject.played
     gold = sample.extra.get("gold")
-    qa = slidevqa_em_f1(str(sample.answers[0] if gold is None else gold), played.answer, sample.question)
+    qa = answers.slidevqa_em_f1(
+        str(sample.answers[0] if gold is None else gold), played.answer, sample.question
+    )
     values: dict[str, float | None] = {"qa_em": qa["em"], "qa_f1": qa["f1"]}
     if played.cited is not None:
         pages = [page for doc_id, page in played.cited if doc_id == sample.doc_id]
-        evidence = slidevqa_evidence(native_pages(sample), pages)
-        joint = slidevqa_joint(qa, evidence)
+        evidence = answers.slidevqa_evidence(native_pages(sample), pages)
+        joint = answers.slidevqa_joint(qa, evidence)
         values |= {"evidence_em": evidence["em"], "evidence_f1": evidence["f1"]}
         values |= {"joint_em": joint["em"], "joint_f1": joint["f1"]}
     return Official(values, played.answer)
@@ -152,7 +135,7 @@ def vidoseek(subject: Subject) -> Official:
     reply = subject.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
     gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
-    ranks = ranking_scores(gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected])
+    ranks = answers.ranking_scores(gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected])
     values = {"grade": float(grade), "passing": float(grade >= PASSING), **ranks}
     return Official(values, subject.played.answer)
 
@@ -162,8 +145,8 @@ def uda(subset: str) -> Callable[[Subject], Official]:
 
     def scored(subject: Subject) -> Official:
         answer = subject.played.answer
-        pred = None if answer is None else uda_answer(answer)
-        return Official({"uda_f1": uda_f1(subject.sample.answers, pred, subset)}, pred)
+        pred = None if answer is None else answers.uda_answer(answer)
+        return Official({"uda_f1": answers.uda_f1(subject.sample.answers, pred, subset)}, pred)
 
     return scored
 
@@ -195,14 +178,16 @@ def _native(sample: Sample, name: str) -> str | None:
 
 
 GOLD_SCORES: Mapping[str, Callable[[Sample], float]] = {
-    "mmlongbench": lambda r: mmlongbench_score(str(r.extra["gold"]), str(r.extra["gold"]), r.answer_format),
-    "longdocurl": lambda r: longdocurl_score(r.extra["gold"], r.extra["gold"], r.answer_format),
-    "mpdocvqa": lambda r: anls(r.answers, r.answers[0]),
-    "dude": lambda r: dude_anls(r.answers, r.answers, r.answer_format),
-    "slidevqa": lambda r: slidevqa_em_f1(r.answers[0], r.answers[0], r.question)["f1"],
+    "mmlongbench": lambda r: accuracy.mmlongbench_score(
+        str(r.extra["gold"]), str(r.extra["gold"]), r.answer_format
+    ),
+    "longdocurl": lambda r: accuracy.longdocurl_score(r.extra["gold"], r.extra["gold"], r.answer_format),
+    "mpdocvqa": lambda r: answers.anls(r.answers, r.answers[0]),
+    "dude": lambda r: answers.dude_anls(r.answers, r.answers, r.answer_format),
+    "slidevqa": lambda r: answers.slidevqa_em_f1(r.answers[0], r.answers[0], r.question)["f1"],
     **dict.fromkeys(
         ("uda_paper_tab", "uda_paper_text", "uda_feta"),
-        lambda r: uda_f1(r.answers, r.answers[0], r.dataset.removeprefix("uda_")),
+        lambda r: answers.uda_f1(r.answers, r.answers[0], r.dataset.removeprefix("uda_")),
     ),
 }
 """Score of a gold answer, by dataset; those that only a model judges are not among them."""
