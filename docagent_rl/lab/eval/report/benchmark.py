@@ -99,7 +99,9 @@ def benchmark(
     """Report on the trajectories of one benchmark."""
     answers, use = answer_measures(dataset, trajectories), (*NAVIGATION, *TOOLS, *USE)
     # broken down are the headline, numbers of the systems' papers, and those of a judge that was asked beside
-    judged = [each for each in (JUDGED, CORRECT) if any(each.of(s.values) is not None for s in trajectories)]
+    judged = [
+        each for each in (JUDGED, CORRECT) if any(s.values.get(each.value) is not None for s in trajectories)
+    ]
     broken_down = _distinct(protocol_of(dataset).headline, *_papers(trajectories), *judged)
     lines = sorted({row for each in trajectories if each.scored for row in rows_of(each)})
     cells = [Cell(measure) for measure in (*answers, *use)]
@@ -162,11 +164,11 @@ def pass_at(
     """
     rounds: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in trajectories:
-        if measure.of(trajectory.values) is not None:
+        if trajectory.values.get(measure.value) is not None:
             rounds.setdefault(trajectory.question_id, []).append(trajectory)
     found = []
     for tried in (each for each in rounds.values() if len(each) >= k):
-        right = sum((measure.of(each.values) or 0.0) >= RIGHT for each in tried)
+        right = sum((each.values.get(measure.value) or 0.0) >= RIGHT for each in tried)
         value = 1.0 - math.comb(len(tried) - right, k) / math.comb(len(tried), k)
         found.append(replace(tried[0], values={"pass": value}))
     sums = sums_of(found, [Cell(mean("pass", f"pass@{k}"))])

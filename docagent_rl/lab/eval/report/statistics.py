@@ -75,7 +75,7 @@ def sums_of(
     blocks, questions, clusters = [np.zeros((len(names), 0))], [], []
     for cell in cells:
         measure = cell.measure
-        found = [measure.of(each.values) is not None for each in trajectories]
+        found = [each.values.get(measure.value) is not None for each in trajectories]
         times = Counter(each.question_id for each in compress(trajectories, found))
         counted = [
             each
@@ -95,7 +95,7 @@ def by_question(trajectories: Sequence[ScoredTrajectory], measure: Measure) -> M
     """Return the mean value over the trajectories of each question that has one."""
     found: dict[str, list[float]] = {}
     for trajectory in trajectories:
-        if (value := measure.of(trajectory.values)) is not None:
+        if (value := trajectory.values.get(measure.value)) is not None:
             found.setdefault(trajectory.question_id, []).append(value)
     return {key: sum(values) / len(values) for key, values in found.items()}
 

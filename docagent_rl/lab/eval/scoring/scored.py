@@ -96,10 +96,6 @@ class Measure:
         found = _ratio(sums[..., 0], sums[..., 1], np.nan)
         return found * (questions / QUESTIONS) if self.form is Form.RECTIFIED else found
 
-    def of(self, values: Values) -> float | None:
-        """Return the value of one trajectory alone; `None` where it has none."""
-        return values.get(self.value)
-
 
 def _ratio(above: np.ndarray, below: np.ndarray, otherwise: float) -> np.ndarray:
     return np.where(below > 0, above / np.where(below > 0, below, 1.0), otherwise)
@@ -153,17 +149,6 @@ class ScoredTrajectory:
             data[name] = {key: v if v is not None and math.isfinite(v) else None for key, v in numbers}
         return encodable(json.dumps(data, ensure_ascii=False, allow_nan=False))
 
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> ScoredTrajectory:
-        """Read the parsed line of `to_json`.
-
-        Raises:
-            UserError: it is no scored trajectory of this release.
-        """
-        if data.get("version") != VERSION or set(data) != {each.name for each in fields(cls)}:
-            raise UserError("not a scored trajectory of this release: remove the file and score again")
-        return cls(**data)
-
 
 def plain(value: Any) -> Any:
     """Return a value as JSON holds it, else its text."""
@@ -186,9 +171,9 @@ def read_scores(path: Path) -> Iterator[ScoredTrajectory]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:
-                data = json.loads(line)
-                if not isinstance(data, dict):
-                    raise UserError("no JSON object")
-                yield ScoredTrajectory.from_dict(data)
+                data, known = json.loads(line), {each.name for each in fields(ScoredTrajectory)}
+                if not isinstance(data, dict) or data.get("version") != VERSION or set(data) != known:
+                    raise UserError("no scored trajectory of this release: remove the file and score again")
+                yield ScoredTrajectory(**data)
             except (ValueError, TypeError, RecursionError, UserError) as error:
                 raise UserError(f"{path}, line {number}: {error}") from error
