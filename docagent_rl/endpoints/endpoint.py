@@ -30,7 +30,7 @@ class Price:
     input: float
     output: float
     cached: float | None = None
-    """Of tokens that an earlier request of the trajectory has sent; `None` is as `input`."""
+    """The price of tokens that an earlier request of the trajectory has sent; `None` is as `input`."""
     currency: str = "USD"
 
     def __post_init__(self) -> None:
@@ -90,7 +90,7 @@ class Endpoint(Section):
     """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
 
     price: PriceConfig = PriceConfig()
-    """What it costs, for commands with a budget; a run of the trainer keeps none."""
+    """Its price, for commands with a budget; a run of the trainer keeps none."""
 
     @property
     def named(self) -> bool:
@@ -108,7 +108,7 @@ class Sampling:
     seed: int | None = None
     """Sent to the server, for those that know it."""
     response_format: Mapping[str, Any] | None = None
-    """Of the protocol, for servers that let through JSON alone."""
+    """A field of the protocol, for servers that let through JSON alone."""
 
     def fields(self) -> dict[str, Any]:
         """Return the fields that are set, as the protocol names them."""

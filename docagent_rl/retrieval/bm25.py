@@ -111,9 +111,9 @@ class BM25Settings:
     """
 
     k1: float = 1.5
-    """How slowly repetitions of a word saturate, from 0."""
+    """Slowness of saturation by repetitions of a word, from 0."""
     b: float = 0.75
-    """How much long pages are discounted, 0 to 1."""
+    """Discount of long pages, 0 to 1."""
     stemmer: Stemmer = Stemmer.NONE
     classic: bool = False
     """Scores are multiplied by k1 + 1, as in Robertson's formula."""
@@ -132,11 +132,11 @@ class BM25Header(IndexHeader):
     kind: Literal["bm25"] = "bm25"
     settings: BM25Settings
     fingerprint: str
-    """Of the texts of the store (`DocumentStore.fingerprint`)."""
+    """Fingerprint of the texts of the store (`DocumentStore.fingerprint`)."""
     doc_ids: tuple[str, ...]
     """Sorted; the index has one row a page, in the order of `PageRef`."""
     num_pages: tuple[Annotated[int, Field(ge=1)], ...]
-    """Of each document."""
+    """Pages of each document."""
 
 
 class BM25Retriever:
@@ -152,7 +152,7 @@ class BM25Retriever:
     """
 
     contents = (PageContent.TEXT,)
-    """What of a page its rank depends on."""
+    """The contents of a page that its rank depends on."""
 
     def __init__(self, postings: Postings, vocabulary: Mapping[str, int], header: BM25Header) -> None:
         self._postings, self._vocabulary, self._header = postings, vocabulary, header

@@ -13,10 +13,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
 
 KEY = "docagent.retriever"
-"""Of the section, for messages."""
+"""The key of the section, for messages."""
 
 OWN_CLASS = r"[\w.]+:\w+"
-"""How a class of the user's own is named: `package.module:CLASS`."""
+"""The name of a class of the user's own: `package.module:CLASS`."""
 
 
 class Backend(StrEnum):
@@ -34,7 +34,7 @@ class ServerApi(StrEnum):
     """APIs of search servers."""
 
     NATIVE = "native"
-    """That of `docagent-rl index serve`."""
+    """The API of `docagent-rl index serve`."""
     VRAG_RL = "vrag_rl"
     """VRAG-RL's and UniDoc-RL's released server: `GET /search?queries=`."""
     VRAG_RL_FAISS = "vrag_rl_faiss"
@@ -58,24 +58,24 @@ class QueryEncoderConfig(Section):
     model: str | None = None
     """Where that model lies on this machine, if not where the index says; its weights must be the same."""
     device: str | None = None
-    """Of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
     """A server of vLLM that pools (`http://host:port`), instead of a model in the process."""
     batch_size: int = Field(32, ge=1)
     """Queries encoded at a time."""
     wait_ms: float = Field(2.0, ge=0)
-    """How long the first query of a batch waits for others."""
+    """Milliseconds that the first query of a batch waits for others."""
     cached: int = Field(4096, ge=0)
     """Queries whose vectors are kept."""
     threads: int | None = Field(None, ge=1)
-    """Of torch on the CPU; null: one."""
+    """Threads of torch on the CPU; null: one."""
 
 
 class ServiceConfig(Section):
     """Actors (`backend: ray`) or a server (`backend: http`)."""
 
     url: str | None = None
-    """Of the server."""
+    """The server's address."""
     api: ServerApi = ServerApi.NATIVE
     token_env: str | None = None
     """Name of the variable that holds the server's token."""
@@ -84,12 +84,12 @@ class ServiceConfig(Section):
     replicas: int = Field(1, ge=1)
     """Actors a shard."""
     num_cpus: float = Field(1.0, ge=0)
-    """Of Ray's, an actor."""
+    """CPUs of Ray an actor."""
     num_gpus: float = Field(0.0, ge=0)
     max_waiting: int = Field(256, ge=1)
     """Queries that wait at an actor; more are told to come again (a server has an option for it)."""
     timeout_s: float = Field(10.0, gt=0)
-    """Of one try."""
+    """Seconds of one try."""
     connections: int = Field(64, ge=1)
     """Searches in flight at most, for every worker."""
     threads: int = Field(8, ge=1)
@@ -106,8 +106,8 @@ class RetrieverConfig(Section):
     kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
     """A registered kind (`docagent_rl.retrieval.opening`), or `package.module:CLASS` of your own."""
     model: str | None = None
-    """What the index is to be built with: a name of `docagent-rl index models`, a file that describes an
-    encoder, or the folder of a checkpoint that holds one; null: any."""
+    """The model of the index: a name of `docagent-rl index models`, a file that describes an encoder, or the
+    folder of a checkpoint that holds one; null: any."""
     index: Path | None = None
     """Directory of the index (`docagent-rl index build`); kinds that combine others have none."""
     backend: Backend = Backend.LOCAL
@@ -115,13 +115,13 @@ class RetrieverConfig(Section):
     candidates: int = Field(200, ge=1)
     """Pages that the first stage of a search over all documents hands to exact scoring."""
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
-    """Of `hybrid`: the retrievers whose rankings are joined, by a name of your choice."""
+    """The retrievers of a `hybrid` whose rankings are joined, by a name of your choice."""
     fusion: Fusion = Fusion.RRF
     rrf_k: int = Field(60, ge=1)
     weights: dict[str, float] = Field(default_factory=dict)
-    """Of `hybrid`, by the names of its parts; those left out weigh 1."""
+    """Weights of a `hybrid` by the names of its parts; those left out weigh 1."""
     depth: int = Field(50, ge=1)
-    """Of `hybrid`: pages that each part ranks."""
+    """Pages that each part of a `hybrid` ranks."""
     service: ServiceConfig = Field(default_factory=ServiceConfig)
     options: dict[str, Any] = Field(default_factory=dict)
     """Arguments of a class of your own."""

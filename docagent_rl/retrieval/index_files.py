@@ -54,7 +54,7 @@ class IndexHeader(BaseModel):
     files: dict[FileName, Sha256] = Field(default_factory=dict)
     """SHA-256 of each array file by name; empty in memory."""
     checksum: Annotated[Sha256 | None, Field(exclude=True, repr=False)] = None
-    """Of the file (`docagent_rl.base.io`)."""
+    """Checksum of the file (`docagent_rl.base.io`)."""
 
     def unsaved(self) -> Self:
         """Return the header without what names its files."""
@@ -93,7 +93,11 @@ class IndexFiles:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with (self.root / _LOCK).open("w") as file:
-                _lock(file.fileno())
+                try:
+                    fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+                except OSError as error:
+                    if error.errno not in _NO_LOCKS:
+                        raise
                 yield
         except OSError as error:
             raise UserError(f"{self.root}: the index cannot be written: {error}") from error
@@ -245,14 +249,6 @@ def file_digest(path: Path) -> str:
 def _digest(path: Path, *_identity: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _lock(handle: int) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
 
 
 def _sync(path: Path) -> None:

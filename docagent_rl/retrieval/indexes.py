@@ -23,25 +23,19 @@ from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex,
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How pages are encoded; decides over time, not over what an index holds.
-
-    Args:
-        device: of torch; None: the CPU.
-        batch_size: pages at a time.
-        threads: of torch on the CPU; None: one.
-        checkpoint: where the model lies, if not where its specification says.
-        ray: address of a cluster that encodes, or `auto`; None: this process.
-        encoders: of a cluster: actors that each hold the model.
-        gpus: an actor.
-    """
+    """The place of the encoding of pages; decides over time, not over what an index holds."""
 
     device: str | None = None
     batch_size: int = 8
     threads: int | None = None
     checkpoint: str | None = None
+    """The model's folder, if not the one of its specification."""
     ray: str | None = None
+    """Address of a cluster that encodes, or `auto`; None: this process."""
     encoders: int = 1
+    """Actors of the cluster that each hold the model."""
     gpus: float = 0.0
+    """GPUs an actor."""
 
 
 def build_bm25(

@@ -11,7 +11,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, import_module, import_named_modules
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import Divisible, Hit, Retriever, best_hits, check_queries
+from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig
+from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.retriever import open_vectors
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.service.client import HttpRetriever
@@ -135,8 +138,6 @@ Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
 PartOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
 """The same of a configuration and its key."""
 
-VECTORS = ("dense", "late_interaction")
-"""Kinds that read a model."""
 _REGISTERED: dict[str, Opener] = {}
 
 
@@ -217,8 +218,8 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
     if config.backend is not Backend.RAY:
         return open_retriever(config, store, key)
     # the actors read the model; here there may be no room for it
-    vectors = config.kind in VECTORS
-    retriever = _open_vectors(config, store, key, late=True) if vectors else open_local(config, store, key)
+    vectors = config.kind in tuple(Kind)
+    retriever = open_vectors(config, store, key, late=True) if vectors else open_local(config, store, key)
     check_parts(retriever, config, key)
     return retriever
 
@@ -269,23 +270,12 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
     }
 
 
-def _open_bm25(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
-    from docagent_rl.retrieval.bm25 import open_bm25
-
-    return open_bm25(config, store, key)
-
-
-def _open_vectors(
-    config: RetrieverConfig, store: DocumentStore, key: str, *, late: bool = False
-) -> Retriever:
-    from docagent_rl.retrieval.vectors.retriever import open_vectors
-
-    return open_vectors(config, store, key, late=late)
-
-
-_KINDS: dict[str, PartOpener] = {"bm25": _open_bm25, "hybrid": open_hybrid} | dict.fromkeys(
-    VECTORS, _open_vectors
-)
+_KINDS: dict[str, PartOpener] = {
+    "bm25": open_bm25,
+    "hybrid": open_hybrid,
+    "dense": open_vectors,
+    "late_interaction": open_vectors,
+}
 
 
 def _open_own_class(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:

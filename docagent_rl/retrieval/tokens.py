@@ -45,7 +45,7 @@ class Tokenizer:
 
 
 class _Folding(dict[int, str]):
-    """What each character is folded to, by its code point."""
+    """The folded form of each character, by its code point."""
 
     def __missing__(self, code: int) -> str:
         # marks first: case folding makes a letter of the Greek iota below one, and may bring new ones

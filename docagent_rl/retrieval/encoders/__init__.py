@@ -21,7 +21,7 @@ class Encoder(Protocol):
     """
 
     content: PageContent
-    """What of a page it is compared with: its picture or its text."""
+    """The contents of a page that it is compared with: its picture or its text."""
     dim: int
     """Length of a vector."""
     fingerprint: str

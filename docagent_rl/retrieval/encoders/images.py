@@ -22,7 +22,7 @@ from docagent_rl.retrieval.encoders.spec import Family
 _UNCUT = 32_768
 """Tokens: queries are cut before, so that a processor's own limit (ColPali's is 50) cuts none."""
 _QUERY_SIZE = (56, 56)
-"""Of the black image beside a query: vdr-2b's model card."""
+"""Size of the black image beside a query: vdr-2b's model card."""
 
 
 class LateImageEncoder(LocalEncoder):

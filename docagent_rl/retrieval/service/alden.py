@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HEALTH = "/health"
 MOST_PAGES = 100
-"""Of a query; their images travel with them."""
+"""Pages of a query; their images travel with them."""
 LARGEST_ANSWER = 1_000
 """Pages that one request may bring."""
 WRONG_FORM = "Request form is wrong, please correct it!"
@@ -42,7 +42,7 @@ _FORMED = re.compile(r"\s*(image|text)\s*,\s*([0-9]{1,9})(?:-(?:th|st|nd|rd))?\s
 
 
 class Form(StrEnum):
-    """How a page is given; images come first in an answer."""
+    """Forms of a page; images come first in an answer."""
 
     IMAGE = "image"
     TEXT = "text"

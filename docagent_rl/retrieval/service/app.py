@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 IMAGE_FOLDER = "./search_engine/corpus/img"
 """Where VRAG-RL's released server has its images."""
@@ -111,9 +112,6 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
         raise RefusalError(502, one_line(error)) from None
 
 
-logger = logging.getLogger(__name__)
-
-
 def make_app(
     served: Served,
     *,
@@ -178,7 +176,7 @@ async def _refused(_: Request, error: Any) -> Response:
 
 
 async def _of_framework(_: Request, error: Any) -> Response:
-    return _failed(error.status_code, wire.one_line(error.detail), error.headers)
+    return _failed(error.status_code, one_line(error.detail), error.headers)
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

@@ -35,7 +35,7 @@ HARMLESS = "page"
 class _Job:
     question: Question
     places: int
-    """That it takes of those who may wait."""
+    """Places that it takes of `max_waiting`."""
     done: Future[list[list[Hit]]] = field(default_factory=Future)
 
 

@@ -71,7 +71,7 @@ class Info(BaseModel):
     documents: int = 0
     pages: int = 0
     fingerprints: dict[str, str] = Field(default_factory=dict)
-    """Of the store's page texts or images (`DocumentStore.fingerprint`), as far as the ranking uses them."""
+    """`DocumentStore.fingerprint` of page texts or images, as far as the ranking uses them."""
     max_waiting: int = 0
 
 
@@ -116,7 +116,7 @@ def _call(question: Question) -> Call:
 
 
 NATIVE = Dialect(_call, lambda body, _: read_reply(body), native=True)
-"""That of `docagent-rl index serve`."""
+"""The API of `docagent-rl index serve`."""
 
 
 def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:

@@ -74,7 +74,7 @@ class VectorHeader(IndexHeader):
     kind: Kind
     source: Source
     spec: dict[str, JsonValue]
-    """What the encoder is opened with again (`docagent_rl.retrieval.encoders`)."""
+    """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
     documents: Annotated[tuple[StoredDocument, ...], Field(min_length=1)]
     """Sorted by id; the index has one row a page, in the order of `PageRef`."""
     trained_on: int | None = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 NO_SCORE = -np.inf
-"""Of a page without vectors, which is never a hit."""
+"""The score of a page without vectors, which is never a hit."""
 
 _BLOCK = 8192
 _TOLERANCE = 1e-5
@@ -81,11 +81,15 @@ def page_scores(
     scores = np.full((len(queries), last - first), NO_SCORE, np.float32)
     dots = [dots_of(bank, query, engine or default_engine()) for query in rows]
     for start, end in bank.blocks(first, last, _BLOCK):
-        filled, offsets = _filled(bank.offsets[start : end + 1])
+        offsets = bank.offsets[start : end + 1]
+        filled = np.flatnonzero(np.diff(offsets))
         if len(filled):
-            where = filled + (start - first)
+            # pages without vectors take no rows
+            offsets = np.append(offsets[filled], offsets[-1])
             for number, multiply in enumerate(dots):
-                scores[number, where] = _sums(_maxima(multiply, offsets))
+                products = multiply(int(offsets[0]), int(offsets[-1]))
+                maxima = np.maximum.reduceat(products, offsets[:-1] - offsets[0], axis=0)
+                scores[number, filled + (start - first)] = _sums(maxima)
     return scores
 
 
@@ -113,17 +117,6 @@ def _checked(query: np.ndarray, bank: Bank) -> torch.Tensor:
     if query.ndim == 2 and query.shape[1] != bank.dim:
         raise ValueError(f"the query's vectors have {query.shape[1]} dimensions, the pages' {bank.dim}")
     return round_query(query)
-
-
-def _filled(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pages that have vectors, and their offsets: those without take no rows."""
-    filled = np.flatnonzero(np.diff(offsets))
-    return filled, np.append(offsets[filled], offsets[-1])
-
-
-def _maxima(multiply: Dots, offsets: np.ndarray) -> np.ndarray:
-    products = multiply(int(offsets[0]), int(offsets[-1]))
-    return np.maximum.reduceat(products, offsets[:-1] - offsets[0], axis=0)
 
 
 def _sums(maxima: np.ndarray) -> np.ndarray:

@@ -38,10 +38,16 @@ class VectorRetriever:
     """
 
     def __init__(self, index: VectorIndex, encoder: Encoder, *, candidates: int = CANDIDATES) -> None:
-        check_encoder(index, encoder)
+        source = index.header.source
+        if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
+            raise UserError(
+                f"the index {index.path} was built with another model or preprocessing than the encoder of "
+                f"queries has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its "
+                f"model under docagent.retriever.encoder.model, or {rebuild_command(index.path)}"
+            )
         self.index = index
-        self.contents: tuple[PageContent, ...] = (index.header.source.content,)
-        """What of a page its rank depends on."""
+        self.contents: tuple[PageContent, ...] = (source.content,)
+        """The contents of a page that its rank depends on."""
         self._encoder = encoder
         self._candidates = candidates
         self._span = (0, index.num_pages)
@@ -195,22 +201,6 @@ def check_model(index: VectorIndex, model: str, store: DocumentStore) -> None:
             f"docagent.retriever.model={model}, and the index {index.path} was built with {built.model}, or "
             "with other prompts, resolution or lengths: name another index, or rebuild it with `docagent-rl "
             f"index build --model {model} --store {store.path} --out {index.path} --force`"
-        )
-
-
-def check_encoder(index: VectorIndex, encoder: Encoder) -> None:
-    """Check that an encoder is the one that an index was built with.
-
-    Raises:
-        UserError: it is not.
-    """
-    source = index.header.source
-    if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
-        again = rebuild_command(index.path)
-        raise UserError(
-            f"the index {index.path} was built with another model or preprocessing than the encoder of "
-            f"queries has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its "
-            f"model under docagent.retriever.encoder.model, or {again}"
         )
 
 
