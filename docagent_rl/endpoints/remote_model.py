@@ -137,7 +137,7 @@ class RemoteModel:
         self.endpoint = endpoint
         self.name = name
         self.failed_in_a_row = 0
-        """Replies, since the last that came, for which the endpoint failed (`chat_failure.is_outage`)."""
+        """Replies, since the last that came, for which the endpoint failed (`chat_reply.is_outage`)."""
         self._client = ChatClient(endpoint, name, meter)
         self._cache = cache
         self._remedy = remedy

@@ -79,17 +79,14 @@ class HybridRetriever:
         def ask(part: Retriever) -> list[list[Hit]]:
             return part.search(queries, doc_id=doc_id, top_k=max(self._depth, top_k), exclude=excluded)
 
-        answers = dict(zip(self._parts, self._ask_all(ask), strict=True))
+        first, *others = self._parts.values()
+        futures = [self._workers.submit(ask, part) for part in others]
+        found = [ask(first), *(future.result() for future in futures)]
+        answers = dict(zip(self._parts, found, strict=True))
         return [
             self._joined({name: hits[n] for name, hits in answers.items()}, top_k)
             for n in range(len(queries))
         ]
-
-    def _ask_all(self, ask: Callable[[Retriever], list[list[Hit]]]) -> list[list[list[Hit]]]:
-        parts = list(self._parts.values())
-        futures = [self._workers.submit(ask, part) for part in parts[1:]]
-        first = ask(parts[0])
-        return [first, *(future.result() for future in futures)]
 
     def _joined(self, rankings: Mapping[str, Sequence[Hit]], top_k: int) -> list[Hit]:
         if self._fusion is Fusion.RRF:

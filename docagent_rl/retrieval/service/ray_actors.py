@@ -112,7 +112,7 @@ Place = tuple[int, int]
 
 
 class RayRetriever(RemoteRetriever):
-    """Asks actors, once a call; whoever calls tries again.
+    """Asks actors, once a call; callers try again.
 
     A search of one document goes to the shard that has it, one of all documents to all shards, whose hits are
     merged. Of the replicas of a shard each has its turn; where one is gone, the next is asked at once.
