@@ -10,9 +10,8 @@ import typer
 
 from benchmarks.common import CPU_TIME, best_times, show, single_thread
 from docagent_rl.retrieval.config import QueryEncoderConfig
-from docagent_rl.retrieval.encoders import Encoder
 from docagent_rl.retrieval.encoders.opening import QueryEncoder, open_encoder
-from docagent_rl.retrieval.encoders.spec import DEFAULT, named_spec
+from docagent_rl.retrieval.encoders.spec import DEFAULT, Encoder, named_spec
 
 WORDS = ("revenue", "table", "growth", "figure", "of", "the", "largest", "company", "in", "year", "compare")
 

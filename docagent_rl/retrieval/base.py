@@ -14,6 +14,9 @@ from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import unknown_document
 
+Pages = Collection[PageRef]
+"""Pages that a search leaves out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -79,12 +82,7 @@ class Retriever(Protocol):
     """Ranks pages for queries. Implementations may be called from several threads at once."""
 
     def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """Return the best pages for each query.
 
@@ -112,12 +110,7 @@ class AsyncRetriever(Protocol):
     """A `Retriever` that waits for others: it is awaited, without a thread for each search."""
 
     async def asearch(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """Search as `Retriever.search`, once: the caller tries again.
 

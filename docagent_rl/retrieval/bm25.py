@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.base import Hit, PageRows, check_queries, top_rows
+from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
@@ -269,12 +269,7 @@ class BM25Retriever:
         return self._tokenize(text)
 
     def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """See `Retriever.search`."""
         check_queries(queries, top_k)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, import_module, import_named_modules
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import Divisible, Hit, Retriever, best_hits, check_queries
+from docagent_rl.retrieval.base import Divisible, Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig
 from docagent_rl.retrieval.vectors.index import Kind
@@ -63,12 +63,7 @@ class HybridRetriever:
         return self._parts, self._weights, self._fusion, self._rrf_k, self._depth
 
     def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """See `Retriever.search`; a score is a sum over parts, and comparable within one answer only."""
         check_queries(queries, top_k)

@@ -14,9 +14,8 @@ import numpy as np
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.config import QueryEncoderConfig
-from docagent_rl.retrieval.encoders import Encoder
 from docagent_rl.retrieval.encoders.local import LocalEncoder
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
+from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, Family
 
 
 class _Waiting(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.terminal import visible
-from docagent_rl.documents import DocumentStore, PageContent, PageRef
+from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.endpoints.http_client import NO_KEY, check_url, public_url, read_api_key, redacted
 from docagent_rl.endpoints.retrying import describe
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
+    Pages,
     QueryRefusedError,
     Question,
     ServerFaultError,
@@ -65,12 +66,7 @@ class HttpRetriever(RemoteRetriever):
         )
 
     async def asearch(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """See `AsyncRetriever.asearch`.
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import (
     AsyncRetriever,
     Hit,
     NotTakenError,
+    Pages,
     QueryRefusedError,
     Question,
     Retriever,
@@ -200,12 +200,7 @@ class RemoteRetriever(AsyncRetriever, Protocol):
     """An `AsyncRetriever` that threads may ask too."""
 
     def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """Search as `asearch`, on an event loop that the threads of this process share."""
         with _lock:

@@ -10,19 +10,20 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.base import (
     Divisible,
     Hit,
     NotTakenError,
     PageRows,
+    Pages,
     QueryRefusedError,
     Question,
     Retriever,
@@ -158,12 +159,7 @@ class RayRetriever(RemoteRetriever):
         self._wait()
 
     async def asearch(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """See `AsyncRetriever.asearch`.
 

@@ -1,1 +1,0 @@
-"""Indexes of vectors: dense ones and those of late interaction."""

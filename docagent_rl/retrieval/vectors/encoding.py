@@ -15,7 +15,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.encoders import PageEncoder
+from docagent_rl.retrieval.encoders.spec import PageEncoder
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
 EncoderFactory = Callable[[], PageEncoder]

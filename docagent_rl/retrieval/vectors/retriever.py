@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.base import Hit, check_queries
+from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.retrieval.base import Hit, Pages, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
-from docagent_rl.retrieval.encoders import Encoder
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
+from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
 from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows
@@ -75,12 +74,7 @@ class VectorRetriever:
         return found
 
     def search(
-        self,
-        queries: Sequence[str],
-        *,
-        doc_id: str | None = None,
-        top_k: int,
-        exclude: Collection[PageRef] = (),
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """See `Retriever.search`."""
         check_queries(queries, top_k)
