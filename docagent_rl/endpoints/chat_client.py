@@ -236,8 +236,8 @@ class ChatClient:
                 reply = read_reply(body, usage, most_tokens=most, partial=partial)
                 usage = reply.usage
             except CutOffError:
-                told = f"reply cut off at max_tokens={most}: raise max_tokens of the {self._name}"
-                raise CutOffError(told) from None
+                problem = f"reply cut off at max_tokens={most}: raise max_tokens of the {self._name}"
+                raise CutOffError(problem) from None
             finally:
                 charges.used(usage)
             text, thoughts = without_key(reply.text, key), without_key(reply.thoughts, key)

@@ -26,6 +26,23 @@ _ENDED = frozenset({None, "stop", "stop_sequence", "eos_token", "end_turn"})
 LONGEST_TOKEN = 256
 """Characters of a token at most; vocabularies have runs of blanks of half that length."""
 THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
+_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
+# far more than is ever shown; what is not shown need not be searched for the key
+_LONGEST = 4000
+_PASSING = (408, 409, 425, 429)
+# OpenAI's code for an account that is empty, which comes with 429, too: no wait fills it
+_EMPTY_ACCOUNT = "insufficient_quota"
+_REQUEST_STATUSES = (400, 413, 422)
+"""Statuses of a request that is too long, or that a filter stops; others may pass."""
+_TOLERATED = 5
+# vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
+_TOO_LONG = re.compile(
+    r"context[_ ](?:length|window|size)|maximum (?:model|sequence|input) length|max_model_len"
+    r"|longer than the model|too many (?:input )?tokens|prompt is too long"
+    r"|exceeds the (?:maximum|max|available).{0,40}(?:length|tokens|context)"
+    r"|inputs.{0,40}must (?:have|be) (?:less|at most)",
+    re.IGNORECASE,
+)
 
 
 class ReplyError(ValueError):
@@ -149,17 +166,6 @@ def reply_text(text: str) -> str:
     return words
 
 
-_SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
-# far more than is ever shown; what is not shown need not be searched for the key
-_LONGEST = 4000
-_PASSING = (408, 409, 425, 429)
-# OpenAI's code for an account that is empty, which comes with 429, too: no wait fills it
-_NO_MONEY = "insufficient_quota"
-_THIS_ONE = (400, 413, 422)
-"""Statuses of a request that is too long, or that a filter stops; others may pass."""
-_SILENT_FIRST = 5
-
-
 class TransientError(Exception):
     """A failure that another attempt may cure, perhaps after the seconds that the service asks to wait."""
 
@@ -184,16 +190,6 @@ class TooLongError(RefusedError):
     """A conversation that the model's context does not hold."""
 
 
-# vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
-_TOO_LONG = re.compile(
-    r"context[_ ](?:length|window|size)|maximum (?:model|sequence|input) length|max_model_len"
-    r"|longer than the model|too many (?:input )?tokens|prompt is too long"
-    r"|exceeds the (?:maximum|max|available).{0,40}(?:length|tokens|context)"
-    r"|inputs.{0,40}must (?:have|be) (?:less|at most)",
-    re.IGNORECASE,
-)
-
-
 def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
     """Return an error of the client library, in our words and without the key, whole or in pieces.
 
@@ -201,17 +197,17 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
     the cause or the context of what is raised.
     """
     if isinstance(error, openai.APIStatusError):
-        message = redacted(f"HTTP {error.status_code}: {_said(error)}", key)
+        message = redacted(f"HTTP {error.status_code}: {_server_message(error)}", key)
         if 300 <= error.status_code < 400:
             place = public_url(error.response.headers.get("location", ""))
             message += redacted(f"; it points to {place[:_LONGEST]}, and no redirect is followed", key)
         if error.status_code in _PASSING or error.status_code >= 500:
             wait = retry_after_s(error.response.headers)
             # 503 is said of overload and of defects alike; who says when to come again means the first
-            limited = error.status_code == 429 and error.code != _NO_MONEY
+            limited = error.status_code == 429 and error.code != _EMPTY_ACCOUNT
             busy = limited or (error.status_code in (429, 503) and wait is not None)
             return (BusyError if busy else TransientError)(message, wait)
-        too_long = error.status_code in _THIS_ONE and _TOO_LONG.search(message[:_LONGEST])
+        too_long = error.status_code in _REQUEST_STATUSES and _TOO_LONG.search(message[:_LONGEST])
         return (TooLongError if too_long else RefusedError)(message, error.status_code)
     if isinstance(error, openai.APITimeoutError):
         return TransientError("no reply in time")
@@ -248,9 +244,9 @@ class Refusals:
         cause = error.__cause__
         if isinstance(cause, ReplyError | CutOffError):
             return str(cause)
-        if isinstance(cause, RefusedError) and cause.status in _THIS_ONE:
+        if isinstance(cause, RefusedError) and cause.status in _REQUEST_STATUSES:
             self._refused += 1
-            if self._answered or self._refused < _SILENT_FIRST:
+            if self._answered or self._refused < _TOLERATED:
                 return f"refused by the server: HTTP {cause.status}"
         return None
 
@@ -279,10 +275,10 @@ def _moment(date: str) -> float | None:
     return moment if math.isfinite(moment) else None
 
 
-def _said(error: openai.APIStatusError) -> str:
+def _server_message(error: openai.APIStatusError) -> str:
     """Return the message of the error's body, as far as it has one."""
     body = error.body
-    said = body.get("message") if isinstance(body, Mapping) else body
-    if isinstance(said, str) and said.strip():
-        return " ".join(said.lstrip()[:_LONGEST].split())
+    text = body.get("message") if isinstance(body, Mapping) else body
+    if isinstance(text, str) and text.strip():
+        return " ".join(text.lstrip()[:_LONGEST].split())
     return " ".join(error.message[:_LONGEST].split())

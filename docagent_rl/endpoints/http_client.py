@@ -26,6 +26,12 @@ LONGEST_BODY = 16 << 20
 _LOGS = {"openai._base_client": logging.INFO, "httpx2": logging.WARNING, "httpcore2": logging.INFO}
 """Below these levels the loggers write addresses with their passwords, reason phrases and headers of replies,
 and those of some versions whole request bodies, page images included."""
+NO_KEY = "none"
+"""The key of servers that ask for none."""
+HIDDEN = "[api key]"
+"""The stand-in of a key in messages."""
+# this many characters of a key in a row are hidden too
+_TELLING = 8
 
 
 class BodyError(Exception):
@@ -136,14 +142,6 @@ class _Bounded(httpx2.AsyncByteStream):
 
 def _too_long() -> BodyError:
     return BodyError(f"the reply is longer than {LONGEST_BODY >> 20} MiB and was cut off")
-
-
-NO_KEY = "none"
-"""The key of servers that ask for none."""
-HIDDEN = "[api key]"
-"""The stand-in of a key in messages."""
-# this many characters of a key in a row are hidden too
-_TELLING = 8
 
 
 def read_api_key(variable: str | None, setting: str) -> str:

@@ -27,6 +27,10 @@ from docagent_rl.endpoints.meter import Meter
 from docagent_rl.endpoints.retrying import Answers
 from docagent_rl.endpoints.usage import digestible
 
+_EDITION = 2
+_NO_SAMPLING = Sampling()
+_REPLY = TypeAdapter(ChatReply)
+
 
 class _JsonOnlyDisk(diskcache.JSONDisk):
     """JSON values; a row that asks to be unpickled was not written by us."""
@@ -100,11 +104,6 @@ class JsonCache:
             raise InfrastructureError(
                 f"{self._what} cannot be used: {type(error).__name__}: {error}; delete the folder"
             ) from error
-
-
-_EDITION = 2
-_NO_SAMPLING = Sampling()
-_REPLY = TypeAdapter(ChatReply)
 
 
 class RemoteModel:

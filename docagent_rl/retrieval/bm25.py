@@ -32,6 +32,8 @@ from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 if TYPE_CHECKING:
     import bm25s
 
+VOCABULARY = "vocabulary.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Postings:
@@ -97,9 +99,6 @@ def load_bm25s() -> ModuleType:
     if logger.level == logging.DEBUG:
         logger.setLevel(logging.WARNING)
     return bm25s
-
-
-VOCABULARY = "vocabulary.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,12 @@ from docagent_rl.retrieval.vectors.retriever import open_vectors
 if TYPE_CHECKING:
     from docagent_rl.retrieval.service.client import HttpRetriever
 
+Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
+"""Makes the retriever of a configuration, and sees that its index belongs to the store."""
+PartOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
+"""The same of a configuration and its key."""
+_REGISTERED: dict[str, Opener] = {}
+
 
 class HybridRetriever:
     """A `Retriever` over others.
@@ -125,14 +131,6 @@ def weighted_scores(
     return dict(scores)
 
 
-Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
-"""Makes the retriever of a configuration, and sees that its index belongs to the store."""
-PartOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""The same of a configuration and its key."""
-
-_REGISTERED: dict[str, Opener] = {}
-
-
 def register(name: str) -> Callable[[Opener], Opener]:
     """Make a function known as `docagent.retriever.kind=<name>`.
 
@@ -145,8 +143,8 @@ def register(name: str) -> Callable[[Opener], Opener]:
     """
 
     def decorate(opener: Opener) -> Opener:
-        taken = _REGISTERED.get(name)
-        if name in _KINDS or (taken is not None and _origin(taken) != _origin(opener)):
+        known = _REGISTERED.get(name)
+        if name in _KINDS or (known is not None and _origin(known) != _origin(opener)):
             raise UserError(f"a retriever of kind {name!r} is registered already: choose another name")
         _REGISTERED[name] = opener
         return opener

@@ -36,6 +36,8 @@ _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "*.mod
 _REST = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja", "*.index.json")
 _PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "__version__", "revision")
 """Keys that say where a file came from, and change nothing."""
+_PREFIX = "base_model.model."
+_RETRIEVAL = "ForRetrieval"
 
 
 def model_folder(model: str, revision: str | None = None, *, named: str = "model") -> Path:
@@ -152,10 +154,6 @@ def _file_digest(path: Path) -> str:
     if blob.parent.name == "blobs" and re.fullmatch(r"[0-9a-f]{64}", blob.name):
         return blob.name
     return file_digest(blob)
-
-
-_PREFIX = "base_model.model."
-_RETRIEVAL = "ForRetrieval"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 # tokenizers drop these and so join what they part
 _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
+T = TypeVar("T")
+_SMALLEST = 28
+"""Sides of an image, in pixels: one patch of Qwen2-VL."""
+_SLIMMEST = 100
+"""Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
+CPU = "cpu"
+_DEVICE = "docagent.retriever.encoder.device"
 
 
 class Texts:
@@ -116,16 +123,6 @@ def fill_prompt(prompt: str | None, text: str) -> str:
         return text
     before, after = prompt.split(PLACE)
     return before + text + after
-
-
-T = TypeVar("T")
-
-_SMALLEST = 28
-"""Sides of an image, in pixels: one patch of Qwen2-VL."""
-_SLIMMEST = 100
-"""Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
-CPU = "cpu"
-_DEVICE = "docagent.retriever.encoder.device"
 
 
 class Lane:

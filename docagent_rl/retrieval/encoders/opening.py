@@ -17,6 +17,8 @@ from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, Family
 
+KEY = "docagent.retriever.encoder"
+
 
 class _Waiting(NamedTuple):
     query: str
@@ -100,9 +102,6 @@ class QueryEncoder:
             done = [query for query, vectors in self._known.items() if vectors.done()]
             for query in done[: max(0, len(done) - self._room)]:
                 del self._known[query]
-
-
-KEY = "docagent.retriever.encoder"
 
 
 def open_encoder(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 8192
 """Tokens of a passage, of models that state no limit."""
+_STANFORD = "HF_ColBERT"
 
 
 class DenseEncoder(LocalEncoder):
@@ -136,9 +137,6 @@ def _check_modules(modules: Sequence[Any], named: str) -> None:
             f"{named} runs code of its own ({foreign[0]}), which is not done here: Qwen2-VL models such as "
             "vdr-2b and gme are read by family=qwen2_vl"
         )
-
-
-_STANFORD = "HF_ColBERT"
 
 
 class LateTextEncoder(LocalEncoder):

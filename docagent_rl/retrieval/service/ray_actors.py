@@ -42,6 +42,13 @@ ActorOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
 """Opens the retriever of a configuration, whose key is the third argument, in the process of the actor."""
 MODULES_VARIABLE = "DOCAGENT_MODULES"
 """Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
+REST_S = 2.0
+"""Seconds in which an actor that failed is asked only where no other is left."""
+_MOST_AT_A_TIME = 10_000
+"""Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
+_AGAIN_S = 0.5
+Place = tuple[int, int]
+"""Shard and replica of an actor."""
 
 
 class SearchActor:
@@ -101,15 +108,6 @@ class SearchActor:
         except Exception as error:  # whatever a retriever raises
             logger.debug("a harmless search failed: %s", error)
         return {"pid": os.getpid(), "waiting": self._host.waiting}
-
-
-REST_S = 2.0
-"""Seconds in which an actor that failed is asked only where no other is left."""
-_MOST_AT_A_TIME = 10_000
-"""Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
-_AGAIN_S = 0.5
-Place = tuple[int, int]
-"""Shard and replica of an actor."""
 
 
 class RayRetriever(RemoteRetriever):

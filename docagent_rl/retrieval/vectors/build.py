@@ -93,16 +93,16 @@ def build_index(
         )
     except ValidationError as error:
         raise UserError(f"index of kind {kind.value}: {error.errors()[0]['msg']}") from error
-    wanted = tuple(stored_documents(store, source.content))
-    if not wanted:
+    documents = tuple(stored_documents(store, source.content))
+    if not documents:
         raise UserError(f"{store.path} holds no documents: ingest some first")
-    header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=wanted)
+    header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=documents)
     files = IndexFiles(Path(path))
     with files.claimed():
         job = _Build(files, header, _previous(files, source, replace=replace))
         new = job.encode(store, vectors, progress)
         blank = job.publish(two_stages_from)
-    return BuiltIndex(sum(document.pages for document in wanted), len(wanted), new, blank)
+    return BuiltIndex(sum(document.pages for document in documents), len(documents), new, blank)
 
 
 def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorIndex | None:

@@ -111,9 +111,9 @@ def train_clusters(bank: Bank) -> Clusters:
     """Return clusters of the vectors of a bank; equal banks give equal ones."""
     total = len(bank.vectors)
     count = cluster_count(total)
-    wanted = min(total, count * _SAMPLE)
-    chosen = np.sort(np.random.default_rng(0).choice(total, wanted, replace=False))
-    return Clusters(train(bank.rows(chosen)[np.random.default_rng(1).permutation(wanted)], count))
+    size = min(total, count * _SAMPLE)
+    chosen = np.sort(np.random.default_rng(0).choice(total, size, replace=False))
+    return Clusters(train(bank.rows(chosen)[np.random.default_rng(1).permutation(size)], count))
 
 
 def cluster_count(vectors: int) -> int:

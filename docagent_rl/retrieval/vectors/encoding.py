@@ -23,6 +23,8 @@ EncoderFactory = Callable[[], PageEncoder]
 
 BATCH = 8
 """Pages that are encoded together; always of one document, so that they are the same ones on any machine."""
+_AT_A_TIME = 2
+"""Batches of an actor: one is decoded while the model works on the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +164,6 @@ def pool_vectors(vectors: np.ndarray, factor: int) -> np.ndarray:
     np.add.at(sums, inverse, vectors)
     lengths = np.linalg.norm(sums, axis=1, keepdims=True)
     return (sums / np.where(lengths > 0, lengths, 1))[order].astype(np.float32)
-
-
-_AT_A_TIME = 2
-"""Batches of an actor: one is decoded while the model works on the other."""
 
 
 class RayVectors:
