@@ -94,12 +94,6 @@ def test_any_value_in_any_place(path, value):
         assert read_reply(body, REPORTED).text == wanted
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes(body):
-    with pytest.raises(ReplyError):
-        read_reply(body, REPORTED)
-
-
 DEEP = 20_000
 
 
