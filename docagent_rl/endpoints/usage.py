@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,17 +61,17 @@ def text_tokens(text: str) -> int:
 
 def message_tokens(messages: Iterable[Mapping[str, Any]]) -> int:
     """Estimate the tokens of messages; images count by their pixels."""
-    return sum(_OVERHEAD + sum(map(_part_tokens, content_parts(message["content"]))) for message in messages)
+    total = 0
+    for message in messages:
+        content = message["content"]
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        total += _OVERHEAD + sum(map(_part_tokens, parts))
+    return total
 
 
 def pixel_tokens(pixels: int) -> int:
     """Estimate the tokens of an image of so many pixels."""
     return math.ceil(pixels / _PATCH)
-
-
-def content_parts(content: str | Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a message's content; a plain text is one."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
 def image_bytes(part: Mapping[str, Any]) -> bytes | None:

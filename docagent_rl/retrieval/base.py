@@ -46,10 +46,6 @@ class Question:
         """The number of excluded pages that an answer may hold in vain."""
         return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
 
-    def asks_for(self, ref: PageRef) -> bool:
-        """Return whether a page may be a hit."""
-        return ref not in self.exclude and self.doc_id in (None, ref.doc_id)
-
 
 class QueryRefusedError(Exception):
     """A service understood a query and will not serve it: too long, characters that it does not take.

@@ -41,10 +41,7 @@ class LateImageEncoder(LocalEncoder):
         return self._kept(getattr(self._model, "dim", None) or config.embedding_dim)
 
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        return self._images(pages, self._encode_images)
-
-    def _encode_images(self, images: list[Image.Image]) -> list[np.ndarray]:
-        return self._encode(self._processor.process_images(images))
+        return self._images(pages, lambda batch: self._encode(self._processor.process_images(batch)))
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         if self.spec.query_prompt is not None:

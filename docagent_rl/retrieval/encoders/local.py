@@ -58,7 +58,9 @@ class Texts:
         who compare queries by their words.
         """
         text = encodable(text).translate(_BREAKS)
-        return self._special.sub(_broken, text) if self._special else text
+        return (
+            self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) if self._special else text
+        )
 
     def count(self, text: str) -> int:
         """Count the tokens of a text, special ones left out."""
@@ -101,10 +103,6 @@ class Texts:
         return self._tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
         )
-
-
-def _broken(found: re.Match[str]) -> str:
-    return f"{found[0][0]} {found[0][1:]}"
 
 
 def _word_start(words: list[int | None], place: int, lowest: int) -> int:

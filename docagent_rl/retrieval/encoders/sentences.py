@@ -160,7 +160,9 @@ class LateTextEncoder(LocalEncoder):
                 f"{self._named} is no late-interaction model: it has neither {MODULES} nor the architecture "
                 f"{_STANFORD}"
             )
-        if not stanford and not _projects(self.folder):
+        modules = read_json(self.folder / MODULES).get("list", [])
+        kinds = [str(each.get("type")) for each in modules if isinstance(each, dict)]
+        if not stanford and not any(kind.endswith(("Dense", "MultiVectorMask")) for kind in kinds):
             raise UserError(f"{self._named} has no projection of tokens in {MODULES}: it is a dense model")
         if self.spec.query_prompt or self.spec.page_prompt or self.spec.pooling is not Pooling.CHECKPOINT:
             raise UserError(f"{self._named}: prompts and pooling of the family colbert are the checkpoint's")
@@ -191,8 +193,3 @@ class LateTextEncoder(LocalEncoder):
     def _encode(self, encode: Callable[..., Any], texts: list[str]) -> list[np.ndarray]:
         found = encode(texts, batch_size=self.batch_size, show_progress_bar=False)
         return [each.float().cpu().numpy() for each in found]
-
-
-def _projects(folder: Any) -> bool:
-    kinds = [str(each.get("type")) for each in read_json(folder / MODULES)["list"] if isinstance(each, dict)]
-    return any(kind.endswith(("Dense", "MultiVectorMask")) for kind in kinds)

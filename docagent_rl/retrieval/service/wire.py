@@ -153,7 +153,8 @@ def select_hits(
     found = []
     for hits in answer:
         distinct = list({hit.ref: hit for hit in reversed(hits)}.values())[::-1]
-        good = [hit for hit in distinct if question.asks_for(hit.ref)]
+        good = [hit for hit in distinct if hit.ref not in question.exclude]
+        good = [hit for hit in good if question.doc_id in (None, hit.ref.doc_id)]
         if native and (len(good) < len(hits) or len(good) > question.top_k):
             raise ValueError("pages that were not asked for")
         for ref in (hit.ref for hit in good):
