@@ -96,10 +96,8 @@ class Evaluation:
     recipe: str
     agent: Agent
     run: DictConfig
-    """The composed configuration."""
     samples: Sequence[Sample]
     trajectories: int
-    """Trajectories of each question."""
     seed: int
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the recipe (`changes_of`)."""

@@ -71,10 +71,7 @@ def appoint(run: DictConfig, agent: Agent, own: Sequence[str] = ()) -> None:
     A baseline of one turn gets all of the context but the turn for its prompt. Searches look where the
     recipe's do; pages are as large as the recipe shows them, and as texts where it shows no images.
 
-    Args:
-        run: the composed configuration, changed in place.
-        agent: the agent.
-        own: overrides of a baseline's environment and prompt.
+    The configuration is changed in place; `own` has the overrides of a baseline's environment and prompt.
 
     Raises:
         UserError: an override cannot be read, or the context has no room for a prompt.

@@ -127,9 +127,7 @@ class Left:
     share: float | None
     """The number over that with the documents as they are; `None` where that is 0."""
     p: float | None
-    """P-value of the change."""
     ruled: bool
-    """The embedded rule judge stands in for a model."""
 
 
 def left_of(

@@ -38,7 +38,6 @@ class RunFacts:
     prompt: str | None = None
     """Name of a prompt of the package, path of a file, or `OWN_PROMPT`."""
     display: Mapping[str, Any] | None = None
-    """The display rule of pages."""
     scope: str | None = None
     """`corpus`, or `document` where a question is asked of its own alone."""
     temperature: float | None = None

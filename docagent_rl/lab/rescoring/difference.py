@@ -35,7 +35,6 @@ class Change:
     """`reward`, and the environment's own numbers of its terms."""
     after: Mapping[str, float]
     same: bool
-    """The observations and the end are the same."""
 
     @classmethod
     def of(cls, rescored: Rescored) -> Change:

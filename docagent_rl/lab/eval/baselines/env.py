@@ -64,7 +64,6 @@ class ShownPage:
     ref: PageRef
     parts: tuple[Part, ...]
     tokens: int
-    """Tokens of all parts."""
     image_tokens: int
     described: dict[str, Any]
 

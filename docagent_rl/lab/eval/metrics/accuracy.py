@@ -68,11 +68,8 @@ _LOCATED = {
 def mmlongbench_score(gold: str, pred: str | None, answer_format: str) -> float:
     """Return MMLongBench-Doc's score of an extracted answer, in `[0, 1]`; 0 where the official scorer stops.
 
-    Args:
-        gold: the benchmark's answer, a list as its Python literal.
-        pred: the extracted answer; `None` or `NOT_EXTRACTED` when there was none.
-        answer_format: format of the gold answer; other words than `Int`, `Float`, `Str` and `None` mean a
-            list.
+    A list is given as its Python literal, no answer as `None` or `NOT_EXTRACTED`. Formats of gold answers
+    other than `Int`, `Float`, `Str` and `None` mean a list.
     """
     if pred is None or pred == NOT_EXTRACTED:
         return 0.0
@@ -125,11 +122,7 @@ def longdocurl_inline(extractor_text: str) -> Any:
 def longdocurl_score(gold: Any, pred: Any, answer_format: str) -> float:
     """Return LongDocURL's score of a `longdocurl_parse`, in `[0, 1]`; 0 where the official scorer stops.
 
-    Args:
-        gold: the benchmark's answer, with its JSON type.
-        pred: the prediction.
-        answer_format: format of the gold answer; other words than `Integer`, `Float`, `String` and `None`
-            mean a list.
+    The gold answer has its JSON type; formats other than `Integer`, `Float`, `String` and `None` mean a list.
     """
     if isinstance(pred, str) and pred == FAILED:
         return 0.0

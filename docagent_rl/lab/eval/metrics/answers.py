@@ -83,8 +83,8 @@ def dude_anls(
 
     Args:
         golds: gold answers; `answers_variants` are not used.
-        pred: predicted answers; an empty list or `None` where there are none. Where a list is asked for the
-            official scorer takes a plain text for its letters, and so do we: pass a list (`dude_prediction`).
+        pred: predicted answers, if any. Where a list is asked for the official scorer takes a plain text for
+            its letters, and so do we: pass a list (`dude_prediction`).
         answer_type: `extractive`, `abstractive`, `list/...` or `not-answerable`.
         threshold: lower similarities count as 0; lists have a fixed one of 0.5.
     """
@@ -197,10 +197,7 @@ def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
     its gold answers, a fourth too, is `yes` or `no`, an answer that begins with one of the two is taken for
     that word alone, `Not reported` too (`uda/eval/utils/paper_eval.py`).
 
-    Args:
-        golds: gold answers.
-        pred: the answer (`uda_answer`); `None` when there was none.
-        subset: `paper_tab`, `paper_text` or `feta`.
+    `pred` is a `uda_answer`, and `subset` one of `paper_tab`, `paper_text` and `feta`.
     """
     if pred is None:
         return 0.0

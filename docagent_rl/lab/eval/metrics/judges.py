@@ -34,18 +34,15 @@ class Extractor(StrEnum):
     MMLONGBENCH_DOC = "mmlongbench_doc_extractor"
     """Read by `rewards.mmlongbench.extracted_answer`; temperature 0, at most 256 tokens."""
     LONGDOCURL = "longdocurl_extractor"
-    """Read by `longdocurl_parse`."""
 
 
 class AnswerJudge(StrEnum):
     """Models that judge an answer, by the name of their prompt."""
 
     VIDOSEEK = "vidoseek_judge"
-    """Read by `parse_score_judge`."""
     TRUE_FALSE = "true_false_judge"
     """Read by `parse_bool_judge`, for VRAG-RL and UniDoc-RL; temperature 0, a reply fits into 16 tokens."""
     ALDEN = "alden_judge"
-    """Read by `parse_label_judge`."""
 
 
 class Flavour(StrEnum):

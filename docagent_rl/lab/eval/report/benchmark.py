@@ -27,7 +27,6 @@ class ReportSettings:
     """Settings of a report's numbers."""
 
     draws: int = DRAWS
-    """Resamples of documents."""
     seed: int = 0
     pass_at: tuple[int, ...] = ()
     """Numbers of trajectories of which one has to be right."""
@@ -66,7 +65,6 @@ class BenchmarkReport:
     answers: tuple[Number, ...]
     """The benchmark's numbers, the headline first, those of the system's paper, the general ones."""
     use: tuple[Number, ...]
-    """Navigation and use."""
     parts: tuple[Number, ...]
     """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
@@ -78,7 +76,6 @@ class BenchmarkReport:
     verdicts: dict[str, dict[str, int]]
     """Counts of verdicts by expert; `none` where there was no answer, or the judge failed."""
     failures: dict[str, int]
-    """Judgements that failed, by expert."""
     environment: dict[str, dict[str, Any]]
     """`value` (mean) and `count` of the environments' own numbers over the trajectories played."""
 

@@ -87,15 +87,10 @@ def compare(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two runs over one benchmark.
+    """Compare the trajectories of two runs over one benchmark whose right answers are known.
 
-    Args:
-        first: trajectories whose right answers are known.
-        second: those of the other run.
-        measures: the headline first.
-        rows: lines of the breakdowns that a trajectory of the first run stands in.
-        draws: resamples of documents, and random ways to change sides.
-        seed: seed of both.
+    The headline is the first measure; `rows` has the lines of breakdowns of the first run's trajectories;
+    `draws` counts resamples of documents, and random ways to change sides.
     """
     homes = [{each.question_id: each.document for each in run} for run in (first, second)]
     shared = homes[0].keys() & homes[1].keys()
@@ -147,15 +142,10 @@ def paired_tables(
     ruled: Collection[str] = (),
     judges: Sequence[str] = ("", ""),
 ) -> list[Grid]:
-    """Return the tables of a comparison of two runs over one benchmark.
+    """Return the tables of a comparison of two runs, by their names, over the benchmark of a title.
 
-    Args:
-        found: the comparison.
-        first: name of the first run.
-        second: name of the second run.
-        title: title of the benchmark.
-        ruled: names of measures that the embedded rule judge stands in for, in either run.
-        judges: judges of the headline of each run; empty where nobody has to judge.
+    `ruled` has the names of measures that the embedded rule judge stands in for, in either run; `judges` has
+    the judges of each run's headline, empty where nobody has to judge.
     """
     head = (first, second, "second less first")
     headline = _titled(found.whole[0], ruled) if found.whole else NOTHING

@@ -33,7 +33,6 @@ class Target:
     measure: str
     value: float
     row: Row = ALL
-    """Line of a breakdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,8 @@ class PaperRow:
     """A row of a paper's table and the facts that it rests on."""
 
     recipe: str
-    """The recipe that reproduces it."""
     system: str
     title: str
-    """Paper and table."""
     model: str
     """The model that training started from."""
     facts: Mapping[str, Any]

@@ -52,7 +52,6 @@ class AgainstPaper:
     numbers: tuple[Beside, ...]
     facts: tuple[ProtocolFact, ...]
     judges: tuple[str, ...] = ()
-    """Judges and extractors of the run's numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,6 @@ class RunReport:
     facts: RunFacts
     benchmarks: tuple[BenchmarkReport, ...]
     papers: tuple[AgainstPaper, ...]
-    """The rows of papers that it is held against."""
     trajectories: int
     expected: int | None
     """Trajectories of the whole run; `None` where its description does not say."""

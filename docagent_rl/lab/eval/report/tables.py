@@ -37,9 +37,7 @@ class _Tables:
 
     dataset: str
     runs: Sequence[RunReport]
-    """Runs that have the benchmark."""
     reports: Sequence[BenchmarkReport]
-    """Their reports on it."""
     every: Sequence[RunReport]
     """All runs, whose papers are named."""
 
@@ -192,7 +190,6 @@ class Overall:
     runs: tuple[AgainstPaper | None, ...]
     """The number of each run; `None` where it lacks one of the benchmarks."""
     printed: Mapping[str, float]
-    """The papers' numbers, by the label of their rows."""
 
     @property
     def ruled(self) -> bool:

@@ -76,7 +76,6 @@ class Case:
     """Right answers, as judges take them (`envs.checks.references`)."""
     answer: str | None
     extracted: str | None = None
-    """The system's own short answer."""
     extractor: str = Author.SYSTEM.value
     """Author of the short answer (`run_facts.extractor_of`)."""
     flavour: Flavour = Flavour.VRAG

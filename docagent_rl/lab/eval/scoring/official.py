@@ -27,7 +27,6 @@ class Subject:
     sample: Sample
     played: Played
     opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
-    """Opinions of the experts that the benchmark needs."""
 
     def reply(self, expert: Expert) -> str | None:
         """Return the reply of an expert, where it gave one."""
@@ -41,7 +40,6 @@ class Official:
 
     values: dict[str, float | None]
     prediction: Any = None
-    """The text or value that was compared, JSON-ready."""
     groups: tuple[str, ...] = ()
     """Lines of the benchmark's own table that the question stands in."""
 

@@ -50,7 +50,6 @@ class Played:
     extracted: str | None
     """The short answer by the system's own role for that."""
     response: str
-    """All texts of the policy, joined by line breaks."""
     collected: tuple[PageKey, ...]
     """Pages that were shown whole or read, as they first came; thumbnails and snippets are none."""
     by_tool: Mapping[Tool, tuple[PageKey, ...]]

@@ -25,7 +25,6 @@ class Protocol:
     score: Callable[[Subject], Official]
     measures: tuple[Measure, ...]
     experts: tuple[Expert, ...] = ()
-    """Experts whose opinion the measures need."""
 
     @property
     def headline(self) -> Measure:

@@ -64,9 +64,7 @@ class ScoringSettings:
     experts: frozenset[Expert] = frozenset()
     """Asked about every trajectory beyond those that its benchmark and its system need."""
     price: Price | None = None
-    """Price of the model that played."""
     concurrency: int = 64
-    """Trajectories at a time."""
     extractor: str = Author.SYSTEM.value
     """Author of the system's own short answers (`run_facts.extractor_of`)."""
 

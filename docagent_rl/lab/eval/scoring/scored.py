@@ -63,7 +63,6 @@ class Measure:
     other: str = ""
     """Name of the second value of a ratio."""
     expert: Extractor | AnswerJudge | None = None
-    """The expert whose opinion the value rests on."""
     unit: Unit = Unit.PERCENT
 
     @property
@@ -117,11 +116,8 @@ class ScoredTrajectory:
     dataset: str
     system: str
     agent: str
-    """Name of the player in the run."""
     status: str
-    """End of the trajectory (`rollout.trajectory.Status`)."""
     reason: str
-    """Reason of the end, or of masking."""
     scored: bool
     """The right answer is known; else only navigation and use say something."""
     answer: str | None
@@ -136,9 +132,7 @@ class ScoredTrajectory:
     experts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The opinion of each expert on the answer: `value`, `by`, `failed`."""
     second: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The same of the second judge."""
     environment: dict[str, float] = field(default_factory=dict)
-    """The environment's own numbers."""
     version: int = VERSION
 
     def to_json(self) -> str:
