@@ -88,10 +88,7 @@ class RuleJudge(_AlwaysThere):
         items = [item for item in items if content(item)]
         if len(items) > 1:
             return _holds_all(items, answer.atoms, question)
-        if _holds(wanted, answer, question):
-            return True
-        items = _between_commas(wanted.atoms)
-        return len(items) > 1 and _holds_all(items, answer.atoms, question)
+        return _holds(wanted, answer, question)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +168,6 @@ def _holds_all(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: 
             return False
         hits |= _hits(free)
     return claims_only(said, frozenset(hits), question)
-
-
-def _between_commas(atoms: Sequence[Atom]) -> list[list[Atom]]:
-    items: list[list[Atom]] = [[]]
-    for atom in atoms:
-        if atom.text == ",":
-            items.append([])
-        else:
-            items[-1].append(atom)
-    return [item for item in items if content(item)]
 
 
 def _hits(places: Iterable[tuple[int, int]]) -> frozenset[int]:

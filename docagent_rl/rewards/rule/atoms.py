@@ -81,8 +81,6 @@ _ROMANS = (
     "xvii", "xviii", "xix", "xx", "xxi", "xxii", "xxiii", "xxiv", "xxv", "xxvi", "xxvii", "xxviii",
     "xxix", "xxx",
 )  # fmt: skip
-_PRONOUN = re.compile(r"one(?: of|(?![^\W_]))", re.IGNORECASE)
-_BEFORE_PRONOUNS = frozenset({"the", "thi", "this", "that", "which", "a", "an", "only"})
 
 _Found = tuple[list[Atom], int]
 """Atoms, of which some spellings hold two (Q3), and where they end."""
@@ -141,17 +139,16 @@ def _typed(text: str, at: int, before: str) -> _Found | None:
         return [Atom(AtomKind.WORD, found[0].replace("'", ""), found[0])], found.end()
     if found := _VERSION.match(text, at):
         return [Atom(AtomKind.WORD, "version", found[0])], found.end()
-    if (found := _CODE.match(text, at)) and not _is_amount(text, found, before):
-        return _quarter(text, at) or (
-            [Atom(AtomKind.WORD, found[0].casefold().replace("-", ""), found[0])],
-            found.end(),
-        )
+    amount = quantity_at(text, at)
+    # 12g is twelve grams, and EUR12 an amount; behind "figure" 3a is a name
+    if (found := _CODE.match(text, at)) and not (
+        amount and before not in NUMBERED and amount[1] >= found.end()
+    ):
+        code = [Atom(AtomKind.WORD, found[0].casefold().replace("-", ""), found[0])]
+        return _quarter(text, at) or (code, found.end())
     if ordinal := ordinal_at(text, at):
         return [Atom(AtomKind.ORDINAL, f"{ordinal[0]}th", text[at : ordinal[1]], ordinal[0])], ordinal[1]
-    # "one" that stands for a thing: the one in Lisbon, one of them
-    if (found := _PRONOUN.match(text, at)) and (found[0][3:] or before in _BEFORE_PRONOUNS):
-        return None
-    if amount := quantity_at(text, at):
+    if amount:
         return [Atom(AtomKind.QUANTITY, amount[0].digits, text[at : amount[1]], amount[0])], amount[1]
     return None
 
@@ -167,16 +164,6 @@ def _quarter(text: str, at: int) -> _Found | None:
     name = "quarter" if found["name"] == "Q" else "half"
     ordinal = Atom(AtomKind.ORDINAL, f"{number}th", found[0], number)
     return [ordinal, Atom(AtomKind.WORD, name, name)], found.end()
-
-
-def _is_amount(text: str, code: re.Match[str], before: str) -> bool:
-    """Whether 12g is twelve grams, or EUR12 an amount; behind "figure" it is a name."""
-    amount = quantity_at(text, code.start())
-    if amount is None:
-        return False
-    if text[code.start()].isdigit():
-        return before not in NUMBERED and amount[1] >= code.end()
-    return amount[0].unit is not None
 
 
 def _spelled(text: str, at: int) -> _Found | None:

@@ -97,7 +97,6 @@ _STRONG = re.compile(
     r"\b(?:(?:not|non|isnt) ?answerable|unanswerable|n/a|(?:can ?not|cant) be (?:answered|determined)"
     r"|(?:do not|dont) know|no idea)\b|\A\W*(?:unknown|no answer|na)\W*\Z",
 )
-_WHOLE = re.compile(r"\W*(?:none|nothing|null|nil)\W*")
 _LONGEST_REFERENCE = 10
 _POLARITIES = {"yes": True, "no": False, "true": True, "false": False}
 
@@ -206,10 +205,7 @@ def mentions_refusal(folded: str) -> bool:
 
 def declines(folded: str, question: Question) -> bool:
     """Whether an answer declines and says nothing else that could be an answer."""
-    low = _low(folded)
-    if _WHOLE.fullmatch(low):
-        return True
-    rest, times = _DECLINES.subn(" ", low)
+    rest, times = _DECLINES.subn(" ", _low(folded))
     return times > 0 and all(is_idle(atom, question) for atom in read(rest))
 
 

@@ -10,9 +10,8 @@ from docagent_rl.rewards.rule.quantities import Quantity
 from docagent_rl.rewards.rule.units import PERCENT, SHARE
 from docagent_rl.rewards.rule.words import ARTICLES, GRAMMAR, NUMBERED, SUFFIXES, TITLES, root
 
-_LONGEST_CORE = 5
 _FEWEST_IN_SENTENCE = 2
-_BREAKS = frozenset("\n;|/?!:([])")
+_TITLES = TITLES | SUFFIXES
 
 
 def content(atoms: Sequence[Atom]) -> list[Atom]:
@@ -24,10 +23,7 @@ def content(atoms: Sequence[Atom]) -> list[Atom]:
 def forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
     """Return the ways in which a reference may be said, the fullest first."""
     full = content(reference)
-    found = [full]
-    if len(full) <= _LONGEST_CORE:
-        found.append([atom for atom in full if atom.text not in question.nouns])
-    found.append([atom for atom in full if atom.text not in TITLES | SUFFIXES])
+    found = [full, *([atom for atom in full if atom.text not in idle] for idle in (question.nouns, _TITLES))]
     commas = [i for i, atom in enumerate(reference) if atom.text == ","]
     if len(commas) == 1 and all(atom.is_capital for atom in full):
         found.append(content([*reference[commas[0] + 1 :], *reference[: commas[0]]]))
@@ -93,9 +89,7 @@ def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Questi
 
 
 def _may_skip(atom: Atom) -> bool:
-    if atom.kind is AtomKind.MARK:
-        return atom.text not in _BREAKS
-    return atom.is_article or atom.text in ("of", *TITLES)
+    return atom.kind is AtomKind.MARK or atom.is_article or atom.text == "of" or atom.text in TITLES
 
 
 def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, question: Question) -> bool:

@@ -52,7 +52,6 @@ _NAMED = re.compile(
     rf"(?:{'|'.join(sorted(_SHARES, key=len, reverse=True))})(?= of\b| *[^\w\s]| *\Z)", re.IGNORECASE
 )
 _DOZEN = re.compile(r"(?:(?:a|one) dozen)(?!\w)", re.IGNORECASE)
-_DOZENS = re.compile(r" dozen(?!\w)", re.IGNORECASE)
 _SCALES = {
     "hundred": 2, "thousand": 3, "k": 3, "lakh": 5, "million": 6, "mn": 6, "mio": 6, "mm": 6, "m": 6,
     "crore": 7, "billion": 9, "bn": 9, "b": 9, "trillion": 12, "tn": 12, "t": 12,
@@ -194,8 +193,6 @@ def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
 
 def _scaled(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
     """Read million and its like; single letters only where they cannot be metres, tonnes or bytes."""
-    if dozen := _DOZENS.match(text, end):
-        return replace(quantity, value=quantity.value * 12, digits=""), dozen.end()
     found = _SCALE.match(text, end)
     if not found:
         return quantity, end

@@ -47,7 +47,6 @@ _MONEY = {
 }  # fmt: skip
 _CENTS = {"cent", "cents", "\u00a2"}
 _POUNDS = {Unit(MONEY, "GBP"), Unit(PHYSICAL, "pound")}
-_ANGLES = ("degree", "radian")
 _RESPELT = {
     "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "sqm": "m**2", "sqft": "ft**2", "sqkm": "km**2",
     "l": "liter", "kilo": "kg", "kilos": "kg", "kgs": "kg", "kms": "km",
@@ -130,8 +129,7 @@ def same_amount(value: Decimal, unit: Unit, other_value: Decimal, other: Unit) -
     if (unit.kind, other.kind) != (PHYSICAL, PHYSICAL):
         return False
     left, right = _registry().parse_units(unit.name), _registry().parse_units(other.name)
-    # angles and bits both have no dimension for pint
-    if left.dimensionality != right.dimensionality or (unit.name in _ANGLES) != (other.name in _ANGLES):
+    if left.dimensionality != right.dimensionality:
         return False
     try:
         converted = _registry().Quantity(float(value), left).to(right).magnitude

@@ -77,7 +77,7 @@ def _without_accents(text: str) -> str:
     return "".join(kept)
 
 
-_BRITISH = (("isation", "ization"), ("ising", "izing"), ("ised", "ized"), ("ise", "ize"))
+_BRITISH = re.compile(r"(?<=\w{4})is(?=(?:ation|ing|ed|e)\Z)")
 _SAME_WORDS = {
     "colour": "color", "colours": "colors", "labour": "labor", "favour": "favor", "harbour": "harbor",
     "behaviour": "behavior", "neighbour": "neighbor", "centre": "center", "centres": "centers",
@@ -101,11 +101,7 @@ def stem(word: str) -> str:
     low = word.casefold().replace("'", "")
     low = _ABBREVIATIONS.get(low, low)
     low = _SAME_WORDS.get(low, low)
-    for british, american in _BRITISH:
-        if low.endswith(british) and len(low) > len(british) + _FEWEST_LETTERS - 1:
-            low = low.removesuffix(british) + american
-            break
-    return _singular(low)
+    return _singular(_BRITISH.sub("iz", low))
 
 
 def root(word: str) -> str:
