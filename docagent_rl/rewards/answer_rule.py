@@ -116,7 +116,7 @@ class AnswerRule:
 
     def _score_list(self, prediction: str, golds: tuple[str, ...]) -> float:
         items = [item.strip() for item in _ITEM_ENDS.split(prediction) if item.strip()]
-        if not items or not golds or self.abstains(prediction):
+        if not items or self.abstains(prediction):
             return 0.0
         # equal items are scored once, however often a policy repeats them
         scores = {item: [self._score_text(item, gold) for gold in golds] for item in items}
@@ -138,8 +138,8 @@ def best_matching(scores: Sequence[Sequence[float]]) -> float:
     table = np.asarray(scores)
     if not table.size:
         return 0.0
-    if not np.isfinite(table).all() or (table < 0).any():
-        raise ValueError("scores must be finite and not negative")
+    if (table < 0).any():
+        raise ValueError("scores must not be negative")
     return float(table[linear_sum_assignment(table, maximize=True)].sum())
 
 

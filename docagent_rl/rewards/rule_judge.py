@@ -22,7 +22,7 @@ from docagent_rl.rewards.rule.claims import (
     read_question,
     reference_polarity,
 )
-from docagent_rl.rewards.rule.likeness import content, forms, same_sentence, spans
+from docagent_rl.rewards.rule.likeness import forms, same_sentence, spans
 from docagent_rl.rewards.rule.words import fold, result_of
 from docagent_rl.rewards.text import anls, squad_normalise, token_recall
 
@@ -71,10 +71,8 @@ class RuleJudge(_AlwaysThere):
 
     def _accepts(self, reference: str, answer: Answer, question: Question) -> bool:
         wanted = Answer.read(reference)
-        if not wanted.bare or not answer.bare:
-            return reference.strip() == answer.text.strip() != ""
         if wanted.equals(answer):
-            return True
+            return answer.text.strip() != ""
         if not wanted.atoms or not answer.atoms or len(wanted.atoms) > _LONGEST_REFERENCE:
             return False
         if is_refusal(reference):
@@ -84,8 +82,7 @@ class RuleJudge(_AlwaysThere):
         affirmed = reference_polarity(wanted.atoms)
         if affirmed is not None:
             return polarity(answer.atoms, question) is affirmed
-        items = [read(fold(item)) for item in reference.split(";")]
-        items = [item for item in items if content(item)]
+        items = [atoms for item in reference.split(";") if (atoms := read(fold(item)))]
         if len(items) > 1:
             return _holds_all(items, answer.atoms, question)
         return _holds(wanted, answer, question)

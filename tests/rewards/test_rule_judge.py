@@ -45,6 +45,12 @@ def judged(references, prediction, judge=None, question="?"):
         ("Lisbon", "not Lisbon", False),
         ("Lisbon", "Lisbon " + "Porto Madrid Rome Paris " * 5, False),
         ("?", "", False),
+        ("", "", False),
+        ("True", "Yes", True),
+        ("False", "Yes", False),
+        ("red; red fox", "red fox, red", True),
+        ("red; blue;", "blue, red", True),
+        ("10 MW and 5 km", "10 mW and 5 km", False),
     ],
 )
 def test_answers_that_are_no_labelled_pair(reference, prediction, right):
@@ -91,6 +97,8 @@ HOSTILE = [
     ("10 MB", "10 Mb", ""),
     ("5", "5 m", "How many kg?"),
     ("3", "three thousand", ""),
+    ("3.5 million", "3.5 thousand", "Which unit cost most?"),
+    ("unknown land", "Not answerable: unknown land", "Which section describes Not answerable?"),
 ]
 """Found by trying to be paid without knowing; the pairs that the judge is measured on stand elsewhere."""
 
@@ -200,6 +208,7 @@ def test_exact_match():
     judge = ExactMatchJudge()
     assert judged("The Red Fox", "red fox!", judge) == 1.0
     assert judged("Red Fox", "it is the red fox", judge) == 0.0
+    assert judged(["the", "fox"], "fox", judge) == 1.0
     assert judged("the", "the", judge) == 0.0
 
 
@@ -212,6 +221,7 @@ def test_anls():
 
 def test_recall():
     assert judged(["one two", "three"], "two five", RecallJudge()) == 0.5
+    assert judged([], "a", RecallJudge()) == 0.0
 
 
 @pytest.mark.parametrize("judge", [RuleJudge(), ExactMatchJudge(), AnlsJudge(), RecallJudge()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import Enum
 
 from docagent_rl.rewards.rule.quantities import Date, Quantity, date_at, ordinal_at, quantity_at, time_at
@@ -116,8 +117,7 @@ def _next(text: str, at: int, before: str) -> _Found:
     if found := _ADDRESS.match(text, at):
         address = _SCHEME.sub("", found[0].casefold()).rstrip("/.")
         return [Atom(AtomKind.WORD, address, found[0])], found.end()
-    is_glued = at > 0 and text[at - 1].isalnum() and before != "version"
-    if not is_glued and (typed := _typed(text, at, before) or _spelled(text, at)):
+    if typed := _typed(text, at, before) or _spelled(text, at):
         return typed
     if found := _WORD.match(text, at):
         return [_word(found[0], before)], found.end()
@@ -180,10 +180,8 @@ def _word(raw: str, before: str) -> Atom:
     plain = raw[:-2] if raw.casefold().endswith("'s") else raw
     if before in NUMBERED and plain.casefold() in _ROMANS:
         return _number(_ROMANS.index(plain.casefold()) + 1, plain)
-    # a single letter is a name: its case is kept apart from the article's by the reader of claims
     return Atom(AtomKind.WORD, stem(plain), plain)
 
 
 def _number(number: int, raw: str) -> Atom:
-    amount = quantity_at(str(number), 0)
-    return Atom(AtomKind.QUANTITY, str(number), raw, amount and amount[0])
+    return Atom(AtomKind.QUANTITY, str(number), raw, Quantity(Decimal(number)))

@@ -68,8 +68,7 @@ class Question:
             return atom.quantity.value in self.values
         if atom.kind is not AtomKind.WORD:
             return atom.text in self.stems
-        is_said = atom.text in self.stems or root(atom.raw) in self.roots
-        return is_said and not (self.is_choice and atom.text in self.names)
+        return root(atom.raw) in self.roots and not (self.is_choice and atom.text in self.names)
 
 
 read_question = functools.lru_cache(maxsize=256)(Question)
@@ -121,24 +120,17 @@ def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question
         return all(beside(atoms[at]) for at in rest)
     if not any(atom.text in NUMBERED for atom in wanted):
         rest -= _places(atoms, question)
-    rest = {at for at in rest if not is_idle(atoms[at], question)}
-    if rest and all(atoms[at].text in question.negators for at in rest):
-        # "which city is not in France?": Bern is not in France
-        return any(is_idle(atom, question) and not _is_frame(atom) for atom in atoms)
-    return not rest
+    return all(is_idle(atoms[at], question) for at in rest)
 
 
 def is_idle(atom: Atom, question: Question) -> bool:
     """Whether an atom answers nothing: grammar, the frame of an answer, a word of the question."""
-    return _is_grammar(atom) or _is_frame(atom) or (question.repeats(atom) and atom.text not in NEGATORS)
+    is_frame = atom.text in FRAME and _is_common(atom)
+    return _is_grammar(atom) or is_frame or (question.repeats(atom) and atom.text not in NEGATORS)
 
 
 def _is_grammar(atom: Atom) -> bool:
     return atom.kind is AtomKind.MARK or atom.is_article or (atom.text in GRAMMAR and _is_common(atom))
-
-
-def _is_frame(atom: Atom) -> bool:
-    return _is_grammar(atom) or (atom.text in FRAME and _is_common(atom))
 
 
 def _is_common(atom: Atom) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 
 from docagent_rl.rewards.rule.atoms import Atom, AtomKind
 from docagent_rl.rewards.rule.claims import Question
@@ -24,9 +25,6 @@ def forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
     """Return the ways in which a reference may be said, the fullest first."""
     full = content(reference)
     found = [full, *([atom for atom in full if atom.text not in idle] for idle in (question.nouns, _TITLES))]
-    commas = [i for i, atom in enumerate(reference) if atom.text == ","]
-    if len(commas) == 1 and all(atom.is_capital for atom in full):
-        found.append(content([*reference[commas[0] + 1 :], *reference[: commas[0]]]))
     return [form for i, form in enumerate(found) if form and form not in found[:i]]
 
 
@@ -59,31 +57,31 @@ def same_quantity(wanted: Quantity, given: Quantity, question: Question) -> bool
         return True
     if (wanted.value, wanted.high) != (given.value, given.high):
         return False
-    unit = wanted.unit or given.unit
-    if unit in question.units:
+    extra = given.unit
+    if (wanted.unit or extra) in question.units:
         return True
-    if wanted.unit is not None or unit is None or unit.kind == SHARE:
+    # a currency or a measure that was not asked for is extra, unless something else was asked for
+    if extra is None or extra.kind == SHARE or question.counts:
         return False
-    # a unit that was not asked for is extra, unless something else was asked for
-    return not question.counts and all(other.kind != unit.kind for other in question.units)
+    return all(other.kind != extra.kind for other in question.units)
 
 
 def _same_share(wanted: Quantity, given: Quantity) -> bool:
     percent, plain = (wanted, given) if wanted.unit == PERCENT else (given, wanted)
     is_range = percent.high is not None or plain.high is not None
-    return not is_range and 0 < abs(plain.value) < 1 and plain.value * 100 == percent.value
+    return not is_range and abs(plain.value) < 1 and plain.value * 100 == percent.value
 
 
-def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Question) -> int:
-    """Return where a form that begins at a place ends; 0 where it does not."""
+def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Question) -> int | None:
+    """Return where a form that begins at a place ends; `None` where it does not."""
     start, number = at, 0
     while number < len(form):
         if at >= len(said):
-            return 0
+            return None
         if _same(form, number, said, at, question):
             number += 1
         elif at == start or not _may_skip(said[at]):
-            return 0
+            return None
         at += 1
     return at
 
@@ -94,42 +92,31 @@ def _may_skip(atom: Atom) -> bool:
 
 def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, question: Question) -> bool:
     wanted, given = form[number], said[at]
+    amount = wanted.quantity or given.quantity
     if wanted.quantity and given.quantity:
-        return _same_number(form, number, said, at, question)
+        own, label = form[number - 1].text if number else "", said[at - 1].text if at else ""
+        asked = question.asked & NUMBERED
+        if label in NUMBERED - {own} - asked:
+            return False
+        labels = NUMBERED & {own, label, *asked}
+        # section 3.2 is not section 3.20
+        if labels and "page" not in labels and "." in wanted.quantity.digits + given.quantity.digits:
+            return wanted.quantity.digits == given.quantity.digits
+        return same_quantity(wanted.quantity, given.quantity, question)
     if wanted.kind is AtomKind.DATE and given.kind is AtomKind.DATE:
         # one that can be read in two ways is right only where both are: 03/04/2021
         return all(any(one.holds(other) for one in wanted.dates) for other in given.dates)
-    if wanted.quantity and given.kind is AtomKind.DATE and wanted.quantity.is_year:
-        return all(date.year == wanted.quantity.value for date in given.dates)
-    if {wanted.kind, given.kind} == {AtomKind.ORDINAL, AtomKind.QUANTITY}:
-        ordinal, amount = (wanted, given) if wanted.kind is AtomKind.ORDINAL else (given, wanted)
-        plain = amount.quantity
-        is_number = plain is not None and plain.unit is None and plain.high is None
-        return is_number and plain.value == ordinal.value and len(form) == 1 and not question.counts
+    if amount and given.kind is AtomKind.DATE:
+        return all(amount.equals(Quantity(Decimal(date.year or 0))) for date in given.dates)
+    if amount and AtomKind.ORDINAL in (wanted.kind, given.kind):
+        ordinal = wanted.value if wanted.kind is AtomKind.ORDINAL else given.value
+        is_same = (amount.value, amount.unit, amount.high) == (ordinal, None, None)
+        return is_same and len(form) == 1 and not question.counts
     if wanted.kind is not given.kind:
         return False
     if wanted.kind in (AtomKind.TIME, AtomKind.ORDINAL):
         return wanted.value == given.value
-    if len(wanted.raw) == 1 and wanted.raw.isalpha() and said[at].is_article:
-        return False
-    return wanted.text == given.text
-
-
-def _same_number(
-    form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, question: Question
-) -> bool:
-    wanted, given = form[number].quantity, said[at].quantity
-    if wanted is None or given is None:
-        return False
-    label = said[at - 1].text if at else ""
-    own = form[number - 1].text if number else ""
-    named = label in NUMBERED or own in NUMBERED
-    asked = question.asked & NUMBERED
-    if label in NUMBERED and label != own and label not in asked:
-        return False
-    if (named or asked) and "page" not in (label, own, *asked) and "." in wanted.digits + given.digits:
-        return wanted.digits == given.digits
-    return same_quantity(wanted, given, question)
+    return wanted.text == given.text and not given.is_article
 
 
 def _roots(atoms: Sequence[Atom]) -> list[str]:

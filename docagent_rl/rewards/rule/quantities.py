@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 
-from docagent_rl.rewards.rule.units import MONEY, Unit, same_amount, unit_at, unit_of
+from docagent_rl.rewards.rule.units import Unit, same_amount, unit_at, unit_of
 
-_MAX_DIGITS = 40
+_MAX_DIGITS = 28
+"""What Decimal keeps of a number."""
 _CURRENCY = (
     r"(?:(?:us|au?|ca?|hk|nz|s|r)?\$|[\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f]"
     r"|(?:usd|eur|gbp|jpy|cny|rmb|inr|chf|cad|aud|hkd|nzd|sgd|krw|sek|nok|dkk|brl|zar|mxn|rs\.?)(?![^\W\d]))"
@@ -81,20 +82,10 @@ class Quantity:
     high: Decimal | None = None
     digits: str = ""
 
-    @property
-    def is_year(self) -> bool:
-        """Whether it may be a year."""
-        return self.unit is None and self.high is None and len(self.digits) == 4 and 1000 <= self.value < 2200
-
     def equals(self, other: Quantity) -> bool:
-        """Whether two amounts, both with a unit or both without, are the same."""
-        if (self.high is None) != (other.high is None) or (self.unit is None) != (other.unit is None):
-            return False
-        if self.unit is None or other.unit is None:
-            return self.value == other.value and self.high == other.high
-        if not same_amount(self.value, self.unit, other.value, other.unit):
-            return False
-        return self.high is None or same_amount(self.high, self.unit, other.high or Decimal(0), other.unit)
+        """Compare two amounts, both with a unit or both without."""
+        ends = ((self.value, other.value), (self.high, other.high))
+        return all(same_amount(one, self.unit, two, other.unit) for one, two in ends)
 
 
 def quantity_at(text: str, at: int) -> tuple[Quantity, int] | None:
@@ -127,10 +118,8 @@ def _range(low: tuple[Quantity, int], text: str, *, spoken: bool) -> tuple[Quant
     if not joint or (joint[0].strip().lower() == "and" and not spoken):
         return low
     upper = _amount_at(text, joint.end())
-    if not upper or text[joint.end()] in "+-":
-        return low
-    units = {quantity.unit, upper[0].unit} - {None}
-    if len(units) > 1 or (quantity.unit and not upper[0].unit):
+    units = {quantity.unit, upper[0].unit if upper else None} - {None}
+    if not upper or len(units) > 1:
         return low
     return replace(quantity, unit=next(iter(units), None), high=upper[0].value, digits=""), upper[1]
 
@@ -141,7 +130,7 @@ def _amount_at(text: str, at: int) -> tuple[Quantity, int] | None:
         return (replace(inner[0], value=-inner[0].value), loss.end()) if inner else None
     if fraction := _FRACTION.match(text, at):
         value = Decimal(fraction["top"]) / Decimal(fraction["bottom"]) + Decimal(fraction["whole"] or 0)
-        return _with_unit(Quantity(value, digits=fraction[0]), text, fraction.end())
+        return _with_unit(Quantity(value), text, fraction.end())
     if found := _NUMBER.match(text, at):
         return _written(found, text)
     return _worded(text, at)
@@ -176,7 +165,7 @@ def _worded(text: str, at: int) -> tuple[Quantity, int] | None:
     number = parse_number(found[0].casefold().removeprefix("a "), language="en")
     if number is None:
         return None
-    return _with_unit(Quantity(Decimal(number), digits=str(number)), text, found.end())
+    return _with_unit(Quantity(Decimal(number)), text, found.end())
 
 
 def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
@@ -186,7 +175,7 @@ def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
         return quantity, end
     unit, after, factor = found
     # what follows $5 is no unit of it, unless it says the currency again
-    if quantity.unit is not None and (unit.kind != MONEY or unit != quantity.unit):
+    if quantity.unit not in (None, unit):
         return quantity, end
     return replace(quantity, unit=unit, value=quantity.value * factor), after
 

@@ -96,7 +96,7 @@ def unit_at(text: str, at: int) -> tuple[Unit, int, Decimal] | None:
     # all of "km per hour", or "km" alone
     for spelled in dict.fromkeys((found["unit"], _PER.split(found["unit"])[0])):
         end = found.start("unit") + len(spelled)
-        if spelled[-1].isalnum() and text[end : end + 1].replace("_", "a").isalnum():
+        if spelled[-1].isalnum() and text[end : end + 1].isalnum():
             continue
         if spelled.casefold() in _CENTS:
             return Unit(MONEY, "USD"), end, Decimal("0.01")
@@ -113,7 +113,7 @@ def unit_of(spelled: str) -> Unit | None:
         return Unit(SHARE, _SHARES[low])
     if low in _MONEY:
         return Unit(MONEY, _MONEY[low])
-    if (low in _NOT_UNITS and spelled not in ("A", "F")) or len(low) > 40:
+    if low in _NOT_UNITS and spelled not in ("A", "F"):
         return None
     names = [_physical(side.strip()) for side in _PER.split(spelled)]
     if None in names:
@@ -121,20 +121,21 @@ def unit_of(spelled: str) -> Unit | None:
     return Unit(PHYSICAL, str(_registry().parse_units("/".join(f"({name})" for name in names))))
 
 
-def same_amount(value: Decimal, unit: Unit, other_value: Decimal, other: Unit) -> bool:
-    """Whether two amounts are equal: exactly in one unit, up to rounding after a conversion."""
+def same_amount(
+    value: Decimal | None, unit: Unit | None, other_value: Decimal | None, other: Unit | None
+) -> bool:
+    """Compare two amounts: exactly in one unit (or none), up to rounding after a conversion."""
     # a pound is a weight or money
-    if unit == other or {unit, other} == _POUNDS:
+    if unit == other or {unit, other} == _POUNDS or value is None or other_value is None:
         return value == other_value
+    if unit is None or other is None:
+        return False
     if (unit.kind, other.kind) != (PHYSICAL, PHYSICAL):
         return False
     left, right = _registry().parse_units(unit.name), _registry().parse_units(other.name)
     if left.dimensionality != right.dimensionality:
         return False
-    try:
-        converted = _registry().Quantity(float(value), left).to(right).magnitude
-    except (OverflowError, ArithmeticError):
-        return False
+    converted = _registry().Quantity(float(value), left).to(right).magnitude
     return math.isclose(converted, float(other_value), rel_tol=_TOLERANCE)
 
 
@@ -165,4 +166,4 @@ def _registry() -> pint.UnitRegistry:
     # takes a quarter of a second, which those who judge otherwise need not spend
     import pint
 
-    return pint.UnitRegistry(cache_folder=None)
+    return pint.UnitRegistry()

@@ -22,6 +22,12 @@ from docagent_rl.rewards.rule.atoms import AtomKind, read
         ("e-mail", ["email"]),
         ("https://www.acme.com/", ["acme.com"]),
         ("C++", ["c++"]),
+        ("14:00", ["840"]),
+        ("Acme's", ["acme"]),
+        ("12g", ["12"]),
+        ("EUR12", ["12"]),
+        ("EUR12x", ["eur12x"]),
+        ("Figure 12g", ["figure", "12g"]),
     ],
 )
 def test_atoms(text, expected):
@@ -39,6 +45,10 @@ def test_atoms(text, expected):
         ("Vitamin A helps", 0),
         ("the dog", 1),
         ("the", 0),
+        ("in a box", 1),
+        ("a page", 1),
+        ("A Paris Hotel", 0),
+        ("in A helps", 0),
     ],
 )
 def test_the_letter_a_is_no_article(text, articles):
@@ -50,3 +60,8 @@ def test_nothing_but_blanks_is_lost(text):
     kinds = [atom.kind for atom in read(text)]
     assert all(isinstance(kind, AtomKind) for kind in kinds)
     assert bool(kinds) == bool(text.strip(" \t\r\x0b\x0c\u00a0"))
+
+
+def test_what_opens_a_sentence():
+    opening = [atom.raw for atom in read("Q3 was it. Oslo? Yes, Rome\nBonn") if atom.opens]
+    assert opening == ["Q3", "Oslo", "Yes", "Bonn"]

@@ -6,6 +6,8 @@ from docagent_rl.rewards.rule.atoms import read
 from docagent_rl.rewards.rule.claims import claims_only, declines, is_refusal, polarity, read_question
 from docagent_rl.rewards.rule.units import PERCENT, unit_of
 
+TEN_WORDS = "It is not answerable from the pages of this report"
+
 
 @pytest.mark.parametrize(
     ("wanted", "text", "question", "only"),
@@ -21,7 +23,8 @@ from docagent_rl.rewards.rule.units import PERCENT, unit_of
         ("Paris", "Paris, London", "Is Paris or London larger?", False),
         ("Paris", "Paris or London", "", False),
         ("Paris", "not Paris", "", False),
-        ("Paris", "Paris is not in Spain", "Which city is not in Spain?", True),
+        ("Paris value", "the answer is Paris value", "", True),
+        ("within value", "it is within value", "", True),
         ("Paris", "not Paris", "Which is not large?", False),
         ("Table 3", "Table 3 on page 12", "", False),
         # references that would otherwise stand beside others
@@ -70,7 +73,7 @@ def test_words_of_other_questions_affirm_nothing(question):
 
 
 @pytest.mark.parametrize(
-    "text", ["Not answerable", "N/A", "The problem is not answerable", "unanswerable", "Unknown"]
+    "text", ["Not answerable", "N/A", "The problem is not answerable", "unanswerable", "Unknown", TEN_WORDS]
 )
 def test_references_that_refuse(text):
     assert is_refusal(text)
@@ -78,7 +81,12 @@ def test_references_that_refuse(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["Lisbon", "answerable", "Canada", "The fee is not included in the price of the ticket for adults."],
+    [
+        "Lisbon",
+        "answerable",
+        f"{TEN_WORDS} here",
+        "The fee is not included in the price of the ticket for adults.",
+    ],
 )
 def test_references_that_do_not(text):
     assert not is_refusal(text)
@@ -89,6 +97,7 @@ def test_references_that_do_not(text):
     [
         ("The pages do not give the salary.", True),
         ("I don't know", True),
+        ("It is the value", False),
         ("I don't know, maybe 42", False),
         ("Not answerable. Lisbon.", False),
         ("Unknown: 12", False),
@@ -123,3 +132,9 @@ def test_other_forms_of_its_words_are_repeated():
 
 def test_no_question():
     assert not any(value for text in ("", "?", "12 %?") for value in vars(read_question(text)).values())
+
+
+def test_a_question_is_repeated_by_its_dates_and_ordinals_and_no_choice_by_its_names():
+    asked = read_question("Did Paris or London open on 3 April 2021, in the third quarter?")
+    said = read("3 April 2021 third open Paris 4th")
+    assert [atom.raw for atom in said if asked.repeats(atom)] == ["3 April 2021", "third", "open"]

@@ -4,7 +4,8 @@ import pytest
 
 from docagent_rl.rewards.rule.atoms import read
 from docagent_rl.rewards.rule.claims import read_question
-from docagent_rl.rewards.rule.likeness import forms, same_sentence, spans
+from docagent_rl.rewards.rule.likeness import forms, same_quantity, same_sentence, spans
+from docagent_rl.rewards.rule.quantities import quantity_at
 
 NONE = read_question("")
 
@@ -22,7 +23,15 @@ NONE = read_question("")
         ("3 April 2021", "2021-04-03", [(0, 1)]),
         ("12", "page 12", []),
         ("page 12", "page 12", [(0, 2)]),
-        ("Roe, Jane", "Dr Jane Roe", [(1, 3)]),
+        ("03/04/2021", "3 April 2021", [(0, 1)]),
+        ("1998 kg", "12 March 1998", []),
+        ("1998-2000", "12 March 1998", []),
+        ("page 3.0", "page 3", [(0, 2)]),
+        ("Section 3.2", "Section 3.2-3.4", []),
+        ("third", "3", [(0, 1)]),
+        ("third", "3 kg", []),
+        ("third", "3-4", []),
+        ("third floor", "3 floor", []),
         ("Dr. Roe", "Roe", [(0, 1)]),
     ],
 )
@@ -59,3 +68,32 @@ def test_words_of_the_question_are_no_part_of_the_sentence():
     wanted, said = read("higher raw costs"), read("Margins fell because of higher raw costs")
     assert not same_sentence(wanted, said, question)
     assert same_sentence(wanted, read("the fall of margins is higher raw costs"), question)
+
+
+def test_a_unit_of_which_only_the_case_differs():
+    assert not same_sentence(read("raw costs of 5 MW"), read("raw costs of 5 mW"), NONE)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "question", "same"),
+    [
+        ("12", "$12", "", True),
+        ("12", "13 kg", "How many kg?", False),
+        ("12", "12 kg", "How many are there?", False),
+        ("12", "12 kg", "Was it 3 tons or 2 dollars?", False),
+        ("12", "12%", "", False),
+        ("12 kg", "12", "", False),
+        ("12 kg", "12", "What is it in kg?", True),
+        ("10-30%", "0.1", "", False),
+        ("10%", "0.1-0.3", "", False),
+        ("45%", "0.45", "", True),
+        ("100%", "1", "", False),
+        ("150%", "1.5", "", False),
+        ("10-20 kg", "10-20 km", "", False),
+        ("10-20 kg", "10 kg", "", False),
+        ("10-20 kg", "10000-20000 g", "", True),
+    ],
+)
+def test_amounts_with_and_without_units(wanted, given, question, same):
+    one, two = (quantity_at(text, 0)[0] for text in (wanted, given))
+    assert same_quantity(one, two, read_question(question)) is same

@@ -27,7 +27,10 @@ from docagent_rl.rewards.rule.units import unit_of
         ("two million dollars", "2000000", "usd"),
         ("3/4", "0.75", None),
         ("1.2 x 10^6", "1200000", None),
-        ("two dozen", "24", None),
+        ("1 1/2", "1.5", None),
+        ("5 M", "5", "m"),
+        ("5k", "5000", None),
+        ("0 hundred", "0", None),
         ("5 m long", "5", "m"),
         ("5 in Oslo", "5", None),
     ],
@@ -53,7 +56,26 @@ def test_a_list_is_no_range():
 
 def test_no_amount():
     assert quantity_at("Lisbon", 0) is None
-    assert quantity_at("9" * 60, 0) is None
+    assert quantity_at("9" * 28, 0)[0].value == Decimal("9" * 28)
+    assert quantity_at("9" * 29, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("zeros", "scales"),
+    {
+        2: "hundred", 3: "thousand k", 5: "lakh", 6: "million mn mio mm m", 7: "crore", 9: "billion bn b",
+        12: "trillion tn t",
+    }.items(),
+)  # fmt: skip
+def test_scales(zeros, scales):
+    for scale in scales.split():
+        quantity, end = quantity_at(f"$3 {scale}", 0)
+        assert (quantity.value, end) == (Decimal(3).scaleb(zeros), 3 + len(scale))
+
+
+@pytest.mark.parametrize(("text", "end"), [("$5 dollars", 10), ("$5 kg", 2), ("10 kg - 20 lb", 5)])
+def test_what_belongs_to_an_amount(text, end):
+    assert quantity_at(text, 0)[1] == end
 
 
 @pytest.mark.parametrize(("text", "number"), [("3rd", 3), ("twenty-first", 21), ("third", 3)])

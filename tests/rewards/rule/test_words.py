@@ -23,6 +23,8 @@ from docagent_rl.rewards.rule.words import fold, result_of, root, stem
         ("Lis\u200bbon", "Lisbon"),
         ("- Oslo\n- Bergen", "Oslo\nBergen"),
         ("\u0915\u093f", "\u0915\u093f"),
+        ("\u0301a", "\u0301a"),
+        ("1\u0301", "1\u0301"),
     ],
 )
 def test_fold(text, expected):
@@ -43,6 +45,9 @@ def test_folding_never_fails(text):
         ("colour", "color"),
         ("Dept", "department"),
         ("does", "does"),
+        ("companies", "company"),
+        ("organisation", "organization"),
+        ("rise", "rise"),
     ],
 )
 def test_stem(word, expected):
@@ -51,6 +56,7 @@ def test_stem(word, expected):
 
 def test_tenses_have_one_root():
     assert root("increase") == root("increased") == root("increasing")
+    assert root("used") == "used"
 
 
 @pytest.mark.parametrize(
