@@ -65,9 +65,6 @@ class Embedded:
 class Embedder:
     """Loads the model once; equal texts are embedded once a call.
 
-    Args:
-        config: which model.
-
     Raises:
         UserError: the model cannot be loaded, or its device is not there.
     """
@@ -86,7 +83,7 @@ class Embedder:
         self._room = min(config.max_tokens, limit) - 2
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """Vectors of texts, in order."""
+        """Return vectors of texts, in order."""
         cut = [self._shortened(text) for text in texts]
         distinct = sorted({text for text in cut if text.strip()})
         size = cast("int", self._model.get_embedding_dimension())
@@ -103,7 +100,7 @@ class Embedder:
         return Embedded(vectors, sum(a != b for a, b in zip(cut, texts, strict=True)))
 
     def _shortened(self, text: str) -> str:
-        """The text without its middle, if it has more tokens than the model takes."""
+        """Return the text without its middle, if it has more tokens than the model takes."""
         tokenizer = self._model.tokenizer
         ids = tokenizer.encode(text, add_special_tokens=False, verbose=False)
         if len(ids) <= self._room:
@@ -116,9 +113,6 @@ class Embedder:
 class FunctionEmbedder:
     """Vectors that a user's function supplies.
 
-    Args:
-        config: with `function`.
-
     Raises:
         UserError: there is no such function.
     """
@@ -128,7 +122,7 @@ class FunctionEmbedder:
         self._function = supplied(self._name)
 
     def embed(self, texts: Sequence[str]) -> Embedded:
-        """Vectors of texts, in order.
+        """Return vectors of texts, in order.
 
         Raises:
             UserError: the function returns something else than one finite vector a text.
@@ -143,12 +137,12 @@ class FunctionEmbedder:
 
 
 def embedder_class(config: EmbedderConfig) -> type[Embedder] | type[FunctionEmbedder]:
-    """What embeds under this configuration."""
+    """Return the class that embeds under this configuration."""
     return Embedder if config.function is None else FunctionEmbedder
 
 
 def prepare_device(config: EmbedderConfig) -> None:
-    """Set torch's threads, and see that the device is there.
+    """Set torch's threads, and check that the device is there.
 
     Raises:
         UserError: it is not, or is none of torch's.
@@ -171,14 +165,10 @@ def prepare_device(config: EmbedderConfig) -> None:
 
 
 def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
-    """Look for what can be found without loading or fetching a model.
-
-    Args:
-        config: of the embedder.
-        trainer_device: `trainer.device`; where that is the CPU there is nothing else.
+    """Check what can be found without loading or fetching a model; without GPUs the run has the CPU alone.
 
     Raises:
-        UserError: it is not there.
+        UserError: the device, the function or the model's package is not there.
     """
     device = config.device or trainer_device
     if trainer_device == CPU and (device != CPU or config.num_gpus > 0):
@@ -193,7 +183,7 @@ def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
 
 
 def supplied(name: str) -> Callable[[list[str]], np.ndarray]:
-    """The function `package.module:function`.
+    """Return the function `package.module:function`.
 
     Raises:
         UserError: there is none.
@@ -207,7 +197,7 @@ def supplied(name: str) -> Callable[[list[str]], np.ndarray]:
 
 
 def model_path(config: EmbedderConfig) -> str:
-    """What sentence-transformers can load.
+    """Return what sentence-transformers can load.
 
     Raises:
         UserError: the package of a `wheel:` model is not installed, or holds none.

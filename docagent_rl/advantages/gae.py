@@ -35,10 +35,7 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
 
     Args:
         inputs: batch of (b, t) with `values`.
-        whiten: whiten the advantages (the critic's targets never are).
-
-    Returns:
-        advantages and targets `R = A + V`, (b, t).
+        whiten: whiten the advantages (the critic's targets `R = A + V` never are).
 
     Raises:
         UserError: `values` is missing, or `turn_index` decreases along a row.
@@ -63,7 +60,7 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
 
 
 def critic_values(inputs: AdvantageInputs, estimator: str) -> Tensor:
-    """The values (b, t) of a batch.
+    """Return the values (b, t) of a batch.
 
     Raises:
         UserError: there are none.
@@ -74,7 +71,7 @@ def critic_values(inputs: AdvantageInputs, estimator: str) -> Tensor:
 
 
 class Anchor(StrEnum):
-    """Which token's value stands for a turn on the first level."""
+    """The token whose value stands for a turn on the first level."""
 
     END = "end"
     """The last sampled token: the value has seen all of the turn but that token (ALDEN)."""
@@ -140,9 +137,6 @@ def turn_gae(
             subtracted from: the better the critic, the weaker the gradient, 0 for an exact one.
         whiten: whiten the advantages (targets never are).
 
-    Returns:
-        advantages and targets, (b, t).
-
     Raises:
         UserError: `values` is missing, `turn_index` decreases, or broadcast with the end anchor.
 
@@ -180,17 +174,10 @@ def turn_gae(
 
 
 def whitened(advantages: Tensor, eps: float = 1e-8) -> Tensor:
-    """`(A - mean) / sqrt(var + eps)`, unbiased variance, over all sampled tokens of the global batch.
+    """Return `(A - mean) / sqrt(var + eps)` of the sampled tokens (n,) of the global batch; unbiased.
 
     Statistics are weighted by tokens, so long trajectories dominate them. A single token gives 0, where verl
     raises.
-
-    Args:
-        advantages: (n,) floats, the sampled tokens only.
-        eps: added to the variance.
-
-    Returns:
-        (n,), of mean 0.
 
     Source:
         verl 0.9.1, `masked_whiten`; ALDEN (arXiv 2510.25668) applies it once, after its second level.

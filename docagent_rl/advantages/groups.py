@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 
 
 class Std(StrEnum):
-    """What centred rewards are divided by. Dividing weighs questions by 1 / spread; it is no baseline."""
+    """The divisor of centred rewards. Dividing weighs questions by 1 / spread; it is no baseline."""
 
     NONE = "none"
     BIASED = "biased"
@@ -23,7 +23,7 @@ class Std(StrEnum):
 
 
 class Singleton(StrEnum):
-    """What a group with one member gets."""
+    """The advantage of a group with one member."""
 
     ZERO = "zero"
     RAW = "raw"
@@ -32,18 +32,18 @@ class Singleton(StrEnum):
 
 
 def cell_count(cell: Tensor, num: int) -> Tensor:
-    """Members of each of `num` cells, (num,), from cell numbers (m,)."""
+    """Count the members of each of `num` cells, (num,), from cell numbers (m,)."""
     return torch.bincount(cell, minlength=num)
 
 
 def cell_mean(x: Tensor, cell: Tensor, num: int) -> Tensor:
-    """Mean of x (m,) in each cell, (num,); 0 in an empty one."""
+    """Return the mean of x (m,) in each cell, (num,); 0 in an empty one."""
     total = torch.zeros(num, dtype=x.dtype, device=x.device).index_add(0, cell, x)
     return total / cell_count(cell, num).clamp(min=1)
 
 
 def cell_std(x: Tensor, cell: Tensor, num: int, std: Std) -> Tensor:
-    """Standard deviation of x (m,) in each cell, (num,), in two passes; ones for `Std.NONE`."""
+    """Return the standard deviation of x (m,) in each cell, (num,), in two passes; ones for `Std.NONE`."""
     if std == Std.NONE:
         return torch.ones(num, dtype=x.dtype, device=x.device)
     variance = cell_mean((x - cell_mean(x, cell, num)[cell]).square(), cell, num)
@@ -54,7 +54,7 @@ def cell_std(x: Tensor, cell: Tensor, num: int, std: Std) -> Tensor:
 
 
 def equal_cells(x: Tensor, cell: Tensor, num: int, tol: float) -> Tensor:
-    """Cells (num,) whose members of x (m,) differ by less than `tol`, or not at all."""
+    """Find the cells (num,) whose members of x (m,) differ by less than `tol`, or not at all."""
     high = torch.full((num,), -torch.inf, dtype=x.dtype, device=x.device)
     high = high.scatter_reduce(0, cell, x, "amax")
     low = torch.full_like(high, torch.inf).scatter_reduce(0, cell, x, "amin")
@@ -62,17 +62,9 @@ def equal_cells(x: Tensor, cell: Tensor, num: int, tol: float) -> Tensor:
 
 
 def centre(x: Tensor, cell: Tensor, num: int, *, loo: bool, tol: float) -> Tensor:
-    """Subtract the cell's mean from x (m,), exactly 0 in cells of equal members and in cells of one.
+    """Subtract the cell's mean from x (m,), exactly 0 in cells of members within `tol` and in cells of one.
 
-    Args:
-        x: (m,) floats.
-        cell: (m,) cell numbers below `num`.
-        num: number of cells.
-        loo: leave the member out of its own mean: a factor n / (n - 1).
-        tol: members that differ by less count as equal.
-
-    Returns:
-        (m,).
+    `loo` leaves the member out of its own mean: a factor n / (n - 1).
     """
     centred = x - cell_mean(x, cell, num)[cell]
     if loo:
@@ -96,7 +88,7 @@ def check_singletons(count: Tensor, singleton: Singleton) -> None:
 
 
 def group_metrics(x: Tensor, cell: Tensor, num: int, tol: float, prefix: str) -> dict[str, float]:
-    """Shares, among the groups with members, of groups of one and of groups of equal rewards x (m,)."""
+    """Return the shares of groups of one and of groups of equal rewards x (m,), among those with members."""
     count = cell_count(cell, num)
     groups = max(int((count > 0).sum()), 1)
     equal = equal_cells(x, cell, num, tol) & (count > 1)
@@ -135,24 +127,22 @@ class GroupTurns:
 
     @property
     def horizon(self) -> int:
-        """The largest number of turns of a trajectory."""
+        """Return the largest number of turns of a trajectory."""
         return int(self.ordinal.max()) + 1 if len(self.ordinal) else 0
 
     @property
     def cell(self) -> Tensor:
-        """(N,) number of the pair (group, turn ordinal)."""
+        """Return (N,) numbers of the pairs (group, turn ordinal)."""
         return self.group * self.horizon + self.ordinal
 
     def sum_onwards(self, x: Tensor) -> Tensor:
-        """The sum of x (N,) from each turn to the end of its trajectory."""
+        """Sum x (N,) from each turn to the end of its trajectory."""
         going_on = torch.zeros_like(x)
         going_on[:-1] = (self.trajectory[1:] == self.trajectory[:-1]).to(x.dtype)
         return reverse_scan(x, going_on)
 
     def padded_mean(self, x: Tensor) -> Tensor:
-        """The mean of x (N,) over all trajectories of a group, 0 where a turn is missing: (groups,
-        horizon).
-        """
+        """Average x (N,) over all trajectories of a group, 0 for absent turns: (groups, horizon)."""
         total = torch.zeros(len(self.size) * self.horizon, dtype=x.dtype, device=x.device)
         total = total.index_add(0, self.cell, x).view(len(self.size), self.horizon)
         return total / self.size.clamp(min=1)[:, None]
@@ -190,7 +180,7 @@ def index_advantages(
     tol: float = 1e-6,
     eps: float = 1e-6,
 ) -> Tensor:
-    """`(r[i,k] - mean[k]) / (std[k] + eps)` of each turn, (N,): normalised per turn index, before any sum.
+    """Return `(r[i,k] - mean[k]) / (std[k] + eps)` of each turn, (N,): by turn index, before any sum.
 
     Args:
         turns: the turns of a batch.

@@ -45,7 +45,7 @@ def outcome_advantages(
     tol: float = 1e-6,
     eps: float = 1e-6,
 ) -> Tensor:
-    """`(R - mean) / (std + eps)` in each group, or `R - mean`.
+    """Return `(R - mean) / (std + eps)` in each group, or `R - mean`; (m,) in float64.
 
     Args:
         rewards: (m,) total reward of each trajectory.
@@ -55,9 +55,6 @@ def outcome_advantages(
         singleton: what a group of one gets.
         tol: a group whose rewards differ by less gets exact zeros.
         eps: added to the standard deviation.
-
-    Returns:
-        (m,) in float64.
 
     Raises:
         UserError: a group of one under `Singleton.ERROR`.
@@ -105,19 +102,8 @@ def grpo(
     advantage is 0. verl's own `grpo` gives the last trajectory of a group its reward instead
     (`singleton=raw`). All other groups get the numbers of that one: `std=unbiased` is its
     `norm_adv_by_std_in_grpo=true`, `std=none` its `false`. Doc-V* is `std=biased` with verl's
-    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`.
-
-    Args:
-        inputs: batch of (b, t).
-        std: see `outcome_advantages`, as are `loo`, `singleton`, `tol` and `eps`.
-        loo: leave-one-out baseline.
-        singleton: what a group of one gets.
-        tol: rewards that differ by less are equal.
-        eps: added to the standard deviation.
-        row_weight: weight of the rows of trajectories of several rows.
-
-    Returns:
-        advantages (b, t); `returns` holds the total reward of the trajectory.
+    `seq-mean-token-sum`, MM-Doc-R1's baseline `std=none` with `seq-mean-token-mean`. For the options see
+    `outcome_advantages`; `returns` holds the total reward of the trajectory.
 
     Raises:
         UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
@@ -141,7 +127,7 @@ def grpo(
 
 
 class TurnBaseline(StrEnum):
-    """How the turn k of trajectory i is compared with its group; `r` turn rewards, `G` returns-to-go."""
+    """A comparison of turn k of trajectory i with its group; `r` turn rewards, `G` returns-to-go."""
 
     RTG_CENTERED = "rtg_centered"
     """`G[i,k]` minus its mean over the trajectories that reached turn k: unbiased up to scale."""
@@ -204,7 +190,7 @@ def turn_grpo(
     Turns of a trajectory are chained across its rows; the reward of a turn is the sum over its tokens,
     without discount. A turn that one trajectory alone reached gets 0 under the means over survivors. The last
     three baselines subtract something that depends on how long the trajectory goes on, which the policy
-    chooses: they optimise `J - sum_l mean[l] P(T >= l)`, and warn.
+    chooses: they optimise `J - sum_l mean[l] P(T >= l)`, and warn. `returns` is the return-to-go of the turn.
 
     Args:
         inputs: batch of (b, t).
@@ -217,14 +203,8 @@ def turn_grpo(
         tol: numbers that differ by less are equal.
         eps: added to the standard deviation.
 
-    Returns:
-        advantages (b, t); `returns` holds the return-to-go of the turn.
-
     Raises:
         UserError: a group of one under `Singleton.ERROR`, or `turn_index` decreases along a row.
-
-    Warns:
-        UserWarning: a baseline with horizon bias.
 
     Source:
         verl issue #7244 (horizon bias); MT-GRPO (arXiv 2505.11821) for turn-level advantages.

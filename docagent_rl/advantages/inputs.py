@@ -1,4 +1,4 @@
-"""What every estimator is given, and what it returns."""
+"""The input and the result of every estimator."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Advantages:
     metrics: dict[str, float] = field(default_factory=dict)
 
     def within(self, mask: Tensor) -> Advantages:
-        """The same with zeros, and no targets, where the mask (b, t) is zero."""
+        """Return the same with zeros, and no targets, where the mask (b, t) is zero."""
         kept = mask.bool()
         return replace(
             self,
@@ -123,15 +123,9 @@ class Advantages:
 
 
 def originals(trajectory: Tensor, row: Tensor, valid: Tensor | None = None) -> Tensor:
-    """The first counting row with the same (trajectory, row) as each row, -1 where there is none.
+    """Find the first counting row with the same (trajectory, row) as each row, -1 where there is none.
 
-    Args:
-        trajectory: (b,) integers.
-        row: (b,) integers.
-        valid: (b,) bool, which rows may be an original; all by default.
-
-    Returns:
-        (b,) row numbers.
+    All of (b,); `valid` says which rows may be an original.
     """
     size = len(row)
     # numbered one by one: `unique` of pairs compares columns one at a time

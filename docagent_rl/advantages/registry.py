@@ -20,11 +20,7 @@ REQUIRED = inspect.Parameter.empty
 
 
 def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
-    """The options of a function with their defaults: all parameters with a name after the first.
-
-    Args:
-        name: of the estimator, for messages.
-        function: `(inputs, option=default, ...)`; options may stand behind a `*`.
+    """Return the options of a function with their defaults: its named parameters after the first.
 
     Raises:
         UserError: the function does not take the batch, or an option cannot be given by its name.
@@ -42,7 +38,7 @@ def options_of(name: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
-    """The type that an option is annotated with; other annotations of the function are not looked at.
+    """Return the type that an option is annotated with; other annotations are not read.
 
     Raises:
         UserError: the annotation names something that is not there when the program runs.
@@ -62,7 +58,7 @@ def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
 
 
 class Family(StrEnum):
-    """What the advantage is made of; a table of the card each."""
+    """A table of the bias card, by what the advantage is made of."""
 
     TRAJECTORY = "One number a trajectory"
     TURN = "One number a turn, compared within the group (`turn_grpo`)"
@@ -72,7 +68,7 @@ class Family(StrEnum):
 
 
 class Critic(StrEnum):
-    """Which values an estimator is given that needs some."""
+    """The values that an estimator with a critic is given on the card."""
 
     WRONG = "a critic that is wrong"
     EXACT = "an exact critic"
@@ -80,15 +76,13 @@ class Critic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A line of the card.
+    """A line of the bias card.
 
     Attributes:
-        name: of the line, unique in the card; Markdown.
+        name: unique in the card; Markdown.
         options: as `docagent.advantage.options` holds them.
         first: closed form of the expected gradient of going on, empty where there is none.
         second: the same for picking well.
-        critic: where the estimator reads values.
-        discounts: of both levels.
     """
 
     name: str
@@ -101,7 +95,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The lines of an estimator."""
+    """The lines of an estimator on the card of expected gradients (`examples/bias_card`)."""
 
     family: Family
     cases: tuple[Case, ...]
@@ -119,7 +113,7 @@ CLEARED = (
 
 
 class Need(Enum):
-    """What an estimator reads beside rewards, masks and turns."""
+    """A thing that an estimator reads beside rewards, masks and turns."""
 
     VALUES = "values"
     """A critic (`critic.enable=true`)."""
@@ -136,10 +130,10 @@ class Estimator:
     """A registered estimator.
 
     Attributes:
-        name: what `algorithm.adv_estimator` calls it.
+        name: its name in `algorithm.adv_estimator`.
         function: computes advantages.
         needs: what has to be in its input.
-        card: its lines of the bias card, if it has some.
+        card: its lines of the bias card.
     """
 
     name: str
@@ -149,21 +143,21 @@ class Estimator:
 
     @property
     def embeds(self) -> bool:
-        """Whether it reads vectors of the embedder."""
+        """Return whether it reads vectors of the embedder."""
         return bool(self.needs & {Need.EMBEDDINGS, Need.PREFIXES})
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options with their defaults."""
+        """Return its options with their defaults."""
         return options_of(self.name, self.function)
 
     def parse(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Options of a configuration as the function takes them: enumerations from their values, and so on.
+        """Return the options of a configuration in the types of the function.
 
         An option that the function does not have and whose value is None counts as cleared.
 
         Raises:
-            UserError: an option that the function does not have, or a value of a wrong type.
+            UserError: an option that the function does not have or lacks, or a value of a wrong type.
         """
         known, parsed = self.options, {}
         for name, value in options.items():
@@ -189,11 +183,7 @@ class Estimator:
             raise UserError(f"{OPTIONS}.{option}={value!r} of estimator {self.name}: {reason}") from error
 
     def compute(self, inputs: AdvantageInputs, options: Mapping[str, Any]) -> Advantages:
-        """Call the function.
-
-        Returns:
-            Its result with zeros outside of the mask, whatever it left there: losses multiply by the mask,
-            and NaN times 0 is NaN.
+        """Call the function; zeros outside of the mask, by which losses multiply (NaN times 0 is NaN).
 
         Raises:
             UserError: an option is wrong, or the function's result is of a wrong type, shape or not finite.
@@ -204,10 +194,10 @@ class Estimator:
         return result.within(inputs.mask)
 
     def check_form(self, result: Any, inputs: AdvantageInputs) -> None:
-        """Check what does not depend on numbers.
+        """Check the type and the shapes of a result.
 
         Raises:
-            UserError: the function returned something else than `Advantages` of the batch's shape.
+            UserError: the result is something else than `Advantages` of the batch's shape.
         """
         if not isinstance(result, Advantages):
             kind = "nothing" if result is None else f"a {type(result).__name__}"
@@ -252,12 +242,9 @@ def register(
     batch. A module of your own is imported in every process of a run when `docagent.modules` names it.
 
     Args:
-        name: its name; one that verl itself uses is refused when a run starts.
+        name: of the estimator; one that verl itself uses is refused when a run starts.
         needs: what it reads beside rewards, masks and turns.
-        card: how the bias card calls it; without one it has no line there.
-
-    Returns:
-        A decorator that leaves the function as it is.
+        card: its lines of the bias card.
 
     Raises:
         UserError: another function has this name, or this one does not take a batch, and options by name.
@@ -278,7 +265,7 @@ def register(
 
 
 def registered_estimators() -> Mapping[str, Estimator]:
-    """All that are registered in this process, by name."""
+    """Return all estimators that are registered in this process, by name."""
     return dict(sorted(_ESTIMATORS.items()))
 
 

@@ -23,11 +23,7 @@ CERTAIN = (TypeError, NameError, AttributeError, ImportError, NotImplementedErro
 
 
 class MadeUpTerms(Mapping[str, Tensor]):
-    """Reward terms of any name: which a system has shows in its first trajectory.
-
-    Args:
-        rewards: (b, t), the values of every term.
-    """
+    """Reward terms (b, t) of any name: which a system has shows in its first trajectory."""
 
     def __init__(self, rewards: Tensor) -> None:
         self._rewards = rewards
@@ -50,14 +46,7 @@ def rehearse(
     critic: bool = False,
     discounts: Discounts | None = None,
 ) -> str | None:
-    """Call an estimator on `made_up_inputs`.
-
-    Args:
-        estimator: what to call.
-        options: of the configuration.
-        trajectories: trajectories of a group, as many as the run plays.
-        critic: a critic runs, needed or not.
-        discounts: of the run.
+    """Call an estimator on `made_up_inputs`, with as many trajectories a group as the run plays.
 
     Returns:
         What went wrong and may lie in the batch, which is not one of the run's (an exception that depends on
@@ -89,13 +78,9 @@ def rehearse(
 def made_up_inputs(
     needs: frozenset[Need] | set[Need], *, trajectories: int = 2, discounts: Discounts | None = None
 ) -> AdvantageInputs:
-    """Two groups of trajectories of one row: two turns with an observation between them, or one turn. Rewards
-    differ between trajectories and turns. Always the same numbers.
+    """Make two groups of trajectories of one row: two turns with an observation between them, or one turn.
 
-    Args:
-        needs: what it holds beside rewards, masks and turns; texts always.
-        trajectories: trajectories of a group.
-        discounts: of both levels.
+    Rewards differ between trajectories and turns. Always the same numbers; `needs` beside them, and texts.
     """
     count = GROUPS * trajectories
     plays = ([0, 0, -1, -1, 1, 1, 1], [0, 0, 0, -1, 1, 1, -1], [0, 0, -1, -1, -1, -1, -1])

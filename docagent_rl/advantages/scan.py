@@ -40,13 +40,13 @@ def reverse_scan(terms: Tensor, factors: Tensor) -> Tensor:
 
 
 def _steps_of_blocks(x: Tensor) -> Tensor:
-    """(..., n) as (block, ..., blocks), zeros after the end."""
+    """Return (..., n) as (block, ..., blocks), zeros after the end."""
     padded = torch.nn.functional.pad(x, (0, -x.shape[-1] % _BLOCK))
     return padded.unflatten(-1, (-1, _BLOCK)).movedim(-1, 0).clone(memory_format=torch.contiguous_format)
 
 
 def _double(terms: Tensor, factors: Tensor) -> Tensor:
-    """The same in `log2(longest segment)` steps over everything: for few terms."""
+    """Do the same in `log2(longest segment)` steps over everything: for few terms."""
     solution, factors, step = terms.clone(), factors.clone(), 1
     while factors.any():
         solution[..., :-step] += factors[..., :-step] * solution[..., step:]
@@ -57,20 +57,11 @@ def _double(terms: Tensor, factors: Tensor) -> Tensor:
 
 
 def lambda_returns(rewards: Tensor, values: Tensor, linked: Tensor, gamma: float, lam: float) -> Tensor:
-    """`R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, the second term where k is linked.
+    """Return `R[k] = r[k] + gamma * ((1 - lam) * V[k + 1] + lam * R[k + 1])`, the sum where k is linked.
 
     Equal to generalised advantage estimation plus the value: `R - V` is its advantage and `R` the target
-    of the critic. Values cancel exactly at `lam = 1`.
-
-    Args:
-        rewards: (n,) floats of packed segments, one after the other.
-        values: (n,) value of the state before each step.
-        linked: (n,) bool, whether k + 1 continues the segment of k.
-        gamma: discount in [0, 1].
-        lam: lambda in [0, 1].
-
-    Returns:
-        (n,) returns.
+    of the critic. Values cancel exactly at `lam = 1`. `linked` (n,) says whether k + 1 continues the
+    segment of k, `values` (n,) are of the state before each step.
 
     Source:
         Schulman et al. (arXiv 1506.02438), Eq. 16; as a lambda-return: Sutton and Barto (2018), Eq. 12.2.

@@ -15,7 +15,7 @@ _PLAIN_SQUARES = 1e-12, 1e30
 
 
 class Negatives(StrEnum):
-    """How cosines become weights; all but `raw` give weights in [0, 1] that sum to 1."""
+    """A way from cosines to weights; all but `raw` give weights in [0, 1] that sum to 1."""
 
     CLAMP = "clamp"
     """max(s, 0)"""
@@ -28,17 +28,14 @@ class Negatives(StrEnum):
 
 
 class SelfWeight(StrEnum):
-    """Whether a trajectory is part of its own baseline."""
+    """The part of a trajectory in its own baseline."""
 
     INCLUDE = "include"
     LOO = "loo"
 
 
 def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine similarities within each group.
-
-    Args:
-        embeddings: (q, g, d) vectors.
+    """Return cosine similarities within each group from (q, g, d) vectors.
 
     Returns:
         (q, g, g) float32 in [-1, 1] with a diagonal of 1, and (q, g) bool: the vector is finite and not
@@ -64,15 +61,9 @@ def cosines(embeddings: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _scaled(vectors: Tensor, plain: Tensor) -> tuple[Tensor, Tensor]:
-    """Vectors whose squares are not finite or lose digits, divided by their largest entry; zeros where that
-    is not finite, as it is where any entry is not, or is 0.
+    """Divide vectors (q, g, d) that are not plain (q, g) by their largest entry, for digits of squares.
 
-    Args:
-        vectors: (q, g, d).
-        plain: (q, g) bool, the vectors that stay as they are.
-
-    Returns:
-        (q, g, d), and (q, g) bool: the vector is finite and not zero.
+    Zeros where that entry is 0 or not finite; and (q, g) bool: the vector is finite and not zero.
     """
     odd = vectors[~plain]
     largest = odd.abs().amax(1, keepdim=True)

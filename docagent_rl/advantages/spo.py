@@ -23,7 +23,7 @@ from docagent_rl.base.errors import UserError
 
 
 class SpoStd(StrEnum):
-    """What SPO divides by."""
+    """The divisor of SPO's advantages."""
 
     NONE = "none"
     GROUP = "group"
@@ -33,7 +33,7 @@ class SpoStd(StrEnum):
 
 
 class Scope(StrEnum):
-    """Whose rewards a baseline is made of."""
+    """The trajectories whose rewards make a baseline."""
 
     GROUP = "group"
     """Those of the trajectories of the same question."""
@@ -54,11 +54,11 @@ def similarity_advantages(
     tol: float = 1e-6,
     eps: float = 1e-6,
 ) -> Tensor:
-    """`A[i] = R[i] - sum_j w[i, j] R[j]`, the weights being similarities to trajectory i in its group.
+    """Return `A[i] = R[i] - sum_j w[i, j] R[j]`, (m,) in float64; they do not sum to 0 over a group.
 
     Args:
         rewards: (m,) total reward of each trajectory.
-        group: (m,) group numbers from 0.
+        group: (m,) group numbers from 0; weights are similarities to trajectory i in its group.
         embeddings: (m, d) one vector a trajectory; zero or non-finite: uniform weights.
         negatives: how cosines become weights.
         self_weight: whether a trajectory is part of its own baseline.
@@ -67,9 +67,6 @@ def similarity_advantages(
         singleton: what a group of one gets.
         tol: a group whose rewards differ by less gets exact zeros.
         eps: added to the standard deviation.
-
-    Returns:
-        (m,) in float64. They do not sum to 0 over a group.
 
     Raises:
         UserError: see `baseline_weights`; `SpoStd.WEIGHTED` with raw weights; a group of one under
@@ -130,27 +127,12 @@ def spo(
     eps: float = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """SPO over trajectories: `similarity_advantages` on every token of every row of a trajectory.
+    """SPO over trajectories: `similarity_advantages` (which see) on every token of every row of a trajectory.
 
     The baseline depends on the trajectory's own actions through its embedding: less variance within a branch,
     a bias on the decision between branches. The more unlike its group a trajectory is, the smaller its
-    advantage (`self_weight=loo` removes the shrinking).
-
-    Args:
-        inputs: batch of (b, t) with `embeddings`.
-        negatives: see `similarity_advantages`, as are the following up to `eps`.
-        self_weight: whether a trajectory is part of its own baseline.
-        temperature: of `Negatives.SOFTMAX`.
-        std: what to divide by.
-        scope: whether trajectories are compared within their question or over the batch.
-        singleton: what a group of one gets.
-        tol: rewards that differ by less are equal.
-        eps: added to the standard deviation.
-        row_weight: weight of the rows of trajectories of several rows.
-
-    Returns:
-        advantages (b, t); `returns` holds the total reward of the trajectory. The metric `spo/net_push` is
-        the mean advantage of a trajectory, which GRPO keeps at 0.
+    advantage (`self_weight=loo` removes the shrinking). `returns` holds the total reward of the trajectory;
+    the metric `spo/net_push` is the mean advantage of a trajectory, which GRPO keeps at 0.
 
     Raises:
         UserError: `embeddings` is missing, or as `similarity_advantages`.
@@ -192,12 +174,7 @@ def spo(
 
 
 def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
-    """The trajectories of each group.
-
-    Returns:
-        (q, g) numbers of trajectories, and (q, g) bool: the slot holds one; any trajectory stands in the
-        others.
-    """
+    """Return (q, g) numbers of the trajectories of each group, and (q, g) bool: the slot holds one."""
     order = torch.argsort(group)
     slot = torch.arange(int(count.max()), device=group.device)
     starts = torch.cumsum(count, 0) - count
@@ -206,14 +183,14 @@ def _members(group: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _by_trajectory(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
-    """(q, g) as (m,)."""
+    """Write (q, g) as (m,)."""
     if not present.all():
         member, values = member[present], values[present]
     return torch.empty_like(values).view(-1).index_copy_(0, member.flatten(), values.flatten())
 
 
 def _mean(weights: Tensor, rewards: Tensor) -> Tensor:
-    """`sum_j w[i, j] R[j]` from (q, g, g) and (q, g): (q, g)."""
+    """Return `sum_j w[i, j] R[j]` from (q, g, g) and (q, g): (q, g)."""
     return torch.bmm(weights, rewards[:, :, None]).squeeze(-1)
 
 
@@ -236,27 +213,13 @@ def spo_prefix(
     eps: float = 1e-6,
     row_weight: RowWeight = RowWeight.NONE,
 ) -> Advantages:
-    """`A[i, k] = R[i] - sum_j w[i, j, k] R[j]` on the tokens of step k of trajectory i.
+    """Return `A[i, k] = R[i] - sum_j w[i, j, k] R[j]` on the tokens of step k of trajectory i.
 
     The weights are those of `spo` from what the trajectories did before step k; of a trajectory that ended
     before, from all it did. So the baseline of a step is known before its tokens are: unlike SPO's, it cannot
     depend on the decision that it judges. At the first step nothing was done, the weights are uniform and the
-    baseline is the mean of the group; towards the end the baselines become SPO's.
-
-    Args:
-        inputs: batch of (b, t) with `prefix_embeddings` and `step`.
-        negatives: see `similarity_advantages`, as are the following up to `eps`.
-        self_weight: whether a trajectory is part of its own baseline.
-        temperature: of `Negatives.SOFTMAX`.
-        std: what to divide by.
-        singleton: what a group of one gets.
-        tol: rewards that differ by less are equal.
-        eps: added to the standard deviation.
-        row_weight: weight of the rows of trajectories of several rows.
-
-    Returns:
-        advantages (b, t); `returns` holds the total reward of the trajectory. The metric
-        `spo_prefix/net_push` is the mean advantage of a sampled token.
+    baseline is the mean of the group; towards the end the baselines become SPO's. Options and `returns` are
+    those of `spo`; the metric `spo_prefix/net_push` is the mean advantage of a sampled token.
 
     Raises:
         UserError: `prefix_embeddings` or `step` is missing, or as `similarity_advantages`.

@@ -37,17 +37,17 @@ class SampledTokens:
 
     @cached_property
     def _at(self) -> Tensor:
-        """(n,) place in the batch written as one line; one index is several times as fast as two."""
+        """The place (n,) in the batch written as one line; one index is several times as fast as two."""
         return self.rows * self.width + self.positions
 
     @property
     def same_row(self) -> Tensor:
-        """(n,) bool: the next token stands in the same row."""
+        """Return (n,) bool: the next token stands in the same row."""
         return linked(self.rows)
 
     @property
     def same_turn(self) -> Tensor:
-        """(n,) bool: the next token belongs to the same turn."""
+        """Return (n,) bool: the next token belongs to the same turn."""
         return linked(self.turn)
 
     def gather(self, dense: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class SampledTokens:
 
 
 def linked(labels: Tensor) -> Tensor:
-    """Whether the next label of (n,) is the same; False at the end."""
+    """Return for (n,) labels whether the next one is the same; False at the end."""
     end = torch.zeros(min(len(labels), 1), dtype=torch.bool, device=labels.device)
     return torch.cat([labels[1:] == labels[:-1], end])
 
@@ -111,7 +111,7 @@ def compress(inputs: AdvantageInputs) -> SampledTokens:
 
 
 class RowWeight(StrEnum):
-    """What the rows of a trajectory of several rows weigh in the loss."""
+    """The weight in the loss of the rows of a trajectory of several rows."""
 
     NONE = "none"
     """1 each: a trajectory of many rows weighs more."""
@@ -139,7 +139,7 @@ class TurnTable:
 
     @property
     def followed(self) -> Tensor:
-        """(N,) bool: the trajectory goes on, maybe in its next row."""
+        """Return (N,) bool: the trajectory goes on, maybe in its next row."""
         return linked(self.trajectory)
 
 
@@ -163,12 +163,12 @@ class TrajectoryTable:
 
     @property
     def alive(self) -> Tensor:
-        """(m,) bool: the trajectory has sampled tokens."""
+        """Return (m,) bool: the trajectory has sampled tokens."""
         return self.rows > 0
 
     @property
     def num_groups(self) -> int:
-        """One more than the largest group number."""
+        """Return one more than the largest group number."""
         return int(self.group.max()) + 1
 
     def spread(self, scores: Tensor, tokens: SampledTokens, weight: RowWeight = RowWeight.NONE) -> Tensor:
@@ -210,18 +210,12 @@ def trajectory_table(inputs: AdvantageInputs, tokens: SampledTokens) -> Trajecto
 
 
 def turn_metrics(inputs: AdvantageInputs, result: Advantages) -> dict[str, float]:
-    """What turns earn, what the critic thought of them, and what they are credited with: averages over the
-    trajectories of a batch for the first turn, the second, and so on.
-
-    Args:
-        inputs: batch of (b, t).
-        result: what an estimator made of it.
+    """Average rewards, values and credit of a batch by the number `k` of the turn, from 1.
 
     Returns:
-        For each turn number `k`, from 1: `turns/trajectories/k`, how many trajectories have it;
-        `turns/reward/k`, the mean of its reward; `turns/advantage/k` and `turns/advantage_std/k`, over its
-        tokens; and with a critic `turns/value/k` and `turns/target/k`, at the turn's last token, whose value
-        turn-level GAE reads.
+        `turns/trajectories/k`, how many trajectories have the turn; `turns/reward/k`; `turns/advantage/k` and
+        `turns/advantage_std/k`, over its tokens; and with a critic `turns/value/k` and `turns/target/k`, at
+        the turn's last token, whose value turn-level GAE reads.
     """
     tokens = compress(inputs)
     turns = turn_table(inputs, tokens)
@@ -251,5 +245,5 @@ def _credited(tokens: SampledTokens, turns: TurnTable, advantages: Tensor) -> di
 
 
 def _means(x: Tensor, number: Tensor) -> Tensor:
-    """Means of (n,) by number (n,) from 0 to T-1, without gaps: (T,)."""
+    """Return the means of (n,) by number (n,) from 0 to T-1, without gaps: (T,)."""
     return torch.bincount(number, weights=x) / torch.bincount(number)
