@@ -46,7 +46,7 @@ class IdentifierRule(StrEnum):
 
     @property
     def kinds(self) -> frozenset[AnswerKind]:
-        """The kinds that must match exactly."""
+        """Return the kinds that must match exactly."""
         if self is IdentifierRule.PAPER:
             return frozenset({AnswerKind.EMAIL, AnswerKind.DATE, AnswerKind.PHONE, AnswerKind.COUNT})
         return frozenset(AnswerKind) - {AnswerKind.TEXT}
@@ -101,7 +101,7 @@ _NUMBER = re.compile(
 
 
 def fold(text: str) -> str:
-    """NFKC, trimmed, case folded, every run of blanks one space, every dash and minus sign a hyphen."""
+    """Return text in NFKC, case folded, with single blanks, every dash and minus sign a hyphen."""
     # case folding may undo the normal form, so it is taken again
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return _DASHES.sub("-", " ".join(folded.split()))
@@ -112,12 +112,10 @@ def kind_of(
     rule: IdentifierRule = IdentifierRule.ALL,
     extensions: Collection[str] = FILE_EXTENSIONS,
 ) -> AnswerKind:
-    """The kind of a gold answer: the first, in the order of `AnswerKind`, whose rule fits all of the text.
+    """Return the kind of a gold answer: the first, in the order of `AnswerKind`, whose rule fits all of it.
 
-    Args:
-        text: the answer.
-        rule: the kinds to tell apart; an answer of another kind is text.
-        extensions: endings, without the dot, that make a single word the name of a file.
+    Answers of a kind that `rule` does not tell apart are text. `extensions` are the endings, without the dot,
+    that make a single word the name of a file.
     """
     folded = fold(text)
     return next(
@@ -127,7 +125,7 @@ def kind_of(
 
 
 def norm_id(kind: AnswerKind, text: str) -> str:
-    """The form in which two answers of a kind are compared; both the gold answer and the prediction take it.
+    """Return the form in which two answers of a kind are compared, gold answer and prediction alike.
 
     What does not look like the kind at all is only folded, so that it equals nothing by accident.
     """
@@ -200,7 +198,6 @@ def _norm_count(folded: str) -> str:
 
 
 def _number_parts(folded: str) -> tuple[str, str, str] | None:
-    """Sign, whole part and decimals of a number."""
     found = _NUMBER.fullmatch(folded)
     if not found or not found[3] or (found[1] and found[2]):
         return None

@@ -77,24 +77,17 @@ class AnswerRule:
     abstentions: tuple[str, ...] = ABSTENTIONS
 
     def abstains(self, text: str) -> bool:
-        """Whether a text is one of `abstentions`, but for case, blanks and punctuation around it."""
+        """Return whether a text is one of `abstentions`, but for case, blanks and punctuation around it."""
         return _bare(text) in {_bare(phrase) for phrase in self.abstentions}
 
     def score(self, prediction: str | None, gold: Gold) -> float:
-        """R_a.
+        """Return R_a, in [0, 1].
 
         - Nothing answered, or blanks: 0.
         - A prediction that abstains: 1 if the gold does too, else 0.
         - Variants: the best score of a single text.
         - A list: the prediction is split at semicolons and line breaks; the best one-to-one matching of the
           items' scores, divided by the longer length. The paper does not speak of lists.
-
-        Args:
-            prediction: the text of the answer; `None` when there was none.
-            gold: what is right.
-
-        Returns:
-            A value in `[0, 1]`.
         """
         if prediction is None or not prediction.strip():
             return 0.0
@@ -124,13 +117,7 @@ class AnswerRule:
 
 
 def best_matching(scores: Sequence[Sequence[float]]) -> float:
-    """Return the largest sum of scores that a one-to-one matching of rows and columns can have.
-
-    Args:
-        scores: a score for each row and column, none negative; shape (n, m), any of the two may be larger.
-
-    Returns:
-        The sum over min(n, m) pairs; 0 when there is nothing to pair.
+    """Return the largest sum of scores that a one-to-one matching of rows and columns (n, m) can have.
 
     Raises:
         ValueError: a score is negative or not finite.

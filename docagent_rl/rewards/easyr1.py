@@ -33,29 +33,29 @@ Scores = list[dict[str, float]]
 
 
 def rule(reward_inputs: Sequence[Mapping[str, Any]], format_weight: float = 0.0) -> Scores:
-    """1 where an answer says the reference and nothing beside it (`RuleJudge`), else 0."""
+    """Score 1 where an answer says the reference and nothing beside it (`RuleJudge`), else 0."""
     return _scores(RuleJudge(), reward_inputs, format_weight)
 
 
 def exact(reward_inputs: Sequence[Mapping[str, Any]], format_weight: float = 0.0) -> Scores:
-    """1 where an answer is the reference after SQuAD's normalisation."""
+    """Score 1 where an answer is the reference after SQuAD's normalisation."""
     return _scores(ExactMatchJudge(), reward_inputs, format_weight)
 
 
 def anls(
     reward_inputs: Sequence[Mapping[str, Any]], format_weight: float = 0.0, threshold: float = 0.5
 ) -> Scores:
-    """Similarity by edit distance (MP-DocVQA), 0 below the threshold."""
+    """Score by edit distance (MP-DocVQA), 0 below the threshold."""
     return _scores(AnlsJudge(threshold), reward_inputs, format_weight)
 
 
 def recall(reward_inputs: Sequence[Mapping[str, Any]], format_weight: float = 0.0) -> Scores:
-    """Share of the reference's tokens that an answer holds."""
+    """Score the share of the reference's tokens that an answer holds."""
     return _scores(RecallJudge(), reward_inputs, format_weight)
 
 
 def final_answer(response: str) -> str | None:
-    """The text between the tags `answer` when they are there once, after what was thought; else None."""
+    """Return the text between the tags `answer` when they are there once, after the thoughts; else None."""
     found = _ANSWER.findall(_THOUGHT.sub("", response))
     return found[0].strip() if len(found) == 1 else None
 

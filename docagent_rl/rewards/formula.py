@@ -1,4 +1,4 @@
-"""The sum of a reward's terms, as data: the same rewards a trajectory and is shown of it."""
+"""The sum of a reward's terms, as data: it rewards a trajectory, and is shown with it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The condition under which terms count at all.
-
-    Args:
-        term: that decides.
-        above: it has to lie above this.
-        otherwise: the reward where it does not.
-    """
+    """The condition for terms to count: `term` lies above `above`; else the reward is `otherwise`."""
 
     term: str
     above: float
@@ -58,7 +52,7 @@ class Formula:
 
 
 def _sum(weights: Mapping[str, float]) -> str:
-    """Terms that count, as `0.2 search + outcome - 0.5 repetition`."""
+    """Write terms that count, as `0.2 search + outcome - 0.5 repetition`."""
     text = ""
     for name, weight in weights.items():
         if weight:

@@ -68,7 +68,7 @@ def verdict_messages(
 
 
 def spells_verdict(question: str, references: Sequence[str], prediction: str) -> bool:
-    """Whether what is judged spells a verdict itself, see `parse_verdict`."""
+    """Return whether what is judged spells a verdict itself, see `parse_verdict`."""
     return any(_ANY_TAG.search(text) for text in (question, *references, prediction))
 
 

@@ -109,7 +109,7 @@ def anls(gold: str, prediction: str) -> float:
 
 
 def is_exact(gold: str) -> bool:
-    """Whether a cleaned gold answer is compared by equality: addresses, file names, pages, numbers, dates."""
+    """Return whether a cleaned gold answer (an address, file, page, number, date) is compared by equality."""
     return (
         "https://" in gold
         or gold.endswith((".py", "ipynb"))
@@ -126,7 +126,7 @@ def text_score(gold: str, prediction: str) -> float:
 
 
 def number_score(gold: str, prediction: str) -> float:
-    """Whether two cleaned texts are the same number, within 1 % or after rounding, percentages included."""
+    """Return whether two cleaned texts are one number, within 1 % or after rounding, or a percentage of it."""
     try:
         wanted, given = float(gold), float(prediction)
     except ValueError:
@@ -135,7 +135,7 @@ def number_score(gold: str, prediction: str) -> float:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is read as a number; `nan` and `inf` are."""
+    """Return whether a text is read as a number; `nan` and `inf` are."""
     try:
         float(text)
     except ValueError:

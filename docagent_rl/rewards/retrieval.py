@@ -1,4 +1,4 @@
-"""Rewards for which pages were shown, and in what order."""
+"""Rewards for the pages that were shown, and for their order."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from dataclasses import dataclass
 
 
 def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
-    """Normalised discounted cumulative gain of the pages an trajectory was shown (VRAG-RL, retrieval reward).
+    """Return the normalised discounted cumulative gain of the pages shown, in [0, 1] (VRAG-RL).
 
     `DCG = sum_i (2^s_i - 1) / log2(i + 1)` with `s_i = 1` when the i-th page shown is gold and 0 otherwise,
     divided by the same sum over |G| gold pages in a row. The ideal runs over all gold pages, also when there
-    are more of them than an trajectory can show.
-
-    Args:
-        shown: pages in the order they were first shown; repetitions are skipped and take no rank.
-        gold: gold pages; repetitions are ignored.
-
-    Returns:
-        A value in `[0, 1]`; 0 when nothing was shown or nothing is gold.
+    are more of them than a trajectory can show. Repetitions are skipped and take no rank; 0 when nothing was
+    shown or nothing is gold.
     """
     wanted = set(gold)
     if not wanted:
@@ -29,23 +23,19 @@ def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
 
 
 def gain(ranks: Iterable[int]) -> float:
-    """Discounted cumulative gain of relevant items at ranks from 1: the sum of `1 / log2(rank + 1)`."""
+    """Return the gain of relevant items at ranks from 1, discounted: the sum of `1 / log2(rank + 1)`."""
     return math.fsum(1.0 / math.log2(rank + 1) for rank in ranks)
 
 
 def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
-    """Share of the gold pages that were shown, in `[0, 1]`.
-
-    Returns:
-        `None` when nothing is gold: such questions are left out of averages.
-    """
+    """Return the share of the gold pages that were shown; `None`, for no average, when nothing is gold."""
     wanted = set(gold)
     return len(wanted.intersection(shown)) / len(wanted) if wanted else None
 
 
 @dataclass(frozen=True, slots=True)
 class Navigation:
-    """Coverage of the evidence by the pages of an trajectory (ALDEN, appendix E), each in `[0, 1]`."""
+    """Coverage of the evidence by the pages of a trajectory (ALDEN, appendix E), each in `[0, 1]`."""
 
     recall: float
     precision: float
@@ -53,11 +43,9 @@ class Navigation:
 
 
 def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> Navigation | None:
-    """Recall, precision and F1 of the pages of one trajectory (ALDEN, Eq. 9 to 11), for averages over
-    trajectories.
+    """Return recall, precision and F1 of the pages of one trajectory (ALDEN, Eq. 9 to 11).
 
-    Returns:
-        All 0 when no page was shown; `None` when nothing is gold: such questions are left out of averages.
+    All 0 when no page was shown; `None`, for no average, when nothing is gold.
     """
     pages, wanted = set(shown), set(gold)
     if not wanted:

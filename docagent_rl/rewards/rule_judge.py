@@ -137,7 +137,7 @@ class Answer:
         return cls(text, folded, " ".join(folded.casefold().split()), atoms)
 
     def equals(self, other: Answer) -> bool:
-        """Whether two texts are the same but for case, as long as case does not change a unit: mW and MW."""
+        """Compare two texts but for case, as long as case does not change a unit: mW and MW."""
         if self.bare != other.bare:
             return False
         pairs = zip(self.atoms, other.atoms, strict=False)

@@ -23,7 +23,7 @@ _ASSISTANT = "docagent-assistant-turn"
 
 
 def template_kwargs(run: DictConfig) -> dict[str, Any]:
-    """Arguments of the chat template in a composed configuration (`data.apply_chat_template_kwargs`)."""
+    """Return a run's arguments of the chat template (`data.apply_chat_template_kwargs`)."""
     given = OmegaConf.select(run, "data.apply_chat_template_kwargs")
     return plain(given) if given else {}
 
@@ -58,7 +58,7 @@ class ChatCodec:
 
     @cached_property
     def image_token_id(self) -> int | None:
-        """Id of the image placeholder, `None` for a text-only model."""
+        """The id of the image placeholder, `None` for a text-only model."""
         if self.processor is None:
             return None
         token_id = getattr(self.processor, "image_token_id", None)
@@ -79,22 +79,22 @@ class ChatCodec:
         return frozenset(special - {self.end_of_turn_id})
 
     def text_ids(self, text: str) -> list[int]:
-        """Tokens of a text as it stands: nothing is broken up, nothing added."""
+        """Return the tokens of a text as it stands: nothing is broken up, nothing added."""
         return self._encode(text)
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """Text of sampled ids, special tokens left out."""
+        """Return the text of sampled ids, special tokens left out."""
         return self.tokenizer.decode(list(token_ids), skip_special_tokens=True)
 
     def prompt_ids(self, prompt: Observation, images: Sequence[Placed] = ()) -> list[int]:
-        """Tokens of the prompt, the header of the first assistant turn included."""
+        """Return the tokens of the prompt, the header of the first assistant turn included."""
         text = self.render(self._messages(prompt.messages), generation=True)
         return self._expand(self._encode(text), images)
 
     def observation_ids(
         self, observation: Observation, images: Sequence[Placed] = (), *, closed: bool, shown: int = 0
     ) -> list[int]:
-        """Tokens between an assistant turn and the next.
+        """Return the tokens between an assistant turn and the next.
 
         Args:
             observation: the new messages.
@@ -109,7 +109,7 @@ class ChatCodec:
         return self._expand(ids[1:] if closed else ids, images)
 
     def _after_a_turn(self, messages: list[dict[str, Any]], shown: int) -> str:
-        """What the template puts after an assistant's turn, before which there were so many images."""
+        """Return what the template puts after an assistant's turn, behind `shown` images."""
         content = [{"type": "image"}] * shown + [{"type": "text", "text": "."}] if shown else "."
         base = [{"role": "user", "content": content}, {"role": "assistant", "content": _ASSISTANT}]
         text = self.render(base + messages, generation=True)
@@ -117,7 +117,7 @@ class ChatCodec:
 
     @cached_property
     def _counts_images(self) -> bool:
-        """Whether what the template makes of an image depends on how many came before."""
+        """Return whether the template's text for an image depends on how many came before."""
         image = [{"role": "user", "content": [{"type": "image"}]}]
         return self._after_a_turn(image, 0) != self._after_a_turn(image, 1)
 
@@ -145,7 +145,7 @@ class ChatCodec:
         return re.compile("|".join(re.escape(t) for t in tokens) or r"(?!)")
 
     def _defuse(self, texts: Sequence[str]) -> list[str]:
-        """Texts that the template joins: two halves may spell what neither does."""
+        """Break special tokens in texts that the template joins: two halves may spell what neither does."""
         return inserted(texts, (m.start() + 1 for m in self._spellings.finditer("".join(texts))))
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -165,7 +165,7 @@ class ChatCodec:
 
     @cached_property
     def unread(self) -> frozenset[str]:
-        """Template arguments whose names do not occur in the model's template: they change nothing."""
+        """The template arguments whose names do not occur in the model's template: they change nothing."""
         return frozenset(name for name, _ in self.template_kwargs if name not in self._source)
 
     @cached_property
@@ -177,7 +177,7 @@ class ChatCodec:
         return self.processor if getattr(self.processor, "chat_template", None) else self.tokenizer
 
     def render(self, messages: list[dict[str, Any]], *, generation: bool, **more: Any) -> str:
-        """Messages by the chat template.
+        """Write messages by the chat template.
 
         Args:
             messages: as templates take them.
@@ -224,13 +224,10 @@ Messages = list[dict[str, Any]]
 
 
 def check_template(codec: ChatCodec) -> None:
-    """See that the model's chat template writes every message as it is, and alike wherever it stands.
+    """Check that the model's chat template writes every message as it is, and alike wherever it stands.
 
     White space around a message may go, a system prompt may be added where there is none, and thoughts of
     earlier turns may be left out: none of that changes a part of what has been rendered.
-
-    Args:
-        codec: of the model.
 
     Raises:
         UserError: it does not; names the first thing that it does instead.
@@ -282,7 +279,7 @@ def _said(number: int) -> dict[str, Any]:
 
 
 def _opening_talk(codec: ChatCodec) -> Messages:
-    """System and user, or the user alone where a template takes no system prompt."""
+    """Return system and user, or the user alone where a template takes no system prompt."""
     both = [{"role": "system", "content": _TEXT}, _asked()]
     try:
         codec.render(both, generation=False)
@@ -292,7 +289,7 @@ def _opening_talk(codec: ChatCodec) -> Messages:
 
 
 def _after(codec: ChatCodec, turns: int) -> str | None:
-    """What follows the last of some turns, the header of the next included; `None` where a text is lost."""
+    """Return the text after the last of some turns, the next header included; `None` where a text is lost."""
     talk = [each for number in range(turns) for each in (_asked(), _said(number))]
     before, found, after = codec.render([*talk, _asked()], generation=True).partition(talk[-1]["content"])
     return None if not found or talk[-1]["content"] in before + after or _TEXT not in after else after

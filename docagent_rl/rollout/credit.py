@@ -1,4 +1,4 @@
-"""What an estimator gave the sampled tokens of a step: `<run>/credit/<step>.parquet`, a row a training row.
+"""The credit of the sampled tokens of a step: `<run>/credit/<step>.parquet`, a row a training row.
 
 Columns `uid`, `trajectory`, `row`, and lists of float32, one number a sampled token of the row in order; a
 list that a run does not have, such as the values of a critic, is null. `similarities` names, for estimators
@@ -50,24 +50,19 @@ class CreditRow:
 
 @dataclass(frozen=True, slots=True)
 class StepCredit:
-    """The rows of a step.
-
-    Args:
-        estimator: its name.
-        rows: of the step.
-    """
+    """The rows of a step, and the name of the estimator."""
 
     estimator: str
     rows: Sequence[CreditRow]
 
     def of(self, uid: str, trajectory: int) -> list[CreditRow]:
-        """The rows of a trajectory, in order."""
+        """Return the rows of a trajectory, in order."""
         found = [row for row in self.rows if row.uid == uid and row.trajectory == trajectory]
         return sorted(found, key=lambda row: row.row)
 
 
 def credit_file(run_dir: Path, step: int) -> Path:
-    """Where the credit of a step is."""
+    """Return the path of the credit of a step."""
     return run_dir / "credit" / f"{step}.parquet"
 
 
@@ -108,12 +103,9 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
 
 
 def read_credit(path: Path, *, uid: str | None = None, lists: Sequence[str] = _LISTS) -> StepCredit | None:
-    """The credit of a step; `None` where there is no such file.
+    """Read the credit of a step; `None` where there is no such file.
 
-    Args:
-        path: of the file.
-        uid: of the only group to read.
-        lists: those to read, as far as they are there.
+    `uid` names the only group to read, `lists` those to read as far as they are there.
 
     Raises:
         UserError: it is damaged, or of another release.

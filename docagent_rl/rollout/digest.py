@@ -1,4 +1,4 @@
-"""What a trainer has to know of a trajectory: its numbers, without tokens, messages and the question."""
+"""The numbers of a trajectory that a trainer needs, without tokens, messages and the question."""
 
 from __future__ import annotations
 
@@ -13,16 +13,7 @@ from docagent_rl.rollout.trajectory import Status, Trajectory, plain
 
 @dataclass(slots=True)
 class TurnDigest:
-    """One turn.
-
-    Args:
-        row: as `TrajectoryTurn.row`.
-        sampled: number of sampled tokens.
-        reward: of the turn.
-        terms: reward terms by name, before the system's weights.
-        token_terms: as `TrajectoryTurn.token_terms`.
-        text: what stands for the turn where trajectories are compared.
-    """
+    """One turn: `sampled` counts its tokens, and `text` stands for it where trajectories are compared."""
 
     row: int
     sampled: int
@@ -70,14 +61,7 @@ class TrajectoryDigest:
         text: str | None = None,
         holes: Sequence[int] = (),
     ) -> TrajectoryDigest:
-        """Of a finished trajectory.
-
-        Args:
-            trajectory: the whole of it.
-            turn_texts: what stands for each turn; nothing by default.
-            text: of the whole trajectory where it is not that of its turns.
-            holes: of its line.
-        """
+        """Return the digest of a finished trajectory, with texts for its turns and the holes of its line."""
         texts = turn_texts or [""] * len(trajectory.turns)
         turns = [
             TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
@@ -105,16 +89,16 @@ class TrajectoryDigest:
 
     @property
     def masked(self) -> bool:
-        """The trajectory is left out of the loss and of all statistics."""
+        """Return whether the trajectory is left out of the loss and of all statistics."""
         return self.status == Status.MASKED.value
 
     def to_json(self) -> str:
-        """As one text."""
+        """Return it as one text."""
         return encodable(json.dumps(self, ensure_ascii=False, default=plain))
 
     @classmethod
     def from_json(cls, text: str) -> TrajectoryDigest:
-        """The inverse of `to_json`."""
+        """Read what `to_json` wrote."""
         values: dict[str, Any] = json.loads(text)
         values["turns"] = [TurnDigest(**turn) for turn in values["turns"]]
         values["evidence"] = tuple(values["evidence"])

@@ -1,4 +1,4 @@
-"""What environments share, whoever plays in them: store, retriever, judge, roles, prompt. No tokenizer."""
+"""Resources that environments share, whoever plays in them; no tokenizer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class EnvResources:
-    """Made once a process, from a configuration alone.
+    """Resources made once a process, from a configuration alone.
 
     Args:
         config: the validated configuration.
@@ -66,10 +66,7 @@ class EnvResources:
         )
 
     def environment(self, *, validate: bool = True) -> DocEnv:
-        """A fresh environment for one trajectory outside the trainer.
-
-        Args:
-            validate: the trajectory belongs to an evaluation.
+        """Open a fresh environment for one trajectory outside the trainer, by default of an evaluation.
 
         Raises:
             UserError: the policy is to play a role, which a run of the trainer alone can serve.
@@ -84,7 +81,7 @@ class EnvResources:
 
 
 def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:
-    """The documents as they are shown: those that are searched, or others of the same ids and lengths.
+    """Open the documents as they are shown: those that are searched, or others of the same ids and lengths.
 
     Raises:
         UserError: `docagent.shown_store` is no store, or a document has another number of pages there.
@@ -113,12 +110,7 @@ def _shown(config: DocAgentConfig) -> ShownRasters | None:
 def open_retrievers(
     config: DocAgentConfig, store: DocumentStore, *, running: bool = True
 ) -> list[RetrieverService]:
-    """The configured retriever and, where there is one, that of page texts.
-
-    Args:
-        config: of the run.
-        store: its documents.
-        running: Ray runs, so that a retriever may be one of actors.
+    """Open the configured retriever and, where there is one, that of page texts.
 
     Raises:
         UserError: an index is missing or does not belong to the store, or both rank alike.
@@ -161,7 +153,7 @@ _SEARCH = {"kind", "model", "candidates", "fusion", "rrf_k", "weights", "depth",
 
 
 def environment_identity(resources: EnvResources | TrajectoryResources, *, validate: bool) -> dict[str, Any]:
-    """System, its configuration and prompt, and the services; JSON-ready.
+    """Return what trajectories depend on beside who plays them: system, prompt and services; JSON-ready.
 
     Places and patience (paths, addresses, timeouts) are left out: a run may go on elsewhere.
     """

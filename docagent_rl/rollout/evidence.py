@@ -1,9 +1,8 @@
-"""What became of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered right.
+"""The path of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered right.
 
 Pure: from what is recorded of a trajectory. Only a wrong trajectory is lost, at the first stage that it
-    missed: one
-that is lost after `FOUND` saw its page in a list of hits and did not open it, one that is lost after `KEPT`
-had it before its eyes and answered wrong.
+missed: one that is lost after `FOUND` saw its page in a list of hits and did not open it, one that is lost
+after `KEPT` had it before its eyes and answered wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Fractions = tuple[float, float, float, float]
 
 
 class Stage(StrEnum):
-    """How far a trajectory came, in order."""
+    """A stage of the evidence in a trajectory, in order."""
 
     ALL = "all"
     """Its question's evidence is known."""
@@ -54,7 +53,7 @@ STAGES = tuple(Stage)
 
 
 class Branch(StrEnum):
-    """How the gold pages were read; of several ways the first."""
+    """A way in which the gold pages were read; of several the first."""
 
     ZOOMED = "zoomed"
     """A crop covered the evidence and showed it larger than the whole page did."""
@@ -66,7 +65,7 @@ class Branch(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One trajectory. `None` is: not known.
+    """The evidence of one trajectory; `None` is: not known.
 
     Args:
         stage: the last that its evidence came to; `None` where the question's evidence is unknown, or there
@@ -84,13 +83,11 @@ class Evidence:
 
     @property
     def guessed(self) -> bool:
-        """Right, though not every gold page was shown."""
+        """Return whether the answer is right, though not every gold page was shown."""
         return bool(self.right) and self.reached(Stage.SHOWN) is False
 
     def reached(self, stage: Stage) -> bool | None:
-        """Whether it came to a stage; later ones imply earlier ones, but for a right answer, which counts
-        wherever it came from.
-        """
+        """Return whether it came to a stage; later ones imply earlier ones, but for a right answer."""
         if self.stage is None:
             return None
         if stage is Stage.RIGHT:
@@ -102,12 +99,7 @@ class Evidence:
 
 
 def evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
-    """How far a trajectory came.
-
-    Args:
-        trajectory: fields of a `Trajectory`, as they are written or as `vars` gives them; a turn is a
-            mapping.
-    """
+    """Find how far a trajectory came, from its fields as they are written (turns are mappings)."""
     try:
         return _evidence_of(trajectory)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
@@ -143,10 +135,9 @@ def _evidence_of(trajectory: Mapping[str, Any]) -> Evidence:
 
 
 def shares(found: Iterable[Evidence]) -> dict[str, float]:
-    """Of the trajectories whose evidence is known, the shares that came to a stage, read it in a way, or
-    guessed.
+    """Return the shares of trajectories that came to a stage, read the evidence in a way, or guessed.
 
-    `reach` and `right` are left out unless they are known of all of them.
+    Trajectories of unknown evidence do not count; `reach` and `right` are there where all know them.
     """
     known = [each for each in found if each.stage is not None]
     if not known:
@@ -160,13 +151,13 @@ def shares(found: Iterable[Evidence]) -> dict[str, float]:
 
 
 def is_right(trajectory: Mapping[str, Any]) -> bool | None:
-    """Whether the environment found the answer right; `None` where it did not judge."""
+    """Return whether the environment found the answer right; `None` where it did not judge."""
     score = trajectory.get("outcome")
     return None if not isinstance(score, int | float) else score >= RIGHT
 
 
 def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
-    """The pages of the evidence as `doc#page`; see `Record.gold_pages`."""
+    """Return the pages of the evidence as `doc#page`; see `Sample.gold_pages`."""
     pages = _mapping(sample.get("extra")).get("page_ids")
     if isinstance(pages, list | tuple):
         return frozenset(str(page) for page in pages)
@@ -175,7 +166,7 @@ def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
 
 
 def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    """Boxes of the evidence by `doc#page`, in all documents of a question; see `samples.gold_boxes`.
+    """Return boxes of the evidence by `doc#page`, in all documents of a question; see `samples.gold_boxes`.
 
     What is no page or no box is left out: trajectories are read as they were written.
     """
@@ -189,7 +180,7 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
 
 
 def found_pages(turn: Mapping[str, Any]) -> Iterator[str]:
-    """Pages that the searches of a turn returned, as `doc#page`."""
+    """Yield the pages that the searches of a turn returned, as `doc#page`."""
     for search in turn.get("searches") or ():
         for hit in _mapping(search).get("hits") or ():
             if isinstance(hit, list | tuple) and hit:
@@ -227,7 +218,7 @@ def _looks(trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]]) ->
 
 
 def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
-    """What a turn brought before the agent's eyes, as its environment recorded it.
+    """Yield the pages that a turn brought before the agent's eyes, as its environment recorded it.
 
     The effect of an action describes one view (`page`, `size`, `region`), several of them (`pages`), or
     `entries` of pages that somebody else read. Where it describes none, pages that the observation shows
@@ -248,7 +239,7 @@ def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
 
 
 def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
-    """The images of messages in order, as they were described."""
+    """Yield the images of messages in order, as they were described."""
     for message in messages or ():
         for part in _mapping(message).get("parts") or ():
             image = _mapping(part).get("image")
@@ -257,7 +248,7 @@ def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
-    """The largest share of a box that lies in one of the regions."""
+    """Return the largest share of a box that lies in one of the regions."""
     area = max(box[2] - box[0], 0) * max(box[3] - box[1], 0)
     if not area:
         return 0.0
@@ -269,7 +260,7 @@ def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
 
 
 def _read(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> list[tuple[Look, Branch]]:
-    """The looks in which the evidence of their page could be read, and how."""
+    """Return the looks in which the evidence of their page could be read, and how."""
     whole: dict[str, int] = {}
     for look in looks:
         if not look.regions and look.pixels is not None:
@@ -292,7 +283,7 @@ def _read(looks: Sequence[Look], boxes: Mapping[str, Sequence[Fractions]]) -> li
 def _kept(
     trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], looks: Sequence[Look]
 ) -> frozenset[str]:
-    """Pages that were read and stood in the context of an answer; none without an answer."""
+    """Return the pages that were read and stood in the context of an answer; none without an answer."""
     outcome = _mapping(turns[-1].get("info") if turns else None).get("outcome")
     if outcome is not None:  # somebody else answers from the pages that were read
         if not _mapping(outcome).get("answer"):
@@ -309,19 +300,13 @@ def _kept(
 
 
 def answer_of(trajectory: Mapping[str, Any]) -> str | None:
-    """The last answer that the trajectory gave, in short where a system makes it short; `None` without
-    one.
-    """
+    """Return the last answer of a trajectory, in short where a system makes it short; `None` without one."""
     answer, short = answers_of(_mapping(turn).get("info") for turn in trajectory.get("turns") or ())
     return answer if short is None else short
 
 
 def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
-    """The last answer of a trajectory, and the short one that the system made of it.
-
-    Args:
-        infos: what the environment made of each turn.
-    """
+    """Return the last answer, and the short one that the system made of it, from the `info` of each turn."""
     for info in reversed([_mapping(each) for each in infos]):
         outcome, action = _mapping(info.get("outcome")), _mapping(info.get("action"))
         if isinstance(said := outcome.get("answer"), str) and said.strip():
@@ -336,7 +321,7 @@ def answers_of(infos: Iterable[Any]) -> tuple[str | None, str | None]:
 def _asked_itself(
     trajectory: Mapping[str, Any], turns: Sequence[Mapping[str, Any]], gold: frozenset[str]
 ) -> bool | None:
-    """What a search with the words of the question itself found; `None`: none had them."""
+    """Return whether a search with the question's own words found all gold pages; `None`: none had them."""
     words = Tokenizer()
     question = words(str(_mapping(trajectory.get("sample")).get("question")))
     searches = [_mapping(search) for turn in turns for search in turn.get("searches") or ()]

@@ -66,17 +66,17 @@ class EncodedImage:
 
 
 class ImageCache(Protocol):
-    """Where the processes of a run keep the images that one of them has made."""
+    """A place where the processes of a run keep the images that one of them has made."""
 
     async def find(self, ref: Picture) -> EncodedImage | None:
-        """The image; `None`: nobody has it, and the caller is the one to make it and to `put` or `drop` it.
+        """Return the image, waiting while somebody makes it.
 
-        While somebody else makes it, it is waited for.
+        `None`: nobody has it, and the caller is the one to make it and to `put` or `drop` it.
         """
         ...
 
     async def put(self, image: EncodedImage) -> EncodedImage:
-        """Leave an image for the others; the same image, to be held in the place of it."""
+        """Leave an image for the others; return the one to hold in the place of it."""
         ...
 
     def drop(self, ref: Picture) -> None:
@@ -90,7 +90,7 @@ CAPACITY = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class ImageSettings:
-    """How a process makes images and keeps them.
+    """Settings of how a process makes images and keeps them.
 
     Args:
         capacity: bytes to keep; the least recently used results go first.
@@ -107,15 +107,10 @@ class ImageEncoder:
     """Renders and preprocesses images off the event loop and keeps the results by content.
 
     Two trajectories that ask for the same image at the same time share one computation; with a cache, so do
-    trajectories of several processes.
-
-    Args:
-        processor: a processor with `image_processor` of the Qwen-VL kind.
-        render: makes the pixels of a reference; called in a thread.
-        settings: threads, memory, image_cache.
+    trajectories of several processes. `render` makes the pixels of a reference; it is called in a thread.
 
     Raises:
-        UserError: the image processor is of another kind.
+        UserError: the image processor is not of the Qwen-VL kind.
     """
 
     def __init__(
@@ -138,19 +133,16 @@ class ImageEncoder:
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the images that are kept."""
+        """Return the memory of the images that are kept."""
         return self._held
 
     @property
     def waiting(self) -> int:
-        """Images that are being made or waited for."""
+        """Return the number of images that are being made or waited for."""
         return len(self._pending)
 
     async def encode(self, refs: Sequence[Picture]) -> tuple[list[EncodedImage], int]:
-        """Encode images.
-
-        Returns:
-            The images in order, and how many of them had to be preprocessed for this call.
+        """Encode images; returns them in order, and how many of them had to be preprocessed for this call.
 
         Raises:
             UserError: a page is missing from the store.
@@ -160,7 +152,7 @@ class ImageEncoder:
         return [image for image, _ in found], sum(fresh for _, fresh in found)
 
     def _request(self, ref: Picture) -> Awaitable[tuple[EncodedImage, bool]]:
-        """The image's future; nothing is awaited here, so that requests in between find it pending."""
+        """Return the image's future; nothing is awaited, so that requests in between find it pending."""
         key = ref.key
         if key in self._kept:
             self._kept.move_to_end(key)
@@ -173,7 +165,7 @@ class ImageEncoder:
         return asyncio.shield(task)
 
     async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
-        """The image, and whether it was made here."""
+        """Return the image, and whether it was made here."""
         if self._image_cache is not None and (found := await self._image_cache.find(ref)) is not None:
             return found, False
         try:
@@ -210,12 +202,12 @@ async def _borrowed(task: asyncio.Task[tuple[EncodedImage, bool]]) -> tuple[Enco
 
 
 def cores() -> int:
-    """Of this process."""
+    """Return the number of cores of this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
-    """Fields of a whole row as it travels: patches, their format, and the grids of the images."""
+    """Return the fields of a row as it travels: patches, their format, and the grids of the images."""
     import torch
 
     if not images:
@@ -228,7 +220,7 @@ def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
 
 
 def join_features(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
-    """Features of a whole row, as a model takes them."""
+    """Return the features of a whole row, as a model takes them."""
     return features(join_patches(images))
 
 
@@ -240,7 +232,7 @@ class SizedImage:
 
 
 def sized(pictures: Sequence[Picture], processor: Any | None) -> list[SizedImage]:
-    """What stands for pictures where tokens are counted.
+    """Return what stands for pictures where tokens are counted.
 
     Raises:
         UserError: the model takes no images.
@@ -249,7 +241,7 @@ def sized(pictures: Sequence[Picture], processor: Any | None) -> list[SizedImage
 
 
 def image_tokens(sizes: Sequence[Size], processor: Any | None) -> list[int]:
-    """Visual tokens of images by their sizes, `(width, height)` in pixels, as the processor counts them.
+    """Count visual tokens of images by their sizes, `(width, height)` in pixels, as the processor does.
 
     Raises:
         UserError: the model takes no images.

@@ -99,37 +99,37 @@ class TurnLedger:
 
     @property
     def token_ids(self) -> list[int]:
-        """A copy of the whole sequence: what the model sees next."""
+        """Return a copy of the whole sequence: what the model sees next."""
         return list(self._ids)
 
     @property
     def prompt_length(self) -> int:
-        """Tokens before the response region."""
+        """Return the tokens before the response region."""
         return self._prompt_length
 
     @property
     def images(self) -> tuple[Placed, ...]:
-        """Every image of the sequence, in order."""
+        """Return every image of the sequence, in order."""
         return tuple(self._images)
 
     @property
     def turns(self) -> tuple[LedgerTurn, ...]:
-        """The turns so far."""
+        """Return the turns so far."""
         return tuple(self._turns)
 
     @property
     def response_length(self) -> int:
-        """Tokens in the response region."""
+        """Return the tokens in the response region."""
         return len(self._ids) - self._prompt_length
 
     @property
     def room(self) -> int:
-        """Tokens that still fit."""
+        """Return how many tokens still fit."""
         return self._max_response - self.response_length
 
     @property
     def sampled(self) -> int:
-        """Sampled tokens in all turns."""
+        """Return the number of sampled tokens in all turns."""
         return sum(len(turn.token_ids) for turn in self._turns)
 
     def add_turn(self, token_ids: Sequence[int], log_probs: Sequence[float] = ()) -> None:
@@ -202,7 +202,7 @@ class TurnLedger:
                 own[position] += value / (end - first)
 
     def row(self) -> LedgerRow:
-        """The training row. An observation after the last sampled turn is not part of it."""
+        """Return the training row. An observation after the last sampled turn is not part of it."""
         turns = self._turns[: self._last_sampled() + 1]
         ids: list[int] = []
         mask: list[int] = []

@@ -32,7 +32,7 @@ _CACHED = 512
 
 @dataclass(frozen=True, slots=True)
 class PatchFormat:
-    """How bytes become features.
+    """The way from bytes to features.
 
     Args:
         side: of a patch, in pixels.
@@ -50,7 +50,7 @@ class PatchFormat:
 
     @classmethod
     def of(cls, image_processor: Any) -> PatchFormat:
-        """That of a processor, found out by what it makes of a small picture.
+        """Find out the format of a processor, by what it makes of a small picture.
 
         Raises:
             UserError: it does something else with pixels.
@@ -86,57 +86,44 @@ class PatchFormat:
 
     @classmethod
     def read(cls, field: Tensor) -> PatchFormat:
-        """The inverse of `field`; of several rows, which have the same, the first."""
+        """Read what `field` wrote; of several rows, which have the same, the first."""
         side, frames, merge, *numbers = field[0].tolist()
         half = len(numbers) // 2
         return cls(int(side), int(frames), int(merge), tuple(numbers[:half]), tuple(numbers[half:]))
 
     def field(self) -> Tensor:
-        """As a field of a row, (1, 3 + 2 * channels) float32."""
+        """Return it as a field of a row, (1, 3 + 2 * channels) float32."""
         import torch
 
         return torch.tensor([[self.side, self.frames, self.merge, *self.mean, *self.std]])
 
     @property
     def channels(self) -> int:
-        """Of a picture."""
+        """Return the channels of a picture."""
         return len(self.mean)
 
     @property
     def patch_bytes(self) -> int:
-        """Of one patch."""
+        """Return the bytes of one patch."""
         return self.channels * self.side**2
 
 
 def pack(image_processor: Any, pixels: Image, layout: PatchFormat) -> tuple[Tensor, Tensor]:
-    """Resize and cut one image as its processor does.
-
-    Returns:
-        (p, channels * side * side) uint8 and the grid, (1, 3) int64.
-    """
+    """Resize and cut an image as its processor does: (p, channels * side * side) uint8, grid (1, 3)."""
     made = image_processor(images=[pixels], return_tensors="pt", do_rescale=False, do_normalize=False)
     clip = made["pixel_values"].view(-1, layout.channels, layout.frames, layout.side**2)
     return clip[:, :, 0].reshape(len(clip), -1), made[GRIDS]
 
 
 def unpack(patches: Tensor, layout: PatchFormat, dtype: torch.dtype | None = None) -> Tensor:
-    """The processor's `pixel_values`, made where the patches are.
-
-    Args:
-        patches: (p, channels * side * side) uint8.
-        layout: of the patches.
-        dtype: of the result; float32 by default.
-
-    Returns:
-        (p, channels * frames * side * side)
-    """
+    """Make `pixel_values` of patches where they are; see `unpack_each`."""
     return unpack_each([patches], layout, dtype=dtype, device=patches.device)
 
 
 def unpack_each(
     images: Sequence[Tensor], layout: PatchFormat, *, dtype: torch.dtype | None = None, device: Any
 ) -> Tensor:
-    """The `pixel_values` of several images, which are read where they are and joined as features.
+    """Make the `pixel_values` of several images, which are read where they are and joined as features.
 
     Args:
         images: (p, channels * side * side) uint8 each, p of its own.
@@ -164,13 +151,9 @@ def unpack_each(
 
 
 def features(row: dict[str, Tensor], device: Any | None = None) -> dict[str, Tensor]:
-    """Fields of a row, or of several that were joined, with `pixel_values` in the place of the patches.
+    """Return the fields of one row or of several joined with `pixel_values` in the place of the patches.
 
-    A row without patches stays as it is.
-
-    Args:
-        row: the fields.
-        device: where the features are made; by default where the patches are.
+    A row without patches stays as it is. The features are made on `device`, by default where the patches are.
     """
     if PATCHES not in row:
         return row
@@ -180,7 +163,7 @@ def features(row: dict[str, Tensor], device: Any | None = None) -> dict[str, Ten
 
 
 def picture(patches: Tensor, grid: Tensor, layout: PatchFormat) -> Image:
-    """The pixels of one image, as it was after the processor's resizing."""
+    """Return the pixels of one image, as it was after the processor's resizing."""
     from PIL import Image
 
     high, wide = (int(n) // layout.merge for n in grid[0, 1:])

@@ -23,7 +23,7 @@ from docagent_rl.systems import System, get_system
 
 @dataclass(frozen=True)
 class Playability:
-    """Asks the environment of a system whether it would begin an trajectory.
+    """The question to the environment of a system whether it would begin a trajectory.
 
     A system whose opening asks a service or prepares whole documents says so by `System.check_sample`; the
     others are opened for real (`DocEnv.opening`), which touches neither pixels nor services.
@@ -41,12 +41,7 @@ class Playability:
     prompt: PromptTemplate | None = None
 
     def problem(self, sample: Sample, *, validate: bool) -> str | None:
-        """Why a question cannot be played; `None` when it can be.
-
-        Args:
-            sample: what is asked.
-            validate: it is played in a validation.
-        """
+        """Return why a question cannot be played; `None` when it can be."""
         try:
             self.opening(sample, validate=validate)
         except UserError as error:
@@ -54,7 +49,7 @@ class Playability:
         return None
 
     def opening(self, sample: Sample, *, validate: bool) -> Observation | None:
-        """The prompt of an trajectory, or `None` when only a service or a whole document could tell.
+        """Return the prompt of a trajectory, or `None` when only a service or a whole document could tell.
 
         Raises:
             UserError: the question cannot be played; the message names it.
@@ -69,7 +64,7 @@ class Playability:
     def openings(
         self, samples: Iterable[Sample], *, validate: bool
     ) -> Iterator[tuple[Sample, Observation | None, str | None]]:
-        """Each question with its prompt, or with the reason why it cannot be played."""
+        """Yield each question with its prompt, or with the reason why it cannot be played."""
         for sample in samples:
             try:
                 yield sample, self.opening(sample, validate=validate), None
@@ -78,11 +73,7 @@ class Playability:
 
 
 def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playability:
-    """Asks the system of a configuration; no index is needed, since beginning an trajectory searches nothing.
-
-    Args:
-        parsed: the section `docagent`.
-        store: the documents.
+    """Return the `Playability` of a configuration; no index is needed, since nothing is searched.
 
     Raises:
         UserError: the system, its configuration or its prompt is unusable.
@@ -105,29 +96,18 @@ class _Unasked:
         top_k: int,
         exclude: Collection[PageRef] = (),
     ) -> list[list[Hit]]:
-        """Nothing is searched when an trajectory begins.
-
-        Raises:
-            UserError: always.
-        """
         raise UserError("an opening that searches needs System.check_sample to tell what can be played")
 
 
 def listed(problems: Sequence[str], most: int = 10) -> str:
-    """Problems under each other, the first ones."""
+    """Join problems under each other, the first ones."""
     more = len(problems) - most
     return "\n  ".join([*problems[:most], *([f"and {more} more"] if more > 0 else [])])
 
 
 @dataclass(frozen=True, slots=True)
 class Unplayable:
-    """A question that cannot be played.
-
-    Args:
-        question_id: the question.
-        doc_id: its document.
-        reason: one sentence.
-    """
+    """A question that cannot be played, with the reason in one sentence."""
 
     question_id: str
     doc_id: str
@@ -136,7 +116,7 @@ class Unplayable:
 
 @dataclass(slots=True)
 class Openings:
-    """What was found about the questions of a file.
+    """The findings about the questions of a file.
 
     Args:
         questions: how many there are.
@@ -154,14 +134,7 @@ class Openings:
 def open_all(
     samples: Iterable[Sample], resources: TrajectoryResources, *, limit: int, validate: bool
 ) -> Openings:
-    """Make the prompt of every question, as a trajectory would, and count its tokens.
-
-    Args:
-        samples: what is asked.
-        resources: what trajectories share.
-        limit: tokens of a prompt at most (`data.max_prompt_length`).
-        validate: they belong to a validation.
-    """
+    """Make the prompt of every question, as a trajectory would, and count its tokens."""
     found = Openings()
     for sample in samples:
         found.questions += 1
@@ -187,7 +160,7 @@ async def _unasked(*_: Any) -> Sampled:
 
 
 def prompt_tokens(prompt: Observation, resources: TrajectoryResources) -> int:
-    """Tokens of a prompt, those of its images included; nothing is drawn.
+    """Count the tokens of a prompt, those of its images included; nothing is drawn.
 
     Raises:
         UserError: it shows images, and the model takes none.

@@ -16,12 +16,11 @@ from docagent_rl.samples.sample import Sample
 
 
 class Player(Protocol):
-    """Plays questions in real environments, many at a time in one event loop."""
+    """A player of questions in real environments, many at a time in one event loop."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """What its trajectories depend on: model, prompt, environment, sampling, seed; JSON-ready, no
-        secrets.
+        """Return what its trajectories depend on: model, prompt, environment, sampling, seed; no secrets.
 
         A run goes on only with a player of the same identity.
         """
@@ -30,10 +29,8 @@ class Player(Protocol):
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one question to its end.
 
-        Args:
-            sample: the question.
-            number: of the trajectory among those of the question, from 0; the same number gives the
-                same trajectory wherever the model is deterministic.
+        `number` counts the trajectories of the question from 0; the same number gives the same trajectory
+        wherever the model is deterministic.
 
         Raises:
             UserError: the question cannot be played.
@@ -47,7 +44,7 @@ class Player(Protocol):
 
 
 def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
-    """A trajectory outside training that is about to begin."""
+    """Begin a trajectory outside training."""
     return Trajectory(
         uid=sample.question_id,
         number=number,
@@ -60,12 +57,7 @@ def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
 
 @dataclass(slots=True)
 class Recorder:
-    """Steps an environment and notes in a trajectory what it made of each turn.
-
-    Args:
-        env: of the trajectory.
-        trajectory: what is written; whoever plays adds the turns.
-    """
+    """Steps an environment and notes in a trajectory what it made of each turn (the player adds turns)."""
 
     env: DocEnv
     trajectory: Trajectory
@@ -76,7 +68,7 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Generator[None]:
-        """Hear of the searches that are made meanwhile."""
+        """Note the searches that are made meanwhile."""
         with noting() as self.notes:
             yield
 
@@ -101,9 +93,7 @@ class Recorder:
         played.terms.update(terms.values)
 
     def close(self, end: EndReason, sample: Sample) -> None:
-        """Note how the trajectory ended, what others made of it, the environment's numbers and its
-        searches'.
-        """
+        """Note how the trajectory ended, its outcome, the environment's numbers and its searches'."""
         trajectory = self.trajectory
         # a trajectory that the rollout ended has no last step to tell it
         if (outcome := self.env.outcome()) is not None and trajectory.turns:

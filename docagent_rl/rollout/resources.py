@@ -1,4 +1,4 @@
-"""What all trajectories of one process share: store, retriever, judge, image features, prompt."""
+"""Resources that all trajectories of one process share: store, retriever, judge, image features, prompt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def own_images(config: RolloutConfig) -> ImageSettings:
-    """Of a process that shares no images."""
+    """Return the settings of a process that shares no images."""
     capacity = config.image_cache_mb << 20 if config.image_cache_mb else CAPACITY
     return ImageSettings(capacity, config.image_threads)
 
@@ -83,12 +83,9 @@ class TrajectoryResources:
             )
 
     def environment(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
-        """A fresh environment for one trajectory.
+        """Open a fresh environment for one trajectory.
 
-        Args:
-            validate: the trajectory belongs to a validation.
-            ask: the rollout server, for roles that the policy plays.
-            context: tokens that it takes.
+        `ask` is the rollout server for roles that the policy plays, `context` the tokens that it takes.
 
         Raises:
             UserError: the policy is to play a role, and there is no server.
@@ -114,10 +111,9 @@ _lock = threading.Lock()
 async def resources_of(
     run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None = None
 ) -> TrajectoryResources:
-    """What the trajectories of this process share for a composed configuration, which does not change any
-    more.
+    """Return the resources of this process for a composed configuration, which changes no more.
 
-    The first trajectory of a process makes it, in a thread: indexes are read and clients imported meanwhile.
+    The first trajectory makes them, in a thread: indexes are read and clients imported meanwhile.
     """
     known = _of_runs.get(id(run))
     if known is None:
@@ -140,9 +136,7 @@ def trajectory_resources(
     template: Mapping[str, Any] | None = None,
     images: ImageSettings | None = None,
 ) -> TrajectoryResources:
-    """What the trajectories of this process share for a configuration and the arguments of its chat
-    template.
-    """
+    """Return the resources of this process for a configuration and its template's arguments."""
     template = dict(template or {})
     key = json.dumps([config.model_dump_json(), template], sort_keys=True)
     with _lock:

@@ -20,12 +20,7 @@ from docagent_rl.samples.sample import Sample
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the rollout server returned for one turn.
-
-    Args:
-        token_ids: sampled ids, stop id included.
-        log_probs: their log-probabilities, or empty.
-    """
+    """The sampled ids of one turn, stop id included, and their log-probabilities, or none."""
 
     token_ids: Sequence[int]
     log_probs: Sequence[float] = ()
@@ -54,7 +49,7 @@ class Limits:
 
 @dataclass(slots=True)
 class Rollout:
-    """Plays one question to its end.
+    """The play of one question to its end.
 
     An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then
     yields several training rows.
@@ -65,7 +60,7 @@ class Rollout:
         encoder: images as features; `None` for a text-only model.
         generate: the rollout server.
         limits: token budgets, of every row.
-        trajectory: what is filled in while playing.
+        trajectory: filled in while playing.
     """
 
     env: DocEnv
@@ -229,7 +224,7 @@ _REPLACEMENT = "\ufffd"
 
 
 def token_range(decode: Decode, token_ids: Sequence[int], span: tuple[int, int]) -> tuple[int, int] | None:
-    """The tokens that carry a character span of the decoded turn.
+    """Find the tokens that carry a character span of the decoded turn.
 
     A token that straddles the border of the span belongs to it. The borders are found by bisection over
     decoded prefixes: `O(log t)` decodings of at most `t` tokens.

@@ -26,7 +26,7 @@ _OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
 
 class Status(Enum):
-    """How a trajectory ended."""
+    """The end of a trajectory."""
 
     FINISHED = "finished"
     """The policy answered."""
@@ -37,7 +37,7 @@ class Status(Enum):
 
 
 class MaskReason(Enum):
-    """Why a trajectory is masked (`Trajectory.end`)."""
+    """A reason why a trajectory is masked (`Trajectory.end`)."""
 
     SAMPLE = "sample"
     """The question cannot be played: its prompt does not fit, it has no answer, its document is unknown."""
@@ -94,7 +94,7 @@ class TrajectoryTurn:
 
     @property
     def sampled(self) -> int:
-        """Number of sampled tokens."""
+        """Return the number of sampled tokens."""
         return len(self.token_ids) or self.completion_tokens
 
 
@@ -151,17 +151,17 @@ class Trajectory:
 
     @property
     def masked(self) -> bool:
-        """The trajectory is left out of the loss and of all statistics."""
+        """Return whether the trajectory is left out of the loss and of all statistics."""
         return self.status == Status.MASKED.value
 
     @property
     def question_id(self) -> str | None:
-        """Of the question's record; a trajectory that failed before it had one has none."""
+        """Return the id of the question; a trajectory that failed before it had one has none."""
         return self.sample.get("question_id")
 
     @property
     def search_s(self) -> dict[str, list[float]]:
-        """Seconds of the searches that were not known before, by retriever."""
+        """Return the seconds of the searches that were not known before, by retriever."""
         found: dict[str, list[float]] = {}
         for search in (search for turn in self.turns for search in turn.searches):
             if search["tries"]:
@@ -170,17 +170,17 @@ class Trajectory:
 
     @property
     def evidence(self) -> Evidence:
-        """How far a trajectory that has just ended came with the evidence of its question."""
+        """Return how far a trajectory that has just ended came with the evidence of its question."""
         turns = [{name: getattr(turn, name) for name in _OF_TURN} for turn in self.turns]
         return evidence_of({**{name: getattr(self, name) for name in _OF_TRAJECTORY}, "turns": turns})
 
     def to_json(self) -> str:
-        """One line of JSON, which can be written: lone surrogates become question marks."""
+        """Return one line of JSON that can be written: lone surrogates become question marks."""
         return encodable(json.dumps(self, ensure_ascii=False, default=plain))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Trajectory:
-        """The inverse of `to_json` after parsing.
+        """Read what `to_json` wrote, parsed.
 
         Raises:
             UserError: another version or unknown fields.
@@ -196,7 +196,7 @@ class Trajectory:
 
 
 def describe(observation: Observation) -> list[dict[str, Any]]:
-    """Messages of an observation, ready for JSON; images by reference, never by content."""
+    """Return the messages of an observation, ready for JSON; images by reference, never by content."""
     return [
         {
             "role": message.role.value,
@@ -242,7 +242,7 @@ def _read(line: bytes) -> Trajectory:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value from JSON is of the type; text of any kind, with lone surrogates too, is a `str`."""
+    """Return whether a value from JSON is of the type; text with lone surrogates too is a `str`."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
@@ -260,7 +260,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """What `json` writes for what it does not know: fields of a data class, a number, an enum's value.
+    """Return what `json` writes for what it does not know: fields of a data class, a number, an enum's value.
 
     Raises:
         TypeError: none of these.
@@ -281,7 +281,7 @@ _TURN = [each.name for each in fields(TrajectoryTurn)]
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryLine:
-    """What `Trajectory.to_json` gives, in UTF-8, without the trainer's log-probs.
+    """The text of `Trajectory.to_json` in UTF-8, with a hole in each turn for the trainer's log-probs.
 
     Args:
         text: the line without its line break.
@@ -306,11 +306,9 @@ class TrajectoryLine:
         return cls(b"".join(encoded), ends[:-1].tolist())
 
     def filled(self, log_probs: Iterable[NDArray[np.float64] | None] | None = None) -> Iterator[bytes]:
-        """The pieces of the whole line, in order.
+        """Yield the pieces of the whole line, in order.
 
-        Args:
-            log_probs: the trainer's for the sampled tokens of each turn, `None` for a turn without; by
-                default no turn has any.
+        `log_probs` are the trainer's for the sampled tokens of each turn, `None` for a turn without.
 
         Raises:
             ValueError: not one a turn.
@@ -344,5 +342,5 @@ def _numbers(values: NDArray[np.float64] | None) -> bytes:
 
 
 def whole_line(line: TrajectoryLine) -> bytes:
-    """A line without anything from the trainer, as validations have it."""
+    """Return a line without anything from the trainer, as validations have it."""
     return b"".join(line.filled())

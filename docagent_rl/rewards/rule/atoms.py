@@ -31,8 +31,8 @@ class Atom:
         text: the stem of a word, the digits of a number, a mark.
         raw: as it stands in the folded text.
         value: of the other kinds: an amount, readings of a date, minutes after midnight, an ordinal.
-        opens: whether it is the first of a sentence.
-        is_article: whether it is an article, rather than the letter A.
+        opens: it is the first of a sentence.
+        is_article: it is an article, rather than the letter A.
     """
 
     kind: AtomKind
@@ -44,17 +44,17 @@ class Atom:
 
     @property
     def quantity(self) -> Quantity | None:
-        """Its amount, if it is one."""
+        """Return its amount, if it is one."""
         return self.value if isinstance(self.value, Quantity) else None
 
     @property
     def dates(self) -> frozenset[Date]:
-        """Its readings as a date, if it is one."""
+        """Return its readings as a date, if it is one."""
         return self.value if isinstance(self.value, frozenset) else frozenset()
 
     @property
     def is_capital(self) -> bool:
-        """Whether it is a word that begins with a capital."""
+        """Return whether it is a word that begins with a capital."""
         return self.kind is AtomKind.WORD and self.raw[:1].isupper()
 
 

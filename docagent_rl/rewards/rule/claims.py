@@ -29,11 +29,7 @@ _POLAR = re.compile(
 
 
 class Question:
-    """Hints of a question about its answer; one without words gives none.
-
-    Args:
-        text: of the question.
-    """
+    """Hints of a question about its answer; one without words gives none."""
 
     def __init__(self, text: str) -> None:
         folded = fold(text[:_MAX_CHARS])
@@ -63,7 +59,7 @@ class Question:
         self.counts = "how many" in folded.casefold()
 
     def repeats(self, atom: Atom) -> bool:
-        """Whether an atom only says what the question said."""
+        """Return whether an atom only says what the question said."""
         if atom.quantity:
             return atom.quantity.value in self.values
         if atom.kind is not AtomKind.WORD:
@@ -101,17 +97,12 @@ _POLARITIES = {"yes": True, "no": False, "true": True, "false": False}
 
 
 def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question) -> bool:
-    """Whether an answer says its reference and nothing that could itself be an answer.
+    """Return whether an answer says its reference, at `hits`, and nothing that could itself be an answer.
 
     What may stand beside the reference: grammar, the frame of an answer ("according to the report"), words of
     the question, and a place in the document ("page 3"). Beside a reference that consists of such words only
     grammar may stand, and beside one of mere grammar nothing. So a text that holds two references has one of
     them beside the other, and is wrong for both.
-
-    Args:
-        atoms: the answer.
-        hits: positions of the atoms that say the reference.
-        question: what was asked.
     """
     wanted = [atoms[at] for at in hits]
     rest = {at for at in range(len(atoms)) if at not in hits}
@@ -124,7 +115,7 @@ def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question
 
 
 def is_idle(atom: Atom, question: Question) -> bool:
-    """Whether an atom answers nothing: grammar, the frame of an answer, a word of the question."""
+    """Return whether an atom answers nothing: grammar, the frame of an answer, a word of the question."""
     is_frame = atom.text in FRAME and _is_common(atom)
     return _is_grammar(atom) or is_frame or (question.repeats(atom) and atom.text not in NEGATORS)
 
@@ -134,7 +125,7 @@ def _is_grammar(atom: Atom) -> bool:
 
 
 def _is_common(atom: Atom) -> bool:
-    """Whether a word is no part of a name: Paris Is Burning."""
+    """Return whether a word is no part of a name: Paris Is Burning."""
     return not atom.is_capital or atom.opens
 
 
@@ -149,13 +140,13 @@ def _places(atoms: Sequence[Atom], question: Question) -> set[int]:
 
 
 def reference_polarity(reference: Sequence[Atom]) -> bool | None:
-    """Whether a reference is yes or no; `None` where it is something else."""
+    """Return whether a reference is yes or no; `None` where it is something else."""
     words = [atom for atom in reference if atom.kind is not AtomKind.MARK]
     return _POLARITIES.get(words[0].text) if len(words) == 1 else None
 
 
 def polarity(said: Sequence[Atom], question: Question) -> bool | None:
-    """Whether an answer says yes or no; `None` where it says neither or both.
+    """Return whether an answer says yes or no; `None` where it says neither or both.
 
     It says so by its first word; or, where the others answer nothing, by a word for yes or no anywhere
     ("that is correct") or by the question's own words ("it was paid"), and one that denies turns these round.
@@ -176,14 +167,14 @@ def polarity(said: Sequence[Atom], question: Question) -> bool | None:
 
 
 def _echoes(words: Sequence[Atom], question: Question) -> bool:
-    """Whether an answer says what the question said, which had no alternatives and denied nothing."""
+    """Return whether an answer says what the question said, which had no alternatives and denied nothing."""
     if not question.is_polar or question.is_choice or question.negators:
         return False
     return any(question.repeats(atom) and atom.text not in GRAMMAR | FRAME for atom in words)
 
 
 def is_refusal(reference: str) -> bool:
-    """Whether a reference says that there is no answer."""
+    """Return whether a reference says that there is no answer."""
     low = _low(reference)
     return len(low.split()) <= _LONGEST_REFERENCE and bool(
         _STRONG.search(low) or _DECLINES.fullmatch(low.strip(" .!"))
@@ -191,12 +182,12 @@ def is_refusal(reference: str) -> bool:
 
 
 def mentions_refusal(folded: str) -> bool:
-    """Whether a text says anywhere, in so many words, that there is no answer."""
+    """Return whether a text says anywhere, in so many words, that there is no answer."""
     return bool(_STRONG.search(_low(folded)))
 
 
 def declines(folded: str, question: Question) -> bool:
-    """Whether an answer declines and says nothing else that could be an answer."""
+    """Return whether an answer declines and says nothing else that could be an answer."""
     rest, times = _DECLINES.subn(" ", _low(folded))
     return times > 0 and all(is_idle(atom, question) for atom in read(rest))
 

@@ -39,7 +39,7 @@ def spans(form: Sequence[Atom], said: Sequence[Atom], question: Question) -> Ite
 
 
 def same_sentence(reference: Sequence[Atom], said: Sequence[Atom], question: Question) -> bool:
-    """Whether an answer says a sentence in other forms of the same words, in their order.
+    """Return whether an answer says a sentence in other forms of the same words, in their order.
 
     Words of the question may be missing or stand beside them, and none that denies.
     """
@@ -50,7 +50,7 @@ def same_sentence(reference: Sequence[Atom], said: Sequence[Atom], question: Que
 
 
 def same_quantity(wanted: Quantity, given: Quantity, question: Question) -> bool:
-    """Whether two amounts are the same, by their units or by the unit that the question names."""
+    """Return whether two amounts are the same, by their units or by the unit that the question names."""
     if (wanted.unit is None) == (given.unit is None):
         return wanted.equals(given)
     if PERCENT in (wanted.unit, given.unit) and _same_share(wanted, given):

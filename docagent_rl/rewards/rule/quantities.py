@@ -224,7 +224,7 @@ class Date:
     day: int | None
 
     def holds(self, other: Date) -> bool:
-        """Whether another date says all that this one says."""
+        """Return whether another date says all that this one says."""
         pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
         return all(mine is None or mine == theirs for mine, theirs in pairs)
 

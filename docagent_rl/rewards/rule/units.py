@@ -17,12 +17,7 @@ PHYSICAL, MONEY, SHARE = "physical", "money", "share"
 
 
 class Unit(NamedTuple):
-    """A unit.
-
-    Args:
-        kind: `PHYSICAL`, `MONEY` or `SHARE`.
-        name: pint's expression, an ISO 4217 code, or the name of a share.
-    """
+    """A unit by its kind and pint's expression, its ISO 4217 code, or the name of a share."""
 
     kind: str
     name: str
@@ -85,10 +80,9 @@ _RAISED = re.compile(r"([^\d^]+)\^?([23])")
 
 
 def unit_at(text: str, at: int) -> tuple[Unit, int, Decimal] | None:
-    """Return the unit that stands at a place, directly or after one blank or hyphen.
+    """Return the unit that stands at a place, directly or after one blank or hyphen; `None` without one.
 
-    Returns:
-        The unit, where it ends, and what values in front of it are multiplied by; `None` without a unit.
+    With it: where it ends, and what values in front of it are multiplied by.
     """
     found = _SPELLING.match(text, at)
     if not found:
