@@ -126,7 +126,7 @@ def text_score(gold: str, prediction: str) -> float:
 
 
 def number_score(gold: str, prediction: str) -> float:
-    """Return whether two cleaned texts are one number, within 1 % or after rounding, or a percentage of it."""
+    """Return whether two cleaned texts are one number, within 1 % or after rounding, or as percentages."""
     try:
         wanted, given = float(gold), float(prediction)
     except ValueError:
