@@ -11,7 +11,7 @@ from torch import Tensor
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
 from docagent_rl.advantages.registry import Card, Case, Critic, Family, Need, register
 from docagent_rl.advantages.scan import lambda_returns
-from docagent_rl.advantages.trajectories import compress, turn_table
+from docagent_rl.advantages.trajectories import compress, linked, turn_table
 from docagent_rl.base.errors import UserError
 
 _SHORT = Discounts(lam_token=0.95)
@@ -50,7 +50,7 @@ def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
     returns = lambda_returns(
         tokens.gather(inputs.token_rewards),
         values,
-        tokens.same_row,
+        linked(tokens.rows),
         discounts.gamma_token,
         discounts.lam_token,
     )
@@ -155,7 +155,7 @@ def turn_gae(
     values, rewards = tokens.gather(dense), tokens.gather(inputs.token_rewards)
     at = turns.last if anchor == Anchor.END else turns.first
     estimates = lambda_returns(
-        rewards[turns.last], values[at], turns.followed, discounts.gamma_turn, discounts.lam_turn
+        rewards[turns.last], values[at], linked(turns.trajectory), discounts.gamma_turn, discounts.lam_turn
     )
     targets = tokens.rows >= 0
     if broadcast:

@@ -27,8 +27,6 @@ from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.registry import Card, Case, Family, register
 from docagent_rl.advantages.trajectories import (
     RowWeight,
-    SampledTokens,
-    TrajectoryTable,
     compress,
     trajectory_table,
     turn_table,
@@ -216,9 +214,16 @@ def turn_grpo(
         )
     tokens = compress(inputs)
     table = trajectory_table(inputs, tokens)
-    turns = _group_turns(inputs, tokens, table)
+    listed, alive = turn_table(inputs, tokens), table.alive
+    turns = GroupTurns(
+        rewards=listed.rewards,
+        trajectory=listed.trajectory,
+        ordinal=listed.ordinal,
+        group=table.group[listed.trajectory],
+        size=cell_count(table.group[alive], table.num_groups),
+    )
     check_singletons(turns.size, singleton)
-    totals, group, num = table.totals[table.alive], table.group[table.alive], table.num_groups
+    totals, group, num = table.totals[alive], table.group[alive], table.num_groups
     if baseline in _BIASED:
         scores = index_advantages(turns, mean=index_mean, std=std, loo=loo, tol=tol, eps=eps)
         if baseline == TurnBaseline.INDEX_SUFFIX:
@@ -238,15 +243,4 @@ def turn_grpo(
         tokens.scatter(scores[tokens.turn]),
         tokens.scatter(to_go[tokens.turn]),
         metrics=group_metrics(totals, group, num, tol, "turn_grpo"),
-    )
-
-
-def _group_turns(inputs: AdvantageInputs, tokens: SampledTokens, table: TrajectoryTable) -> GroupTurns:
-    turns = turn_table(inputs, tokens)
-    return GroupTurns(
-        rewards=turns.rewards,
-        trajectory=turns.trajectory,
-        ordinal=turns.ordinal,
-        group=table.group[turns.trajectory],
-        size=cell_count(table.group[table.alive], table.num_groups),
     )

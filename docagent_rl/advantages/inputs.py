@@ -158,24 +158,13 @@ def _check_shapes(inputs: AdvantageInputs) -> None:
         dtype = getattr(inputs, name).dtype
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
             raise UserError(f"{name} is {dtype}: give integers.")
-    trajectories = len(torch.unique(inputs.trajectory))
-    if inputs.embeddings is not None and (
-        inputs.embeddings.dim() != 2 or len(inputs.embeddings) != trajectories
-    ):
-        got = tuple(inputs.embeddings.shape)
-        raise UserError(
-            f"embeddings has shape {got}: give one vector for each of the {trajectories} trajectories."
-        )
-    prefixes = inputs.prefix_embeddings
-    if prefixes is not None and (prefixes.dim() != 3 or len(prefixes) != trajectories):
-        raise UserError(
-            f"prefix_embeddings has shape {tuple(prefixes.shape)}: give a table of vectors for each of the "
-            f"{trajectories} trajectories."
-        )
+    each = f"each of the {(trajectories := len(torch.unique(inputs.trajectory)))} trajectories."
+    for name, dims, what in (("embeddings", 2, "one vector"), ("prefix_embeddings", 3, "a table of vectors")):
+        value = getattr(inputs, name)
+        if value is not None and (value.dim() != dims or len(value) != trajectories):
+            raise UserError(f"{name} has shape {tuple(value.shape)}: give {what} for {each}")
     if inputs.texts is not None and len(inputs.texts) != trajectories:
-        raise UserError(
-            f"texts holds {len(inputs.texts)} entries: give one for each of the {trajectories} trajectories."
-        )
+        raise UserError(f"texts holds {len(inputs.texts)} entries: give one for {each}")
 
 
 def _check_rows(inputs: AdvantageInputs) -> None:

@@ -95,7 +95,9 @@ def similarity_advantages(
     if std == SpoStd.WEIGHTED:
         # the trajectory itself always counts here: without it the others' spread may be 0 where it differs
         weights = baseline_weights(similar, present, usable, negatives=negatives, temperature=temperature)
-        scores = scores / (_by_trajectory(_weighted_std(weights, padded), member, present) + eps)
+        differences = padded[:, None, :] - _mean(weights, padded)[:, :, None]
+        spread = (weights * differences.square()).sum(-1).sqrt()
+        scores = scores / (_by_trajectory(spread, member, present) + eps)
     elif std == SpoStd.GROUP:
         scores = scores / (cell_std(rewards, group, num, Std.BIASED)[group] + eps)
     scores = scores.masked_fill(equal_cells(rewards, group, num, tol)[group], 0.0)
@@ -192,12 +194,6 @@ def _by_trajectory(values: Tensor, member: Tensor, present: Tensor) -> Tensor:
 def _mean(weights: Tensor, rewards: Tensor) -> Tensor:
     """Return `sum_j w[i, j] R[j]` from (q, g, g) and (q, g): (q, g)."""
     return torch.bmm(weights, rewards[:, :, None]).squeeze(-1)
-
-
-def _weighted_std(weights: Tensor, rewards: Tensor) -> Tensor:
-    """`sqrt(sum_j w[i, j] (R[j] - b[i])^2)` from (q, g, g) and (q, g): (q, g)."""
-    baseline = _mean(weights, rewards)
-    return (weights * (rewards[:, None, :] - baseline[:, :, None]).square()).sum(-1).sqrt()
 
 
 @register("spo_prefix", needs=(Need.PREFIXES,))

@@ -41,11 +41,6 @@ class SampledTokens:
         return self.rows * self.width + self.positions
 
     @property
-    def same_row(self) -> Tensor:
-        """Return (n,) bool: the next token stands in the same row."""
-        return linked(self.rows)
-
-    @property
     def same_turn(self) -> Tensor:
         """Return (n,) bool: the next token belongs to the same turn."""
         return linked(self.turn)
@@ -136,11 +131,6 @@ class TurnTable:
     trajectory: Tensor
     ordinal: Tensor
     rewards: Tensor
-
-    @property
-    def followed(self) -> Tensor:
-        """Return (N,) bool: the trajectory goes on, maybe in its next row."""
-        return linked(self.trajectory)
 
 
 @dataclass(frozen=True, eq=False)

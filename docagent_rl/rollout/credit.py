@@ -84,21 +84,14 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     for name in _LISTS:
         values = [row.lists.get(name) for row in ordered]
         if any(each is not None for each in values):
-            columns[name] = _lists(values)
+            columns[name] = pa.array(values, pa.list_(pa.float32()))
     about = {"version": _VERSION, "estimator": estimator}
     table = pa.table(columns).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
     buffer = BytesIO()
     # noise of 23 bits does not compress; signs, exponents and repeated numbers do once bytes stand apart
-    apart = [f"{name}.list.element" for name in columns if name in _LISTS]
-    apart_by = dict.fromkeys(apart, "BYTE_STREAM_SPLIT")
-    parquet.write_table(
-        table,
-        buffer,
-        compression="zstd",
-        use_dictionary=["uid"],
-        column_encoding=apart_by,
-        write_page_checksum=True,
-    )
+    apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in columns if name in _LISTS}
+    options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": apart}
+    parquet.write_table(table, buffer, write_page_checksum=True, **options)
     return atomic_write(credit_file(run_dir, step), buffer.getvalue())
 
 
@@ -130,17 +123,6 @@ def read_credit(path: Path, *, uid: str | None = None, lists: Sequence[str] = _L
     except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} holds no credit that this release reads: {error}") from error
     return StepCredit(str(about["estimator"]), rows)
-
-
-def _lists(values: Sequence[Numbers | None]) -> Any:
-    import pyarrow as pa
-
-    lengths = [0 if each is None else len(each) for each in values]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    there = [np.asarray(each, dtype=np.float32) for each in values if each is not None]
-    flat = np.concatenate(there) if there else np.zeros(0, np.float32)
-    missing = pa.array([each is None for each in values], pa.bool_())
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(flat, pa.float32()), mask=missing)
 
 
 def _rows(table: Any) -> Iterable[CreditRow]:

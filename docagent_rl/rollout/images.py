@@ -170,15 +170,15 @@ class ImageEncoder:
             return found, False
         try:
             loop = asyncio.get_running_loop()
-            image = await loop.run_in_executor(self._executor, self._compute, ref)
+            image = await loop.run_in_executor(
+                self._executor,
+                lambda: EncodedImage.make(ref, self._render(ref), self._image_processor, self._layout),
+            )
             return image if self._image_cache is None else await self._image_cache.put(image), True
         except BaseException:  # cancelled too: others wait for what was announced to the image cache
             if self._image_cache is not None:
                 self._image_cache.drop(ref)
             raise
-
-    def _compute(self, ref: Picture) -> EncodedImage:
-        return EncodedImage.make(ref, self._render(ref), self._image_processor, self._layout)
 
     def _keep(self, key: str, task: asyncio.Task[tuple[EncodedImage, bool]]) -> None:
         self._pending.pop(key, None)

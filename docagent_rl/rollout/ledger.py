@@ -203,24 +203,24 @@ class TurnLedger:
 
     def row(self) -> LedgerRow:
         """Return the training row. An observation after the last sampled turn is not part of it."""
-        turns = self._turns[: self._last_sampled() + 1]
+        last = max((n for n, turn in enumerate(self._turns) if turn.token_ids), default=-1)
+        turns = self._turns[: last + 1]
         ids: list[int] = []
         mask: list[int] = []
         log_probs: list[float] = []
         index: list[int] = []
         rewards: list[float] = []
-        tail = len(turns) - 1
         has_log_probs = all(len(t.log_probs) == len(t.token_ids) for t in turns)
         images = list(self._images[: len(self._images) - sum(len(t.images) for t in self._turns)])
         for number, turn in enumerate(turns):
-            after = turn.observation_ids if number < tail else []
+            after = turn.observation_ids if number < last else []
             sampled, observed = len(turn.token_ids), len(after)
             ids += turn.token_ids + after
             mask += [1] * sampled + [0] * observed
             log_probs += (turn.log_probs or [0.0] * sampled) + [0.0] * observed
             index += [number] * sampled + [NO_TURN] * observed
             rewards += turn.rewards + [0.0] * observed
-            images += turn.images if number < tail else ()
+            images += turn.images if number < last else ()
         return LedgerRow(
             prompt_ids=self._ids[: self._prompt_length],
             response_ids=ids,
@@ -230,9 +230,6 @@ class TurnLedger:
             rewards=rewards,
             images=tuple(images),
         )
-
-    def _last_sampled(self) -> int:
-        return max((n for n, turn in enumerate(self._turns) if turn.token_ids), default=-1)
 
     def _check_placeholders(self, token_ids: Sequence[int], images: Sequence[Placed], where: str) -> None:
         found = 0 if self._image_token_id is None else list(token_ids).count(self._image_token_id)

@@ -7,7 +7,7 @@ import torch
 from docagent_rl.advantages import AdvantageInputs, Advantages, Card, Case, Family, register
 from docagent_rl.advantages.groups import GroupTurns, IndexMean, Std, cell_count, index_advantages
 from docagent_rl.advantages.grpo import outcome_advantages
-from docagent_rl.advantages.trajectories import compress, trajectory_table, turn_table
+from docagent_rl.advantages.trajectories import compress, linked, trajectory_table, turn_table
 
 _CARD = Card(
     Family.TURN,
@@ -29,7 +29,7 @@ def turn_split(inputs: AdvantageInputs, *, mean: IndexMean = IndexMean.SURVIVORS
     """
     tokens = compress(inputs)
     table, turns = trajectory_table(inputs, tokens), turn_table(inputs, tokens)
-    goes_on = turns.followed.bool()
+    goes_on = linked(turns.trajectory)
     ends, earlier = (~goes_on).nonzero().squeeze(1), goes_on.nonzero().squeeze(1)
     outcome = torch.zeros_like(table.totals).index_copy(0, turns.trajectory[ends], turns.rewards[ends])
     scores = outcome_advantages(outcome, table.group, std=Std.NONE)[turns.trajectory]

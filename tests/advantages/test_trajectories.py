@@ -84,7 +84,6 @@ def test_two_rows_a_copy_and_an_empty_last_row() -> None:
     assert turns.trajectory.tolist() == [0, 0, 0, 1]
     assert turns.ordinal.tolist() == [0, 1, 2, 0]
     assert turns.rewards.tolist() == [1.0, 0.0, 2.0, 4.0]
-    assert turns.followed.tolist() == [True, True, False, False]
     dense = tokens.scatter(table.spread(table.totals, tokens, RowWeight.INVERSE))
     half = [[1.5, 0, 1.5], [1.5, 1.5, 0], [1.5, 0, 1.5]]
     assert dense.tolist() == [[4.0, 0, 0], [0, 0, 0], *half]

@@ -160,17 +160,13 @@ def polarity(said: Sequence[Atom], question: Question) -> bool | None:
     rest = [atom for atom in words if atom.text not in YES | NO]
     if not all(is_idle(atom, question) or atom.text in NEGATORS for atom in rest):
         return None
-    if not found and not _echoes(rest, question):
-        return None
-    denied = any(atom.text in NEGATORS for atom in rest)
-    return (True if not found else found.pop()) != denied
-
-
-def _echoes(words: Sequence[Atom], question: Question) -> bool:
-    """Return whether an answer says what the question said, which had no alternatives and denied nothing."""
-    if not question.is_polar or question.is_choice or question.negators:
-        return False
-    return any(question.repeats(atom) and atom.text not in GRAMMAR | FRAME for atom in words)
+    if not found:
+        # what the question said, which had no alternatives and denied nothing
+        asks = question.is_polar and not question.is_choice and not question.negators
+        if not asks or not any(question.repeats(word) and word.text not in GRAMMAR | FRAME for word in rest):
+            return None
+        found = {True}
+    return found.pop() != any(atom.text in NEGATORS for atom in rest)
 
 
 def is_refusal(reference: str) -> bool:

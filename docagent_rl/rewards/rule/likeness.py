@@ -13,6 +13,7 @@ from docagent_rl.rewards.rule.words import ARTICLES, GRAMMAR, NUMBERED, SUFFIXES
 
 _FEWEST_IN_SENTENCE = 2
 _TITLES = TITLES | SUFFIXES
+_SKIPPED = TITLES | {"of"}
 
 
 def content(atoms: Sequence[Atom]) -> list[Atom]:
@@ -80,14 +81,12 @@ def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Questi
             return None
         if _same(form, number, said, at, question):
             number += 1
-        elif at == start or not _may_skip(said[at]):
+        elif at == start or not (
+            said[at].kind is AtomKind.MARK or said[at].is_article or said[at].text in _SKIPPED
+        ):
             return None
         at += 1
     return at
-
-
-def _may_skip(atom: Atom) -> bool:
-    return atom.kind is AtomKind.MARK or atom.is_article or atom.text == "of" or atom.text in TITLES
 
 
 def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, question: Question) -> bool:
