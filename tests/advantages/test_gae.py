@@ -62,16 +62,9 @@ def test_equals_the_slow_version(shape: Shape, d: Discounts) -> None:
         token_gae(inputs).advantages, references.whitened(advantages, inputs.mask), atol=1e-6, rtol=1e-6
     )
     assert torch.equal(found.value_mask, inputs.mask)
-
-
-@checked
-@given(shapes(), discounts)
-def test_observations_do_not_matter(shape: Shape, d: Discounts) -> None:
-    inputs = build(shape, d)
-    found, other = token_gae(inputs), token_gae(noise_off_tokens(inputs))
+    other = token_gae(noise_off_tokens(inputs), whiten=False)
     assert torch.equal(found.advantages, other.advantages)
     assert torch.equal(found.returns, other.returns)
-    assert not found.advantages[~inputs.mask].any()
     assert not found.returns[~inputs.mask].any()
 
 
@@ -124,12 +117,6 @@ def test_needs_values() -> None:
 def test_nothing_sampled() -> None:
     found = token_gae(batch(turns=[[-1, -1]], rewards=[[1.0, 2.0]], values=[[1.0, 2.0]]))
     assert found.advantages.tolist() == [[0.0, 0.0]]
-
-
-def test_one_token_is_whitened_to_zero() -> None:
-    found = token_gae(batch(turns=[[0, -1]], rewards=[[1.0, 2.0]], values=[[0.25, 2.0]]))
-    assert found.advantages.tolist() == [[0.0, 0.0]]
-    assert found.returns.tolist() == [[1.0, 0.0]]
 
 
 def test_copies_get_the_result_of_their_original_and_are_not_counted() -> None:
@@ -192,11 +179,6 @@ def test_e2_broadcast() -> None:
     assert start == pytest.approx([1.91, 1.91, 1.90, 1.90, 1.90, 1.00, 1.00], abs=1e-4)
     assert found.value_mask.nonzero()[:, 1].tolist() == [0, 4, 8]
     assert found.returns[found.value_mask].tolist() == pytest.approx([3.11, 2.90, 3.00], abs=1e-4)
-
-
-def test_broadcast_with_the_end_anchor_is_refused() -> None:
-    with pytest.raises(UserError, match="anchor=start"):
-        turn_gae(e2(), broadcast=True)
 
 
 @checked

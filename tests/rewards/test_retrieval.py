@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.retrieval import Navigation, navigation, ndcg, recall
+from docagent_rl.rewards.retrieval import navigation, ndcg, recall
 
 GOLD = {"K3", "K4", "M1"}
-PAGE_SETS = st.sets(st.integers(1, 30), max_size=6)
 
 
 def slow_ndcg(shown: list, gold: list) -> float:
@@ -29,7 +28,6 @@ def slow_ndcg(shown: list, gold: list) -> float:
 
 
 def test_worked_example():
-    assert ndcg(["M7", "K4", "M1", "Q2"], GOLD) == pytest.approx(1.13093 / 2.13093, abs=1e-5)
     assert ndcg(["M7", "K4", "M1", "Q2"], GOLD) == pytest.approx(0.530721, abs=1e-6)
     assert ndcg(["K3", "M7"], GOLD) == pytest.approx(0.469279, abs=1e-6)
 
@@ -86,21 +84,3 @@ def test_navigation(gold, shown, recall, found, f1):
 
 def test_navigation_without_evidence_is_no_number():
     assert navigation({1}, set()) is None
-
-
-@given(PAGE_SETS, PAGE_SETS.filter(len))
-def test_navigation_is_a_harmonic_mean(shown, gold):
-    score = navigation(shown, gold)
-    assert isinstance(score, Navigation)
-    if score.recall and score.precision:
-        mean = 2 / (1 / score.recall + 1 / score.precision)
-        assert score.f1 == pytest.approx(mean)
-    else:
-        assert score.f1 == 0
-
-
-def test_the_ideal_of_ndcg_runs_over_all_of_many_gold_pages():
-    """Two of twelve pages, in the first two ranks."""
-    ideal = sum(1 / math.log2(rank + 1) for rank in range(1, 13))
-    assert ndcg([0, 1], range(12)) == pytest.approx((1 + 1 / math.log2(3)) / ideal)
-    assert ndcg(range(12), range(12)) == pytest.approx(1)
