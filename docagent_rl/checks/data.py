@@ -35,8 +35,7 @@ def check_files(run: PlannedRun) -> None:
     Raises:
         UserError: the first problem found, with the file.
     """
-    from docagent_rl.rollout.env_resources import open_shown_store
-    from docagent_rl.rollout.resources import open_retrievers
+    from docagent_rl.rollout.env_resources import open_retrievers, open_shown_store
 
     store = run.section.open_store()
     open_shown_store(run.section, store)

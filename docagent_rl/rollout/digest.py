@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 from docagent_rl.base.text import encodable
@@ -67,25 +67,10 @@ class TrajectoryDigest:
             TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
             for t, own in zip(trajectory.turns, texts, strict=True)
         ]
-        return cls(
-            uid=trajectory.uid,
-            number=trajectory.number,
-            step=trajectory.step,
-            question_id=trajectory.question_id,
-            status=trajectory.status,
-            end=trajectory.end,
-            error=trajectory.error,
-            attempts=trajectory.attempts,
-            reward=trajectory.reward,
-            metrics=trajectory.metrics,
-            image_preprocessings=trajectory.image_preprocessings,
-            image_loads=trajectory.image_loads,
-            turns=turns,
-            text=text,
-            holes=list(holes),
-            search_s=trajectory.search_s,
-            evidence=astuple(trajectory.evidence),
-        )
+        evidence = astuple(trajectory.evidence)
+        values: dict[str, Any] = {"turns": turns, "text": text, "holes": list(holes), "evidence": evidence}
+        same = [each.name for each in fields(cls) if each.name not in values]
+        return cls(**values, **{name: getattr(trajectory, name) for name in same})
 
     @property
     def masked(self) -> bool:

@@ -23,16 +23,10 @@ from docagent_rl.systems import System, get_system
 
 @dataclass(frozen=True)
 class Playability:
-    """The question to the environment of a system whether it would begin a trajectory.
+    """The question to a system whether it would begin a trajectory, by default with its own prompt.
 
     A system whose opening asks a service or prepares whole documents says so by `System.check_sample`; the
-    others are opened for real (`DocEnv.opening`), which touches neither pixels nor services.
-
-    Args:
-        system: the system.
-        config: its configuration, parsed.
-        services: with the real store; nothing else of it is used.
-        prompt: the prompt of the run; by default the system's.
+    others are opened for real (`DocEnv.opening`), which touches neither pixels nor services but the store.
     """
 
     system: System

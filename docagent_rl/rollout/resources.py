@@ -20,12 +20,10 @@ from docagent_rl.envs.delivery import render
 from docagent_rl.envs.roles import RoleBackend, RoleConfig
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.rollout.chat import ChatCodec, check_template, template_kwargs
-from docagent_rl.rollout.env_resources import EnvResources, open_retrievers
+from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
 from docagent_rl.rollout.rollout import Sampled, split_stop
 from docagent_rl.systems import System
-
-__all__ = ["TrajectoryResources", "open_retrievers", "own_images", "resources_of", "trajectory_resources"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +43,7 @@ class TrajectoryResources:
         tokenizer: the model's tokenizer.
         processor: the model's processor, `None` for a text-only model.
         template: arguments of the chat template (`data.apply_chat_template_kwargs`).
-        images: how images are made and kept; `None`: as the configuration says for a process on its own.
+        images: `None`: as the configuration says for a process on its own.
         running: the run's Ray runs; before, what its actors will open is opened here.
     """
 

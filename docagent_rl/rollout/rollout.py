@@ -51,16 +51,8 @@ class Limits:
 class Rollout:
     """The play of one question to its end.
 
-    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then
-    yields several training rows.
-
-    Args:
-        env: a fresh environment.
-        codec: chat turns as tokens.
-        encoder: images as features; `None` for a text-only model.
-        generate: the rollout server.
-        limits: token budgets, of every row.
-        trajectory: filled in while playing.
+    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory, filled in
+    while playing, then yields several training rows. `limits` hold for every row.
     """
 
     env: DocEnv

@@ -57,10 +57,7 @@ class TrajectoryTurn:
     """One turn.
 
     Args:
-        text: decoded sampled text.
-        stop: why sampling ended.
-        token_ids: sampled ids.
-        log_probs: log-probabilities of the sampled ids as the rollout server reports them.
+        log_probs: of the sampled ids as the rollout server reports them.
         reward: the turn's reward, wherever it stands: a turn without sampled tokens passes it on.
         terms: the reward terms of the turn by name, before the system's weights.
         info: what the environment made of the turn.
@@ -68,7 +65,7 @@ class TrajectoryTurn:
         observation_tokens: tokens of the observation that entered the context.
         dropped: the observation did not fit and was left out whole.
         seconds: wall time by phase (`generate`, `step`, `encode`).
-        trainer_log_probs: log-probabilities of the sampled ids as the trainer computes them.
+        trainer_log_probs: of the sampled ids as the trainer computes them.
         row: the training row of the trajectory that the turn belongs to, from 0.
         token_terms: `(name, first, end, value)` of terms on tokens inside the turn, before the system's
             weights; a value is split evenly.
@@ -105,19 +102,11 @@ class Trajectory:
     Args:
         uid: the prompt group.
         number: of the trajectory in its group, from 0.
-        step: the trainer's step.
         split: `train` or `val`.
-        sample: what was asked, as `Sample.to_dict` gives it.
-        system: the system that was played.
-        status: how it ended.
+        sample: the sample, as `Sample.to_dict` gives it.
         end: what ended it (`answered`, `turn_limit`, `context_full`), or the reason of the mask.
         error: message of the failure that masked the trajectory, or the traceback (`MaskReason.FAILED`).
         attempts: trajectories that were started for it.
-        prompt: the messages of the prompt.
-        prompt_tokens: tokens of the prompt.
-        response_tokens: tokens of the response region.
-        turns: the turns.
-        reward: sum of all rewards.
         metrics: the environment's numbers by name.
         outcome: how right the environment found the answer, 0 to 1; `None` where it does not say (`Marks`).
         well_formed: whether the trajectory's form got full marks; `None` where nothing scores it.
