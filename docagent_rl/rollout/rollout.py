@@ -51,8 +51,8 @@ class Limits:
 class Rollout:
     """The play of one question to its end.
 
-    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory, filled in
-    while playing, then yields several training rows. `limits` hold for every row.
+    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then yields
+    several training rows. `limits` hold for every row.
     """
 
     env: DocEnv
