@@ -129,20 +129,7 @@ def norm_id(kind: AnswerKind, text: str) -> str:
 
     What does not look like the kind at all is only folded, so that it equals nothing by accident.
     """
-    folded = fold(text)
-    match kind:
-        case AnswerKind.URL:
-            return folded.rstrip("/")
-        case AnswerKind.DATE:
-            return _norm_date(folded)
-        case AnswerKind.PHONE:
-            return _norm_phone(folded)
-        case AnswerKind.COUNT:
-            return _norm_count(folded)
-        case AnswerKind.NUMBER:
-            return _norm_number(folded)
-        case AnswerKind.EMAIL | AnswerKind.TEXT:
-            return folded
+    return _NORMS.get(kind, str)(fold(text))
 
 
 def _fits(kind: AnswerKind, folded: str, extensions: Collection[str]) -> bool:
@@ -212,3 +199,13 @@ def _norm_number(folded: str) -> str:
     sign, whole, decimals = parts
     decimals = decimals.rstrip("0")
     return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
+
+
+_NORMS = {
+    AnswerKind.URL: lambda folded: folded.rstrip("/"),
+    AnswerKind.DATE: _norm_date,
+    AnswerKind.PHONE: _norm_phone,
+    AnswerKind.COUNT: _norm_count,
+    AnswerKind.NUMBER: _norm_number,
+}
+"""The form in which folded answers of a kind are compared; the others as they are."""

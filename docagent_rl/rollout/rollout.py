@@ -49,10 +49,10 @@ class Limits:
 
 @dataclass(slots=True)
 class Rollout:
-    """The play of one question to its end.
+    """The play of one question to its end, within the limits of a row.
 
-    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then yields
-    several training rows. `limits` hold for every row.
+    An observation that begins a new context (`Observation.fresh`) opens a new ledger: the trajectory then
+    yields several training rows.
     """
 
     env: DocEnv
