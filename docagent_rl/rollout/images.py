@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+from cachetools import LRUCache
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.images import Picture, Size
@@ -93,7 +94,7 @@ class ImageSettings:
     """Settings of how a process makes images and keeps them.
 
     Args:
-        capacity: bytes to keep; the least recently used results go first.
+        capacity: bytes to keep; the least recently used results go first, a larger one is not kept.
         threads: that make them; `None`: one for each core.
         image_cache: of all processes; `None`: this one is alone.
     """
@@ -123,18 +124,15 @@ class ImageEncoder:
         self._image_processor = processor.image_processor
         self._layout = PatchFormat.of(processor.image_processor)
         self._render = render
-        self._capacity = settings.capacity
-        threads = settings.threads or cores()
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="docagent-image")
+        self._executor = ThreadPoolExecutor(settings.threads or cores(), thread_name_prefix="docagent-image")
         self._image_cache = settings.image_cache
-        self._kept: OrderedDict[str, EncodedImage] = OrderedDict()
-        self._held = 0
+        self._kept = LRUCache[str, EncodedImage](settings.capacity, lambda image: image.nbytes)
         self._pending: dict[str, asyncio.Task[tuple[EncodedImage, bool]]] = {}
 
     @property
     def held_bytes(self) -> int:
         """Return the memory of the images that are kept."""
-        return self._held
+        return int(self._kept.currsize)
 
     @property
     def waiting(self) -> int:
@@ -155,7 +153,6 @@ class ImageEncoder:
         """Return the image's future; nothing is awaited, so that requests in between find it pending."""
         key = ref.key
         if key in self._kept:
-            self._kept.move_to_end(key)
             return _done(self._kept[key])
         if key in self._pending:
             return _borrowed(self._pending[key])
@@ -185,11 +182,8 @@ class ImageEncoder:
         if task.cancelled() or task.exception() is not None:
             return
         image, _ = task.result()
-        self._kept[key] = image
-        self._held += image.nbytes
-        while self._held > self._capacity and len(self._kept) > 1:
-            _, dropped = self._kept.popitem(last=False)
-            self._held -= dropped.nbytes
+        if image.nbytes <= self._kept.maxsize:
+            self._kept[key] = image
 
 
 async def _done(image: EncodedImage) -> tuple[EncodedImage, bool]:
