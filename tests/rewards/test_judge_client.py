@@ -157,34 +157,6 @@ async def test_templates_in_answers_stay_text(judge_server, openai_judge):
     assert "{% raw %}" in content
 
 
-async def test_cache(judge_server, openai_judge, tmp_path):
-    judge = openai_judge(cache_dir=tmp_path / "verdicts")
-    assert await judge.judge(*QUESTION) == 1.0
-    judge_server.script = [500]
-    assert await judge.judge(*QUESTION) == 1.0
-    # another process would find it too
-    assert await openai_judge(cache_dir=tmp_path / "verdicts").judge(*QUESTION) == 1.0
-    assert len(judge_server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("question", "changes"),
-    [
-        (("Other?", ["a fox", "a red fox"], "A fox"), {}),
-        (("What is it?", ["a fox"], "A fox"), {}),
-        (("What is it?", ["a fox", "a red fox"], "a fox"), {}),
-        (QUESTION, {"model": "other"}),
-        (QUESTION, {"extra_body": {"reasoning_effort": "low"}}),
-    ],
-)
-async def test_the_cache_key_holds_everything(judge_server, openai_judge, tmp_path, question, changes):
-    await openai_judge(cache_dir=tmp_path).judge(*QUESTION)
-    await openai_judge(cache_dir=tmp_path, **changes).judge(*question)
-    assert len(judge_server.requests) == 2
-    await openai_judge(cache_dir=tmp_path, base_url=f"{judge_server.url}/").judge(*QUESTION)
-    assert len(judge_server.requests) == 3
-
-
 async def test_another_prompt_is_another_key(judge_server, openai_judge, tmp_path):
     prompt = tmp_path / "mine.yaml"
     prompt.write_text("user: 'Grade {{ prediction }} for {{ question }} by {{ references }}'")
