@@ -131,7 +131,6 @@ class Estimator:
 
     Attributes:
         name: its name in `algorithm.adv_estimator`.
-        function: computes advantages.
         needs: what has to be in its input.
         card: its lines of the bias card.
     """

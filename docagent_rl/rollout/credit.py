@@ -36,7 +36,6 @@ class CreditRow:
     """One training row.
 
     Args:
-        uid: the prompt group.
         trajectory: number of the trajectory in its group.
         row: position of the row in its trajectory.
         lists: by name, those of `TOKENS` and `SIMILARITIES` that there are.

@@ -31,7 +31,6 @@ class EnvResources:
     """Resources made once a process, from a configuration alone.
 
     Args:
-        config: the validated configuration.
         count_tokens: of a text, for systems that keep texts within budgets.
         running: the run's Ray runs; before, what its actors will open is opened here.
 

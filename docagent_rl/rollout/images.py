@@ -30,7 +30,6 @@ class EncodedImage:
         ref: where the image comes from.
         patches: (p, channels * side * side) uint8.
         grid: (1, 3) int64, patches over time, height and width.
-        layout: of the patches.
         handle: under which other processes find the patches; `None` where they are in this one alone.
     """
 

@@ -39,8 +39,6 @@ class TrajectoryResources:
     """Shared, expensive things, made once a process.
 
     Args:
-        config: the validated configuration.
-        tokenizer: the model's tokenizer.
         processor: the model's processor, `None` for a text-only model.
         template: arguments of the chat template (`data.apply_chat_template_kwargs`).
         images: `None`: as the configuration says for a process on its own.

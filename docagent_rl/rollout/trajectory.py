@@ -100,7 +100,6 @@ class Trajectory:
     """One trajectory of one question.
 
     Args:
-        uid: the prompt group.
         number: of the trajectory in its group, from 0.
         split: `train` or `val`.
         sample: the sample, as `Sample.to_dict` gives it.

@@ -27,7 +27,6 @@ class Atom:
     """One thing that a text speaks of.
 
     Args:
-        kind: of it.
         text: the stem of a word, the digits of a number, a mark.
         raw: as it stands in the folded text.
         value: of the other kinds: an amount, readings of a date, minutes after midnight, an ordinal.
