@@ -16,7 +16,7 @@ import verl.utils.torch_functional as verl_functional
 from torch import Tensor
 
 from benchmarks.common import CPU_TIME, best_times, show, single_thread
-from docagent_rl.training.attention.log_probs import log_probs_of_labels
+from docagent_rl.training.attention import log_probs_of_labels
 
 LogProbs = Callable[[Tensor, Tensor], Tensor]
 

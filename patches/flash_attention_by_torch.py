@@ -6,7 +6,7 @@ model that asks for `flash_attention_2` (verl 0.9.1 asks by default, `workers/co
 made: "FlashAttention2 has been toggled on, but it cannot be used". flash-attn has no wheel on the package
 index.
 
-Here `flash_attention_2` is what `docagent_rl/training/attention/varlen.py` computes: decoder layers, packed
+Here `flash_attention_2` is what `docagent_rl/training/attention.py` computes: decoder layers, packed
 rows and vision towers go the same way as with flash-attn. Only where flash-attn is not installed, or the
 platform is the processor.
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
+from docagent_rl.training.attention import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.hardware import without_flash_attn
 from docagent_rl.training.patching import Patch, replace
 

@@ -7,7 +7,7 @@ pass in bf16, and log-probabilities rounded to bf16. `log_probs_from_logits_resp
 `log_probs_from_logits_all_rmpad` import flash-attn's padding functions, for which verl has stand-ins
 elsewhere (`verl/utils/attention_utils.py`).
 
-Here log-probabilities come from `docagent_rl/training/attention/log_probs.py`, in float32 as with
+Here log-probabilities come from `docagent_rl/training/attention.py`, in float32 as with
 flash-attn, and padding goes through the stand-ins. `VERL_DISABLE_FLASH_ATTN_CE` changes nothing: there is
 no Triton kernel in it.
 
@@ -21,7 +21,7 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from docagent_rl.training.attention.log_probs import log_probs_of_labels
+from docagent_rl.training.attention import log_probs_of_labels
 from docagent_rl.training.hardware import without_flash_attn
 from docagent_rl.training.patching import Patch, replace
 

@@ -6,7 +6,7 @@ decoder layer runs `qwen2_vl_attn_forward`, which uses `flash_attn_varlen_func`,
 the module only has where flash-attn is installed. Without it the first forward pass ends with a NameError,
 whatever `attn_implementation` says. `verl/models/transformers/glm4v.py` is a copy.
 
-Here both modules get these names from `docagent_rl/training/attention/varlen.py`. A pack of a single row
+Here both modules get these names from `docagent_rl/training/attention.py`. A pack of a single row
 goes to transformers' `flash_attention_2` whatever the model's `attn_implementation` is, as packs of several
 rows do. Inputs in float32 stay so on the processor, where nothing asks for bf16 (the output projection is
 in float32 as well).
@@ -21,7 +21,7 @@ from types import ModuleType
 
 import torch
 
-from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
+from docagent_rl.training.attention import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.hardware import without_flash_attn
 from docagent_rl.training.patching import Patch, on_import, replace
 

@@ -5,7 +5,7 @@ import torch
 import transformers.modeling_flash_attention_utils as upstream
 from transformers import AutoModelForCausalLM, Qwen3Config
 
-from docagent_rl.training.attention.varlen import flash_attn_func, flash_attn_varlen_func
+from docagent_rl.training.attention import flash_attn_func, flash_attn_varlen_func
 from docagent_rl.training.hardware import flash_attn_version
 
 pytestmark = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import AutoModelForImageTextToText
 from verl.models.transformers.monkey_patch import apply_monkey_patch
 
-from docagent_rl.training.attention.varlen import flash_attn_varlen_func
+from docagent_rl.training.attention import flash_attn_varlen_func
 from docagent_rl.training.hardware import flash_attn_version
 
 without_flash_attn = pytest.mark.skipif(flash_attn_version() is not None, reason="flash-attn is installed")

@@ -8,7 +8,7 @@ from tests.training.ranks import last_report
 
 pytestmark = pytest.mark.slow
 
-MODULE = "tests.training.attention.packed_engine"
+MODULE = "tests.training.packed_engine"
 FLASH = [f"flash, {name}" for name in ("whole batch", "two rows", "one row", "checkpointing", "fused")]
 
 
