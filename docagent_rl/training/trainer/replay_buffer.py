@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -87,8 +87,8 @@ class GroupFilter:
         for uid in known.keys() - finished:
             del known[uid]
         new = finished - known.keys()
-        keys = [key for key in buffer.partitions[partition_id] if key.split("_")[0] in new]
-        groups = trajectories_of(keys, outcomes(keys, partition_id))
+        keys = [key for key in buffer.partitions[partition_id] if key.rsplit("_", 2)[0] in new]
+        groups = outcomes_by_group(keys, partition_id)
         for uid in sorted(new):
             known[uid] = self.shared(groups.get(uid, ()))
         gone = {uid: value for uid, value in known.items() if value is not None}
@@ -128,37 +128,26 @@ class GroupFilter:
         return values
 
 
-def trajectories_of(
-    keys: Sequence[str], found: Iterable[TrajectoryOutcome]
-) -> Mapping[str, Sequence[TrajectoryOutcome]]:
-    """Return one outcome a trajectory, by group; `found` are those of rows with verl's `keys`."""
-    by_trajectory: dict[tuple[str, str], TrajectoryOutcome] = {}
-    for key, outcome in zip(keys, found, strict=True):
-        uid, trajectory, _ = key.rsplit("_", 2)
-        by_trajectory[uid, trajectory] = outcome
-    groups: dict[str, list[TrajectoryOutcome]] = defaultdict(list)
-    for (uid, _), outcome in by_trajectory.items():
-        groups[uid].append(outcome)
-    return groups
-
-
-def outcomes(keys: Sequence[str], partition_id: str) -> list[TrajectoryOutcome]:
-    """Return what rows say of their trajectories.
+def outcomes_by_group(keys: Sequence[str], partition_id: str) -> Mapping[str, Sequence[TrajectoryOutcome]]:
+    """Return the outcomes of the trajectories that rows belong to, by group.
 
     Raises:
         UserError: a row is from another agent loop.
     """
+    groups: dict[str, dict[str, TrajectoryOutcome]] = defaultdict(dict)
     if not keys:
-        return []
+        return {}
     data = tq.kv_batch_get(keys=list(keys), partition_id=partition_id, select_fields=["extra_fields"])
-    found = [TrajectoryOutcome.read(getattr(value, "data", value)) for value in list(data["extra_fields"])]
-    ours = [outcome for outcome in found if outcome is not None]
-    if len(ours) < len(found):
-        raise UserError(
-            "algorithm.filter_groups: there are rows of another agent loop than docagent; "
-            "use trainer.v1.trainer_mode=sync"
-        )
-    return ours
+    for key, value in zip(keys, list(data["extra_fields"]), strict=True):
+        outcome = TrajectoryOutcome.read(getattr(value, "data", value))
+        if outcome is None:
+            raise UserError(
+                "algorithm.filter_groups: there are rows of another agent loop than docagent; "
+                "use trainer.v1.trainer_mode=sync"
+            )
+        uid, trajectory, _ = key.rsplit("_", 2)
+        groups[uid][trajectory] = outcome
+    return {uid: list(found.values()) for uid, found in groups.items()}
 
 
 def filter_by_trajectory(buffer: Any, patience: int) -> None:
