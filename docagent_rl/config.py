@@ -25,13 +25,13 @@ from docagent_rl.systems import get_system
 
 
 def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
-    """A section of a composed configuration as a plain mapping, its interpolations resolved or left."""
+    """Return a section of a composed configuration as a plain mapping, interpolations resolved or left."""
     # OmegaConf names all that a container of any kind may become
     return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
 
 
 def data_files(config: DictConfig, key: str) -> list[Path]:
-    """The files under `data.train_files` or `data.val_files`.
+    """Return the files under `data.train_files` or `data.val_files`.
 
     Raises:
         UserError: there are none.
@@ -54,7 +54,7 @@ class Profile(Enum):
 
 
 class Unplayable(Enum):
-    """What becomes of a training question that cannot be played: its prompt does not fit, it has no answer.
+    """The treatment of a training question that cannot be played: its prompt does not fit, it has no answer.
 
     In validation such a question always counts as wrong and is reported.
     """
@@ -66,12 +66,11 @@ class Unplayable(Enum):
 
 
 class RolloutConfig(Section):
-    """How trajectories are played."""
+    """The playing of trajectories."""
 
     prompt_tokens: int | None = Field(None, ge=1)
     """Tokens of a prompt that environments may fill; recipes set it to `data.max_prompt_length`."""
     unplayable: Unplayable = Unplayable.REFUSE
-    """What becomes of training questions that cannot be played."""
     turn_tokens: int = Field(2048, ge=1)
     """Most tokens sampled in one turn."""
     min_turn_tokens: int = Field(16, ge=1)
@@ -84,8 +83,8 @@ class RolloutConfig(Section):
     image_threads: int | None = Field(None, ge=1)
     """Threads of an agent worker that render and preprocess; `None`: its share of the node's cores."""
     trajectory_memory_mb: int | None = Field(None, ge=1)
-    """What the trajectories that play at a time may take in each agent worker, in MiB; `None`: its share of
-    half of the node's memory that is free when it starts.
+    """Memory in MiB for the trajectories that play at a time in an agent worker; `None`: its share of half of
+    the node's memory that is free when it starts.
     """
     shown_cache_mb: int = Field(8192, ge=0)
     """Whole pages at the sizes they are shown at (thumbnails for Doc-V* above all), kept on disk for all
@@ -94,14 +93,14 @@ class RolloutConfig(Section):
 
 
 class TextSource(Enum):
-    """What stands for a trajectory when trajectories are compared by their texts."""
+    """The text that stands for a trajectory when trajectories are compared."""
 
     ACTIONS = "actions"
-    """What the policy wrote."""
+    """The policy's turns."""
     ACTIONS_REFS = "actions+refs"
     """And the numbers of the pages that each turn brought up."""
     FULL = "full"
-    """And the text of what was shown; an image is named by its page."""
+    """And the text of the observations; an image is named by its page."""
     ENVIRONMENT = "environment"
     """The system's own form, if it has one (MM-Doc-R1); else `actions`."""
 
@@ -113,11 +112,11 @@ class TextConfig(Section):
 
     source: TextSource = TextSource.ACTIONS
     include_answer: bool = True
-    """Whether the last turn counts; without it, equal answers do not make trajectories alike."""
+    """Count the last turn; without it, equal answers do not make trajectories alike."""
 
 
 class AdvantageConfig(Section):
-    """What an estimator needs beside the section `algorithm`, whose gamma and lam are those over tokens."""
+    """Settings of an estimator beside the section `algorithm`, whose gamma and lam are those over tokens."""
 
     gamma_turn: float = Field(1.0, ge=0, le=1)
     """Discount a turn."""
@@ -129,14 +128,14 @@ class AdvantageConfig(Section):
 
 
 class CriticConfig(Section):
-    """What verl's section `critic` has no key for."""
+    """Settings of the critic that verl's section `critic` lacks."""
 
     freeze_vision_tower: bool | None = None
     """Train the critic's vision tower or not; null: as `actor_rollout_ref.actor.freeze_vision_tower` says."""
 
 
 class WatchConfig(Section):
-    """How a run looks after its actors and engines (see `watch`)."""
+    """The watch over the actors and engines of a run (see `watch`)."""
 
     interval_s: float = Field(5.0, gt=0)
     """Seconds between two looks."""
@@ -165,19 +164,19 @@ class DocAgentConfig(Section):
     text_retriever: RetrieverConfig | None = None
     """Ranks page texts where images and texts are listed apart (the hybrid of ALDEN)."""
     text_retriever_cpu: RetrieverConfig | None = None
-    """What the CPU profile puts in its place."""
+    """Its replacement in the CPU profile."""
     judge: JudgeConfig = Field(default_factory=JudgeConfig)
     roles: dict[RoleName, RoleConfig] = Field(default_factory=dict)
     """Models beside the policy (planner, reader, ...); the others are played by embedded rules."""
     rollout: RolloutConfig = Field(default_factory=RolloutConfig)
     checkpoint_check: CheckpointCheck = CheckpointCheck.FULL
-    """How much of a checkpoint is verified before a run goes on from it."""
+    """The part of a checkpoint that is verified before a run goes on from it."""
     keep_best: bool = True
-    """Whether the checkpoint with the best validation stays beside those that are kept by number."""
+    """Keep the checkpoint with the best validation beside those that are kept by number."""
     credit: bool = True
-    """Whether what each sampled token was credited with is stored, `<run_dir>/credit/<step>.parquet`."""
+    """Store the credit of each sampled token, `<run_dir>/credit/<step>.parquet`."""
     loopback: bool = True
-    """Whether a run on one machine that starts its own Ray keeps to 127.0.0.1 (see `loopback`)."""
+    """Keep a run on one machine that starts its own Ray to 127.0.0.1 (see `loopback`)."""
     watch: WatchConfig = Field(default_factory=WatchConfig)
     modules: tuple[str, ...] = ()
     """Python modules of your own, imported in every process: they may register estimators, losses, loops."""
@@ -187,7 +186,7 @@ class DocAgentConfig(Section):
     critic: CriticConfig = Field(default_factory=CriticConfig)
     env: Clearable = Field(default_factory=dict)
     env_cpu: Clearable = Field(default_factory=dict)
-    """What the CPU profile changes in `env` beside the system's own sizes (`System.small`)."""
+    """Changes of `env` in the CPU profile, beside the system's own sizes (`System.small`)."""
     profile: Profile | None = None
     prompt: Path | None = None
     """A prompt file of the user's own instead of the system's."""
@@ -205,10 +204,7 @@ class DocAgentConfig(Section):
         return run_dir
 
     def open_store(self, shown: ShownRasters | None = None) -> DocumentStore:
-        """The documents (`store`).
-
-        Args:
-            shown: where pages are kept at the sizes that they are shown at.
+        """Open the documents (`store`); `shown` keeps pages at the sizes that they are shown at.
 
         Raises:
             UserError: there is no store; names the workspace, which is where it was looked for.
@@ -223,7 +219,7 @@ class DocAgentConfig(Section):
             ) from error
 
     def retrievers(self) -> dict[str, RetrieverConfig]:
-        """The configured retrievers by key: one, or two where texts are ranked apart."""
+        """Return the configured retrievers by key: one, or two where texts are ranked apart."""
         found = {"docagent.retriever": self.retriever, "docagent.text_retriever": self.text_retriever}
         return {key: each for key, each in found.items() if each is not None}
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.commands.test_view_texts import LINE
+from tests.commands.test_view import LINE
 
 ATTACK = "\x1b[2J\x1b]0;owned\x07[/b]"
 SPELT = r"\x1b[2J\x1b]0;owned\x07[/b]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -21,29 +21,26 @@ def write_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
     Raises:
         UserError: another file is there, without `force`; it was left alone.
     """
-    if check_output(path, content, force=force):
-        return False
-    atomic_write(path, content)
-    return True
+    return bool(write_outputs({path: content}, force=force))
 
 
-def check_output(
-    path: Path,
-    content: bytes | str,
-    *,
-    force: bool = False,
-    ours: Callable[[bytes], bool] = lambda found: False,
-) -> bool:
-    """See that a file may be written; return whether it is there already, byte for byte.
-
-    Args:
-        path: the file.
-        content: its content.
-        force: another file may be replaced.
-        ours: tells from its content that a file is an earlier output of the command, which may be replaced.
+def write_outputs(contents: Mapping[Path, bytes | str], *, force: bool = False) -> list[Path]:
+    """Write files that belong together; return those that were not there already, byte for byte.
 
     Raises:
-        UserError: another file is there, or none can be written there.
+        UserError: another file is there, without `force`; nothing was written.
+    """
+    new = [path for path, content in contents.items() if not check_output(path, content, force=force)]
+    for path in new:
+        atomic_write(path, contents[path])
+    return new
+
+
+def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bool:
+    """See that a file may be written; return whether it is there already, byte for byte.
+
+    Raises:
+        UserError: another file is there, without `force`; or none can be written there.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file")
@@ -52,10 +49,9 @@ def check_output(
         raise UserError(f"{path} cannot be written: {place} is no folder that may be written to")
     if not path.exists():
         return False
-    found = path.read_bytes()
-    if found == (content.encode("utf-8") if isinstance(content, str) else content):
+    if path.read_bytes() == (content.encode("utf-8") if isinstance(content, str) else content):
         return True
-    if not force and not ours(found):
+    if not force:
         raise UserError(f"{path} holds something else; name another file, or replace it with --force")
     return False
 
@@ -67,14 +63,8 @@ def write_page(page: Path, text: str, picture: Path, svg: str, *, force: bool = 
         UserError: something else is there; nothing was written.
     """
     heading = text.partition("\n")[0].encode()
-
-    def earlier(_: bytes) -> bool:
-        return page.is_file() and page.read_bytes().partition(b"\n")[0] == heading
-
-    for path, content in ((picture, svg), (page, text)):
-        check_output(path, content, force=force, ours=earlier)
-    atomic_write(picture, svg)
-    atomic_write(page, text)
+    earlier = page.is_file() and page.read_bytes().partition(b"\n")[0] == heading
+    write_outputs({picture: svg, page: text}, force=force or earlier)
 
 
 def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:

@@ -39,37 +39,26 @@ _JINJA.filters["fenced"] = fenced
 
 @dataclass(frozen=True, slots=True)
 class PromptSpec:
-    """The parts and variables of a prompt file.
-
-    Args:
-        required: parts that must be there.
-        optional: parts that may be there; no others are allowed.
-        variables: names that the templates may use.
-        shown: of them, those that the parts of a prompt have to show between them: without the question there
-            is nothing to answer.
-    """
+    """The parts that a prompt file must and may have, and the variables that its templates may use."""
 
     required: frozenset[str]
     optional: frozenset[str] = frozenset()
     variables: frozenset[str] = frozenset()
     shown: frozenset[str] = frozenset()
+    """Variables that the parts have to show between them: without the question there is nothing to answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
-    """The parts of a prompt file.
-
-    Args:
-        source: path of the file, for messages.
-        digest: SHA-256 of its text; changes whenever the wording does.
-        parts: compiled templates by name.
-        used: the variables that each part shows.
-    """
+    """The compiled parts of a prompt file."""
 
     source: str
+    """Path of the file, for messages."""
     digest: str
+    """SHA-256 of its text; changes whenever the wording does."""
     parts: Mapping[str, jinja2.Template]
     used: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The variables that each part shows."""
 
     def __contains__(self, part: str) -> bool:
         return part in self.parts
@@ -87,11 +76,7 @@ class PromptTemplate:
 
 
 def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
-    """Load a prompt file.
-
-    Args:
-        name_or_path: name of a prompt of this package, e.g. `vrag_rl_paper`, or path of a `.yaml` file.
-        spec: the parts and variables that the user of the prompt knows.
+    """Load a prompt of this package, e.g. `vrag_rl_paper`, or a `.yaml` file.
 
     Raises:
         UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a syntax

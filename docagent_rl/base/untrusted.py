@@ -52,15 +52,10 @@ def without_joint_tokens(texts: Sequence[str]) -> list[str]:
 
 
 def inserted(texts: Sequence[str], places: Iterable[int]) -> list[str]:
-    """Put invisible characters into the pieces of one text.
-
-    Args:
-        texts: the pieces.
-        places: before which characters of the whole, ascending; those beyond its end are left out.
-    """
-    wanted, result, begin = list(places), [], 0
+    """Put invisible characters into the pieces of one text, before ascending places of the whole."""
+    marks, result, begin = list(places), [], 0
     for text in texts:
-        here = [place - begin for place in wanted if begin <= place < begin + len(text)]
+        here = [place - begin for place in marks if begin <= place < begin + len(text)]
         edges = [0, *here, len(text)]
         result.append(INVISIBLE.join(text[a:b] for a, b in itertools.pairwise(edges)))
         begin += len(text)

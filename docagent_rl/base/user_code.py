@@ -36,11 +36,7 @@ def import_named_modules() -> bool:
 
 
 def import_module(name: str, named: str) -> ModuleType:
-    """Import a module of the user.
-
-    Args:
-        name: of the module.
-        named: the key and the value that name it, for the message.
+    """Import a module of the user; `named` is the key and the value that name it, for the message.
 
     Raises:
         UserError: there is no such module, or it raises.

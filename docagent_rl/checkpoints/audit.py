@@ -117,7 +117,14 @@ def audit_archives(run_dir: Path) -> Audit:
             audit.damages.append(Damage(archive, f"{problem}; {_RESTORE}"))
     lost = sorted(seals - {archive.with_suffix(".json") for archive in archives})
     audit.damages += [Damage(each.with_suffix(".jsonl"), f"is missing; {_RESTORE}") for each in lost]
-    audit.damages += [*_damaged_metrics(run_dir), *_damaged_configuration(run_dir)]
+    for path in sorted(run_dir.glob("metrics/*.json")):
+        try:
+            whole = isinstance(json.loads(path.read_bytes()), dict)
+        except (OSError, ValueError):
+            whole = False
+        if not whole:
+            audit.damages.append(Damage(path, f"holds no numbers of a step; {_RESTORE}"))
+    audit.damages += _damaged_configuration(run_dir)
     return audit
 
 
@@ -141,16 +148,6 @@ def _problem(archive: Path) -> str | None:
     if found != trajectories:
         return f"has {found} trajectories, and {trajectories} were written"
     return None if digest.hexdigest() == sha256 else "its checksum is that of other bytes: it was edited"
-
-
-def _damaged_metrics(run_dir: Path) -> Iterator[Damage]:
-    for path in sorted(run_dir.glob("metrics/*.json")):
-        try:
-            whole = isinstance(json.loads(path.read_bytes()), dict)
-        except (OSError, ValueError):
-            whole = False
-        if not whole:
-            yield Damage(path, f"holds no numbers of a step; {_RESTORE}")
 
 
 def _damaged_configuration(run_dir: Path) -> Iterator[Damage]:

@@ -33,7 +33,7 @@ _SHOWN_FROM = 2**30  # bytes from which on a bar is shown
 
 
 class CheckpointCheck(Enum):
-    """How much of a checkpoint is compared with its manifest before a run goes on from it."""
+    """The part of a checkpoint that is compared with its manifest before a run goes on from it."""
 
     FULL = "full"
     """Every byte, by SHA-256, which is computed when the checkpoint is saved."""

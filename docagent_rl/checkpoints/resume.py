@@ -144,14 +144,9 @@ def check_saving(config: DictConfig) -> None:
 def _last_good(
     folders: Sequence[Path], complaint: str, check: CheckpointCheck, parts: Sequence[str], *, begun: bool
 ) -> Choice:
-    """Choose the first whole one of the folders, the latest first.
+    """Choose the first whole one of the folders, the latest first, in the place of verl's choice.
 
-    Args:
-        folders: the candidates.
-        complaint: why it is not the one that verl would take.
-        check: how much is compared.
-        parts: the models that the run loads.
-        begun: whether a checkpoint was whole once, so that a fresh start would lose something.
+    With `begun`, a checkpoint was whole once, so that a fresh start would lose something.
     """
     bad: list[Verdict] = []
     for folder in folders:

@@ -1,4 +1,4 @@
-"""What a run takes of GPU memory, host memory and disk, in bytes, before it starts.
+"""The budget of a run: bytes of GPU memory, host memory and disk, before it starts.
 
 Pure: sizes in, bytes out. Weights, gradients, optimizer states, gathered parameters, the server's weights and
 its cache follow from numbers of parameters and are exact; an `estimate` counts what is known to be large
@@ -150,7 +150,7 @@ class Searching:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What is budgeted."""
+    """All of a run that is budgeted."""
 
     trained: Sequence[Trained]
     """Policy and, where there is one, critic."""
@@ -175,7 +175,7 @@ class Run:
 
 
 class Place(StrEnum):
-    """Where memory is taken."""
+    """A kind of memory."""
 
     UPDATE = "GPU, update"
     ROLLOUT = "GPU, rollout"
@@ -185,18 +185,12 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One part of a budget.
-
-    Args:
-        place: where it lies.
-        what: of which part.
-        size: bytes; of one GPU, one node, or all nodes together for disk.
-        estimate: whether it is one.
-    """
+    """One part of a budget."""
 
     place: Place
     what: str
     size: int
+    """Bytes; of one GPU, one node, or all nodes together for disk."""
     estimate: bool = False
 
 
@@ -253,7 +247,7 @@ def features(image_tokens: int) -> int:
 
 
 def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
-    """While the largest of the models trains; the others' shards stay."""
+    """List the parts while the largest of the models trains; the others' shards stay."""
     place, work = Place.UPDATE, {part.name: list(_work(part, run)) for part in run.trained}
     largest = max(run.trained, key=lambda part: total(work[part.name], place))
     for part in run.trained:
@@ -267,7 +261,7 @@ def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
 
 
 def _work(part: Trained, run: Run) -> Iterator[Line]:
-    """What an update of a model takes beside its weights and optimizer."""
+    """List the parts of a model's update beside its weights and optimizer."""
     place, model, name, tokens = Place.UPDATE, part.model, part.name, part.tokens
     yield Line(place, f"{name}: gradients", part.gradients)
     # embeddings, head and two layers in bfloat16, and one layer's gradient in float32
@@ -327,7 +321,7 @@ def _host(run: Run) -> Iterator[Line]:
 
 
 def _searching(part: Searching, nodes: int) -> Iterator[Line]:
-    """Of the node that holds most of it; its index may be read from the disk again, where memory is short."""
+    """List the parts of the node that holds most of it; an index may be read again, where memory is short."""
     processes = -(-part.processes // nodes)
     several = f"{processes} process{'es' * (processes > 1)}"
     if part.model and not part.gpu:
@@ -339,7 +333,7 @@ def _searching(part: Searching, nodes: int) -> Iterator[Line]:
 
 
 def _disk(run: Run) -> Iterator[Line]:
-    """A new checkpoint is whole before an older one goes, so that there are two at least."""
+    """List checkpoints: a new one is whole before an older one goes, so that there are two at least."""
     number = 1 if run.kept is None else max(run.kept, 2) + run.best
     for part in run.trained:
         yield Line(Place.DISK, f"{part.name}: {number} checkpoint(s)", number * part.checkpoint)

@@ -79,18 +79,13 @@ def sizes_of(model: nn.Module) -> Model:
 
 
 def _size(config: Any, *names: str) -> int:
-    """The first of these that a configuration has: families name the same size differently."""
+    """Return the first of these that a configuration has: families name the same size differently."""
     found = (getattr(config, name, None) for name in names)
     return next((size for size in found if isinstance(size, int)), 0)
 
 
 def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
-    """Read what is budgeted of a configuration; None for models that only the hub knows, and other engines.
-
-    Args:
-        config: the composed configuration.
-        parsed: its section `docagent`.
-    """
+    """Read the inputs of a budget; None for models that only the hub knows, and for other engines."""
     # imports verl, which takes seconds
     from docagent_rl.training.settings.arithmetic import has_critic, has_reference, read_layout
 
@@ -150,7 +145,12 @@ def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
             yield Searching(
                 key.rpartition(".")[2],
                 model=sum(map(_query_model, opened)),
-                index=sum(_files(path) for _, path in section.indexes(key)),
+                index=sum(
+                    file.stat().st_size
+                    for _, path in section.indexes(key)
+                    for file in path.rglob("*")
+                    if file.is_file()
+                ),
                 # without actors of their own: the agent loop workers', and the driver's, which checks the run
                 processes=service.shards * service.replicas if own else agents + 1,
                 own=own,
@@ -159,7 +159,7 @@ def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
 
 
 def _query_model(section: RetrieverConfig) -> int:
-    """Bytes of the model that reads its queries; 0 where that is elsewhere, or one that the table lacks."""
+    """Return the bytes of the model that reads its queries; 0 where it is elsewhere, or not in the table."""
     known = MODELS.get(section.model or "")
     if known is None or section.encoder.endpoint is not None:
         return 0
@@ -167,12 +167,8 @@ def _query_model(section: RetrieverConfig) -> int:
     return int(known.millions * 1e6) * bytes_each
 
 
-def _files(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
 def markdown(lines: Sequence[Line]) -> str:
-    """Draw a budget as a table; sizes in GiB."""
+    """Write a budget as a Markdown table; sizes in GiB."""
     rows = ["| where | what | GiB | |", "|---|---|---:|---|"]
     for place in Place:
         for line in (each for each in lines if each.place is place):
@@ -188,12 +184,7 @@ def gib(size: int) -> str:
 
 
 def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]:
-    """Say what cannot be, whatever the estimates, with what to do: one sentence a place.
-
-    Args:
-        lines: a budget.
-        limits: bytes of the places that are known.
-    """
+    """Yield a sentence, with the remedy, for each place whose bytes (`limits`) are too few in any case."""
     for place, limit in limits.items():
         least = total(lines, place, exact=True)
         if least > limit:
@@ -201,7 +192,7 @@ def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]
 
 
 def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """Show what a run on GPUs takes, and refuse it where that cannot be had on this machine.
+    """Log the budget of a run on GPUs, and refuse one that this machine cannot hold.
 
     A machine without a GPU says nothing of the memory of others: there disk alone is looked at.
 
@@ -225,7 +216,7 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
 
 
 def _limits(config: DictConfig) -> dict[Place, int]:
-    """Bytes of this machine, of what can be told without touching its GPUs."""
+    """Return the bytes of this machine, as far as they are known without touching its GPUs."""
     import psutil
 
     found: dict[Place, int] = {}

@@ -1,18 +1,27 @@
-"""What a check of a run is: its name, when it runs, and what it refuses."""
+"""A check of a run, the run that it looks at, and the end of a run that must not start."""
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.terminal import visible
+from docagent_rl.base.text import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.system import System
 from docagent_rl.systems import get_system
 from docagent_rl.training.trainer.estimators import load_modules
+
+TRACEBACK_FILE = "preflight_traceback.txt"
 
 
 class When(Flag):
@@ -31,19 +40,14 @@ ALWAYS = When.RECIPE | When.TRAINING | When.PLAY
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """A run that is to start.
-
-    Args:
-        config: the composed configuration.
-        section: its section `docagent`.
-        system: the system that is played.
-        env: the system's configuration.
-    """
+    """A run that is to start: its composed configuration, read."""
 
     config: DictConfig
     section: DocAgentConfig
+    """The section `docagent`."""
     system: System
     env: Any
+    """The system's configuration."""
 
     @classmethod
     def of(cls, config: DictConfig) -> PlannedRun:
@@ -63,17 +67,12 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check.
-
-    Args:
-        name: what is checked.
-        when: before what it runs.
-        refuse: raises `UserError`, naming the key, its value and what to do; may warn in the log.
-    """
+    """One check: its name, the occasions on which it runs, and the function that refuses."""
 
     name: str
     when: When
     refuse: Callable[[PlannedRun], object]
+    """Raises `UserError`, naming the key, its value and what to do; may warn in the log."""
 
 
 def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
@@ -88,3 +87,46 @@ def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
             except Exception as error:
                 error.add_note(f"while checking: {check.name}")
                 raise
+
+
+def refuse(error: Exception, config: DictConfig) -> NoReturn:
+    """End the process with one message for an error of a check, whatever it is.
+
+    Hydra makes warnings of exceptions in callbacks and goes on, so that anything but `SystemExit` would start
+    the run unchecked. An error that is a bug leaves its traceback in the folder of the run.
+
+    Raises:
+        SystemExit: always, with status 2.
+    """
+    if isinstance(error, UserError | InfrastructureError):
+        message = clean(str(error))
+    elif isinstance(error, OmegaConfBaseException):
+        message = clean(f"configuration: {error}")
+    else:
+        first = (clean(str(error)) or "no message").splitlines()[0]
+        message = (
+            "the checks before the run failed unexpectedly, so the run does not start: "
+            f"{type(error).__name__}: {first}\n  {_keep_traceback(traceback_text(error), config)}"
+        )
+    print(visible(f"docagent-rl: {message}"), file=sys.stderr, flush=True)
+    raise SystemExit(2) from error
+
+
+def _keep_traceback(text: str, config: DictConfig) -> str:
+    """Write a traceback beside the run, else to a temporary file, and name the file; else return the text."""
+    try:
+        folder = OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True)
+        path = Path(folder) / TRACEBACK_FILE  # TypeError where there is none
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return f"traceback: {path}"
+    except (OSError, OmegaConfBaseException, TypeError, ValueError):
+        pass
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="docagent_rl_", suffix=f"_{TRACEBACK_FILE}", encoding="utf-8", delete=False
+        ) as file:
+            file.write(text)
+        return f"traceback: {file.name}"
+    except OSError:
+        return text

@@ -1,9 +1,13 @@
-"""Checks of what a run over a cluster needs beyond one on this machine, as far as its driver can tell."""
+"""Checks of the Ray that a run starts or attaches to: its nodes, its paths, its places.
+
+Ray waits without end for a place that it does not have, so what verl books is counted before.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import math
 import os
 import socket
 from collections.abc import Iterator
@@ -17,9 +21,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.roles import RoleBackend
-from docagent_rl.retrieval.config import Backend
+from docagent_rl.retrieval.config import Backend, ServiceConfig
 from docagent_rl.rewards.judge import JudgeKind
-from docagent_rl.training.loopback import NODES, RAY
+from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.loopback import NODES, RAY, starts_ray
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +32,7 @@ VARIABLE = "RAY_ADDRESS"
 ANSWER_S = 10.0
 """Seconds for Ray to take a connection."""
 STARTING_ONLY = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "include_dashboard")
-"""What `ray.init` refuses, or what means nothing, where Ray runs already; the CPU profile sets some."""
+"""Keys that `ray.init` refuses, or that mean nothing, where Ray runs already; the CPU profile sets some."""
 PLACES = (
     "docagent.workspace",
     "docagent.run_dir",
@@ -42,23 +47,25 @@ PLACES = (
     "data.val_files",
 )
 """Keys of files and folders that processes of the run open, the first the one that others follow."""
+POOL_CPUS = 3
+"""CPUs that verl books with a GPU (`ResourcePoolManager.max_colocate_count`)."""
+STANDALONE_CPUS = 2
+"""The same for rollout servers on GPUs of their own (`RolloutReplica.init_standalone`)."""
+STORAGE_UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 MODELS = ("actor_rollout_ref.model.path", "critic.model.path", "docagent.advantage.embedder.model")
 """The same, where a name that is no path belongs to a hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A Ray that runs already, which the run becomes a part of.
-
-    Args:
-        address: of its head, `host:port`.
-        source: what names it.
-        asked: whether the user named it, rather than `ray start` on this machine at some time.
-    """
+    """A Ray that runs already, which the run becomes a part of."""
 
     address: str
+    """`host:port` of its head."""
     source: str
+    """The key or file that names it."""
     asked: bool
+    """Whether the user named it, rather than `ray start` on this machine at some time."""
 
 
 def attachment(config: DictConfig) -> Attachment | None:
@@ -91,11 +98,7 @@ def attachment(config: DictConfig) -> Attachment | None:
 
 
 def check_cluster(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """See that other machines can find what the configuration names.
-
-    Args:
-        config: the composed configuration, its values checked.
-        parsed: its section `docagent`.
+    """See that other machines can find what the configuration names; `parsed` is its section `docagent`.
 
     Raises:
         UserError: a path is relative, an endpoint is on loopback, or no Ray answers where one should run.
@@ -152,7 +155,7 @@ def _check_answer(found: Attachment) -> None:
 
 
 def _check_sizes(config: DictConfig, found: Attachment) -> None:
-    """A run that says how large its Ray is means one of its own, whoever's `ray start` was here before."""
+    """Refuse sizes with a Ray that somebody started here before: they mean one of the run's own."""
     sized = _sizes(config)
     if sized and not found.asked:
         raise UserError(
@@ -163,7 +166,7 @@ def _check_sizes(config: DictConfig, found: Attachment) -> None:
 
 
 def _check_token(found: Attachment) -> None:
-    """Ray shows its token, without being told to, to a cluster that it has found by itself alone."""
+    """Refuse a cluster that asks for a token: Ray shows it unasked only to one that it found itself."""
     import grpc
     from ray.core.generated.gcs_service_pb2 import CheckAliveRequest
     from ray.core.generated.gcs_service_pb2_grpc import NodeInfoGcsServiceStub
@@ -223,7 +226,7 @@ def _check_endpoints(config: DictConfig, parsed: DocAgentConfig, nodes: str) -> 
 
 
 def _endpoints(parsed: DocAgentConfig) -> Iterator[tuple[str, str]]:
-    """Every endpoint that the run asks."""
+    """List every endpoint that the run asks."""
     if parsed.judge.kind is JudgeKind.OPENAI and parsed.judge.base_url:
         yield "docagent.judge.base_url", parsed.judge.base_url
     for name, role in parsed.roles.items():
@@ -245,3 +248,117 @@ def _is_loopback(url: str) -> bool:
         return False
     mapped = getattr(address, "ipv4_mapped", None) or address
     return mapped.is_loopback or mapped.is_unspecified
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """Places for one part of a run, and the keys of the configuration that they come from."""
+
+    part: str
+    cpus: int
+    gpus: int = 0
+    keys: str = ""
+
+
+def bookings(config: DictConfig) -> list[Booking]:
+    """List what verl books for a run, and one CPU for all that needs a place only while it starts.
+
+    Source: verl 0.9.1, `trainer_base.PPOTrainer._init_resource_pool_mgr`, `replica.RolloutReplica`;
+    TransferQueue 0.1.11, `controller`, `storage/simple_storage`.
+    """
+    found = [Booking("the transfer queue's controller", 1)]
+    units = OmegaConf.select(config, STORAGE_UNITS)
+    if units and OmegaConf.select(config, "transfer_queue.backend.storage_backend") == "SimpleStorage":
+        found.append(Booking("storage of the transfer queue", int(units), keys=STORAGE_UNITS))
+    found += [*_pools(config), *_retrievers(config)]
+    return [*found, Booking("actors that are starting", 1)]
+
+
+def check_places(config: DictConfig) -> None:
+    """Refuse a run for which the Ray that it starts is too small.
+
+    Nothing is said of a Ray that runs already: it may grow (see `watch.actors`).
+
+    Raises:
+        UserError: names what is booked, by which keys, and what there is.
+    """
+    from ray._private.utils import get_num_cpus
+
+    if not starts_ray(config):
+        return
+    booked, gpus = bookings(config), _gpus(config)
+    needed = sum(each.gpus for each in booked)
+    # several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in
+    if (key := spans_nodes(config)) and gpus is not None and gpus < needed:
+        raise UserError(
+            f"{key}={OmegaConf.select(config, key)}: the run books {needed} GPU and would start a Ray of its "
+            f"own on this machine, which has {gpus}: start Ray on every node (`ray start --head` here, "
+            "`ray start --address=HEAD:6379` there), or name one that runs by RAY_ADDRESS"
+        )
+    given = OmegaConf.select(config, f"{RAY}.num_cpus")
+    cpus = int(get_num_cpus() if given is None else given)
+    _check_booked("CPU", "num_cpus", cpus, [(each, each.cpus) for each in booked])
+    _check_booked("GPU", "num_gpus", gpus, [(each, each.gpus) for each in booked])
+
+
+def _pools(config: DictConfig) -> Iterator[Booking]:
+    pools = [("workers that train", "trainer", POOL_CPUS)]
+    if OmegaConf.select(config, "reward.reward_model.enable_resource_pool"):
+        pools.append(("the reward model", "reward.reward_model", POOL_CPUS))
+    if OmegaConf.select(config, "distillation.enabled"):
+        pools.append(("the teachers", "distillation", POOL_CPUS))
+    if str(config.trainer.v1.trainer_mode).endswith("separate_async"):
+        pools.append(("rollout servers of their own", "actor_rollout_ref.rollout", STANDALONE_CPUS))
+    for part, section, cpus in pools:
+        keys = f"{section}.n_gpus_per_node", f"{section}.nnodes"
+        gpus = math.prod(int(OmegaConf.select(config, key) or 0) for key in keys)
+        if gpus:
+            yield Booking(part, cpus * gpus, gpus, " times ".join(keys))
+
+
+def _retrievers(config: DictConfig) -> Iterator[Booking]:
+    for section in ("docagent.retriever", "docagent.text_retriever"):
+        settings = OmegaConf.select(config, section)
+        if settings is None or settings.get("backend") != Backend.RAY:
+            continue
+        service = ServiceConfig.model_validate(OmegaConf.to_container(settings.get("service") or {}))
+        actors = service.shards * service.replicas
+        yield Booking(
+            f"actors of {section}",
+            math.ceil(actors * service.num_cpus),
+            math.ceil(actors * service.num_gpus),
+            f"{section}.service.shards times replicas times num_cpus, num_gpus",
+        )
+
+
+def _check_booked(name: str, key: str, available: int | None, parts: list[tuple[Booking, int]]) -> None:
+    needed = sum(number for _, number in parts)
+    if available is None or available >= needed:
+        return
+    listed = "\n  ".join(
+        f"{number} for {booking.part}" + (f" ({booking.keys})" if booking.keys else "")
+        for booking, number in parts
+        if number
+    )
+    raise UserError(
+        f"Ray would start with {available} {name} and the run books {needed}, for which it would wait "
+        f"without end:\n  {listed}\n  set ray_kwargs.ray_init.{key}={needed} or more"
+        + (", which are places for actors, not cores" if name == "CPU" else " if there are so many")
+    )
+
+
+def _gpus(config: DictConfig) -> int | None:
+    """Return the number of GPUs as Ray counts them; `None` where it counts something else."""
+    from ray._private.accelerators import get_accelerator_manager_for_resource
+
+    given = OmegaConf.select(config, f"{RAY}.num_gpus")
+    if given is not None:
+        return int(given)
+    if is_cpu_platform():
+        return 0
+    manager = get_accelerator_manager_for_resource("GPU")
+    if config.trainer.device != "cuda" or manager is None:
+        return None
+    number = manager.get_current_node_num_accelerators()
+    visible = manager.get_current_process_visible_accelerator_ids()
+    return number if visible is None else min(number, len(visible))

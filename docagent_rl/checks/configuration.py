@@ -1,20 +1,33 @@
-"""Checks of what the configuration alone tells: keys, token budgets, estimator, roles of the policy."""
+"""Checks of what the configuration alone tells, and of the services that it names.
+
+Keys, token budgets, estimator, roles of the policy; rankings, search servers, stand-ins for models.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from docagent_rl.advantages import Discounts, Estimator, Need
+from docagent_rl.advantages import Discounts, Need
 from docagent_rl.advantages.embedder import check_embedder
 from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import rehearse
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.check import PlannedRun
+from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When
 from docagent_rl.checks.data import image_tokens_of
+from docagent_rl.config import Profile
+from docagent_rl.endpoints.http_client import public_url
+from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleBackend, RoleName
+from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.services import NO_SECOND_RANKING
+from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
+from docagent_rl.retrieval.opening import search_servers
+from docagent_rl.retrieval.service.vrag_rl import PAGES_A_QUERY
+from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
 from docagent_rl.training.settings.keys import check_values, refuse_unknown_keys
@@ -23,7 +36,7 @@ from docagent_rl.training.trainer.estimators import alone_in_group, known_estima
 logger = logging.getLogger(__name__)
 
 ROLE_PROMPT_TOKENS = 768
-"""What a role's prompt and the question take beside the material."""
+"""Tokens of a role's prompt and the question beside the material."""
 
 
 def check_keys(config: DictConfig) -> None:
@@ -93,42 +106,34 @@ def check_estimator(run: PlannedRun) -> None:
     Raises:
         UserError: the estimator is not registered, or something that it needs is missing.
     """
-    name, known = str(run.config.algorithm.adv_estimator), known_estimators()
+    config, settings, known = run.config, run.section.advantage, known_estimators()
+    algorithm, mode = config.algorithm, str(config.trainer.v1.trainer_mode)
+    name = str(algorithm.adv_estimator)
     if name not in known:
         raise UserError(f"algorithm.adv_estimator={name} is not registered; known: {', '.join(known)}")
     estimator = our_estimator(name)
     if estimator is None:
-        _check_verls_estimator(run, name)
-    else:
-        _check_our_estimator(run, estimator)
-
-
-def _check_verls_estimator(run: PlannedRun, name: str) -> None:
-    if any(value is not None for value in run.section.advantage.options.values()):
-        raise UserError(
-            f"{OPTIONS}: algorithm.adv_estimator={name} is an estimator of verl and does not read them; "
-            f"{CLEARED}"
-        )
-    if doubt := alone_in_group(name):
-        logger.warning(doubt)
-
-
-def _check_our_estimator(run: PlannedRun, estimator: Estimator) -> None:
-    config, settings = run.config, run.section.advantage
-    algorithm, mode = config.algorithm, str(config.trainer.v1.trainer_mode)
+        if any(value is not None for value in settings.options.values()):
+            raise UserError(
+                f"{OPTIONS}: algorithm.adv_estimator={name} is an estimator of verl and does not read them; "
+                f"{CLEARED}"
+            )
+        if doubt := alone_in_group(name):
+            logger.warning(doubt)
+        return
     if not algorithm.get("norm_adv_by_std_in_grpo", True):
         raise UserError(
             "algorithm.norm_adv_by_std_in_grpo=false is read by verl's own estimators, and not by "
-            f"{estimator.name}: set an option of its own, such as docagent.advantage.options.std=none"
+            f"{name}: set an option of its own, such as docagent.advantage.options.std=none"
         )
     if mode not in TRAINER_MODES:
         raise UserError(
-            f"algorithm.adv_estimator={estimator.name} needs a trainer mode of this package, not "
+            f"algorithm.adv_estimator={name} needs a trainer mode of this package, not "
             f"trainer.v1.trainer_mode={mode}; there are {', '.join(TRAINER_MODES)}"
         )
     estimator.parse(settings.options)
     if Need.VALUES in estimator.needs and not config.critic.enable:
-        raise UserError(f"algorithm.adv_estimator={estimator.name} reads a critic: set critic.enable=true")
+        raise UserError(f"algorithm.adv_estimator={name} reads a critic: set critic.enable=true")
     if estimator.embeds:
         check_embedder(settings.embedder, str(config.trainer.device))
     doubt = rehearse(
@@ -160,3 +165,125 @@ def check_policy_roles(run: PlannedRun) -> None:
             f"prompt of about {ROLE_PROMPT_TOKENS} and a reply of docagent.roles.answer.max_tokens="
             f"{role.max_tokens} need {needed} tokens, actor_rollout_ref.rollout.max_model_len is {room}"
         )
+
+
+def check_second_ranking(run: PlannedRun) -> None:
+    """See that there is a second ranking exactly where one is asked for.
+
+    Raises:
+        UserError: it is missing, it is the first one again, or nothing would ask for it.
+    """
+    text, first = run.section.text_retriever, run.section.retriever
+    if not run.system.two_rankings(run.env):
+        if text is not None:
+            raise UserError(
+                f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone as it "
+                "is configured: set docagent.text_retriever=null"
+            )
+        return
+    if text is None:
+        raise UserError(NO_SECOND_RANKING)
+
+    def ranking(config: RetrieverConfig) -> tuple:
+        """Return all that decides over the order of pages."""
+        places = [path.resolve() for _, path in config.indexes("")]
+        return config.kind, places, config.service.url, config.fusion, config.weights, config.options
+
+    if ranking(text) == ranking(first):
+        raise UserError(
+            f"docagent.text_retriever and docagent.retriever are both {text.kind} over "
+            f"{text.index or public_url(text.service.url or '')}, so that every search would list the same "
+            "pages twice: give docagent.text_retriever.index an index that ranks otherwise, or set "
+            "docagent.env.search.text_ranking=shared and docagent.text_retriever=null"
+        )
+
+
+def check_search_servers(run: PlannedRun) -> None:
+    """See that released search servers can do what the environment asks for.
+
+    Raises:
+        UserError: a server of ALDEN would be asked for the whole corpus, or VRAG-RL's for more pages than it
+            gives.
+    """
+    search = getattr(run.env, "search", None)
+    corpus = getattr(search, "scope", None) is SearchScope.CORPUS
+    for section, whole in run.section.retrievers().items():
+        for key, each in whole.flat(section):
+            if each.backend is Backend.HTTP:
+                _check_api(f"{key}.service.api", each.service.api, corpus, getattr(search, "top_k", 1))
+
+
+def _check_api(key: str, api: ServerApi, corpus: bool, top_k: int) -> None:
+    if api is ServerApi.ALDEN and corpus:
+        raise UserError(
+            f"{key}=alden: such a server searches one document, and docagent.env.search.scope is corpus: set "
+            "docagent.env.search.scope=document, or ask a server of another kind"
+        )
+    if api is ServerApi.VRAG_RL and top_k > PAGES_A_QUERY:
+        raise UserError(
+            f"{key}=vrag_rl: such a server gives {PAGES_A_QUERY} pages a query, and "
+            f"docagent.env.search.top_k is {top_k}"
+        )
+    if api in (ServerApi.VRAG_RL, ServerApi.VRAG_RL_FAISS) and not corpus:
+        logger.warning(
+            "%s=%s: such a server searches all documents; pages of others than the question's are left out, "
+            "and few may remain",
+            key,
+            api.value,
+        )
+
+
+def check_stand_ins(run: PlannedRun) -> None:
+    """Refuse rules that would stand in for models without anybody having chosen them.
+
+    The CPU profile chooses all of them.
+
+    Raises:
+        UserError: roles without a model or an explicit rule, or a judge of no kind; the message names them,
+            the keys, and how to take the rules.
+    """
+    system, section = run.system, run.section
+    if section.profile is Profile.CPU:
+        return
+    chosen = {role for role, config in section.roles.items() if config.backend is not None}
+    if missing := [role for role in system.roles if role not in chosen]:
+        keys = " ".join(f"docagent.roles.{role}.base_url=..." for role in missing)
+        rules = " ".join(f"docagent.roles.{role}.backend=embedded" for role in missing)
+        raise UserError(
+            f"{system.name} has models play {', '.join(missing)}, and no endpoint is set for them. Serve "
+            f"them and give {keys} (and .model, where it is null). Rules can play them instead, but then "
+            f"this is not the paper's system: {rules}"
+        )
+    if system.judged and section.judge.kind is None:
+        raise UserError(
+            f"{system.name} has its answers judged, and no judge is chosen: set docagent.judge.kind=openai "
+            "with docagent.judge.base_url and docagent.judge.model, or, which is not the paper's, one of the "
+            "rules: docagent.judge.kind=rule (exact, anls, recall)"
+        )
+
+
+def check_services(run: PlannedRun) -> None:
+    """Ask the judge, every role and every retriever that is served by somebody else for a sign of life.
+
+    Raises:
+        UserError: one cannot be asked as it is configured.
+        InfrastructureError: one does not answer.
+    """
+
+    async def ask() -> None:
+        store = run.section.open_store()
+        roles = make_roles(run.section.roles, store)
+        servers = search_servers(run.section.retrievers(), store)
+        asked = (make_judge(run.section.judge), *roles.values(), *servers.values())
+        await asyncio.gather(*(service.check() for service in asked))
+
+    asyncio.run(ask())
+
+
+SERVICE_CHECKS = (
+    Check("second ranking", ALWAYS, check_second_ranking),
+    Check("search servers", ALWAYS, check_search_servers),
+    Check("prompt", ALWAYS, lambda run: run.system.load_prompt(run.env, run.section.prompt)),
+    Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
+)
+"""Checks that run before trajectories are played without a trainer, too."""

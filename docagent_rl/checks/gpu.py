@@ -1,4 +1,4 @@
-"""What training on an NVIDIA GPU asks of the machine: a new enough driver, and kernels of attention."""
+"""Checks of an NVIDIA GPU: a new enough driver, and kernels of attention."""
 
 from __future__ import annotations
 
@@ -25,19 +25,13 @@ OLDEST_CAPABILITY = (8, 0)
 
 @dataclass(frozen=True)
 class Finding:
-    """One property of the machine, for people.
-
-    Args:
-        name: the property.
-        value: what it is.
-        advice: what to do, if anything.
-        blocks: whether training cannot start so.
-    """
+    """One property of the machine, for people, with advice if there is something to do."""
 
     name: str
     value: str
     advice: str = ""
     blocks: bool = False
+    """Whether training cannot start so."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +44,7 @@ class Gpus:
 
 
 def read_gpus(output: str, status: int = 0) -> Gpus:
-    """Read the answer of `nvidia-smi --query-gpu=driver_version,name --format=csv,noheader`.
-
-    Args:
-        output: a line a GPU, or an error in words (`nvidia-smi` prints those to standard output).
-        status: its exit status.
-    """
+    """Read the answer of `nvidia-smi` to `QUERY`: a line a GPU, or an error in words."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     rows = [line.split(",", 1) for line in lines]
     if status or not rows or any(len(row) != 2 for row in rows):
@@ -101,6 +90,10 @@ def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Fi
         wanted: whether verl would train on the GPU.
     """
     value, oldest = gpus.driver, OLDEST_DRIVERS.get(int((cuda or "0").partition(".")[0]))
+    try:
+        enough = oldest is None or usable or Version(gpus.driver) >= Version(oldest)
+    except InvalidVersion:
+        enough = False
     if gpus.error:
         value = gpus.error
         advice = (
@@ -108,7 +101,7 @@ def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Fi
         )
     elif cuda is None:
         advice = "torch is a build without CUDA: set up with PINS=gpu make setup"
-    elif oldest is None or usable or _at_least(gpus.driver, oldest):
+    elif enough:
         return Finding("NVIDIA driver", value)
     else:
         value = f"{gpus.driver} ({gpus.names[0]})"
@@ -116,15 +109,8 @@ def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Fi
     return Finding("NVIDIA driver", value, advice, blocks=wanted)
 
 
-def _at_least(driver: str, oldest: str) -> bool:
-    try:
-        return Version(driver) >= Version(oldest)
-    except InvalidVersion:
-        return False
-
-
 def check_attention() -> Finding:
-    """Tell which way of flash attention this process takes, and what would be the other."""
+    """Name the way of flash attention that this process takes, and the other one."""
     import torch
 
     from docagent_rl.training.hardware import is_cpu_platform
@@ -139,7 +125,7 @@ def check_attention() -> Finding:
 
 
 def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, int]) -> Finding:
-    """Tell whether torch's kernels run on a GPU of `capability`, and which flash-attn fits beside them."""
+    """Check torch's kernels on a GPU of `capability`, and name the flash-attn that fits beside them."""
     value = f"{AttentionWay.TORCH_VARLEN.value} of torch {torch_version}"
     if capability >= OLDEST_CAPABILITY:
         other = fitting_flash_attn(torch_version, cuda)

@@ -1,4 +1,4 @@
-"""Checks of what a run needs of this machine, as far as it can be known before Ray starts."""
+"""Checks of this machine before Ray starts: folders, device, sockets, files, memory, model."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ PROBE = bytes(1 << 20)
 
 SOCKET_BYTES = 107
 """The longest path of a socket on Linux."""
-RAY_SOCKET = "trajectory_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+RAY_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
 """The longest that Ray makes in its folder; the last number is the driver's process."""
 VLLM_SOCKET = "00000000-0000-0000-0000-000000000000"
-"""What vLLM makes in `VLLM_RPC_BASE_PATH` or `TMPDIR`."""
+"""The name that vLLM makes in `VLLM_RPC_BASE_PATH` or `TMPDIR`."""
 
 OPEN_FILES = 256
 """A run of the tiny model has not been seen to need more in one process."""
@@ -47,26 +47,22 @@ def check_folders(config: DictConfig) -> None:
     """
     for key in FOLDERS:
         path = Path(str(OmegaConf.select(config, key))).expanduser()
+        # or the first folder above it that is there
+        place = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
         try:
-            _write_probe(path)
+            if not place.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, f"{place} is a file")
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, f"{place} is not writable")
+            with tempfile.NamedTemporaryFile(dir=place, prefix=".docagent_rl_", suffix=".tmp") as file:
+                file.write(PROBE)
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             remedy = "make room there" if error.errno in FULL else "make it writable"
             raise UserError(
                 f"{key}={path} cannot be written ({error.strerror or error}): {remedy}, or name another one"
             ) from error
-
-
-def _write_probe(path: Path) -> None:
-    """Write a file to a folder, or to the first one above it that is there."""
-    place = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
-    if not place.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, f"{place} is a file")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, f"{place} is not writable")
-    with tempfile.NamedTemporaryFile(dir=place, prefix=".docagent_rl_", suffix=".tmp") as file:
-        file.write(PROBE)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def check_device(config: DictConfig) -> None:
@@ -102,7 +98,14 @@ def check_machine(config: DictConfig) -> None:
             "and Ray asks for 8192: raise the limit"
         )
     if is_cpu_platform() and SHARED_MEMORY.is_dir():
-        _check_shared_memory(int(OmegaConf.select(config, BUCKET)))
+        # weights go to the rollout server through it: too little kills both
+        needed, free = int(OmegaConf.select(config, BUCKET)), shutil.disk_usage(SHARED_MEMORY).free >> 20
+        if free < needed:
+            raise UserError(
+                f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: "
+                "enlarge it (docker run --shm-size=1g), remove what killed runs left in it, or lower "
+                f"{BUCKET}"
+            )
 
 
 def _check_sockets(config: DictConfig) -> None:
@@ -120,16 +123,6 @@ def _check_sockets(config: DictConfig) -> None:
                 f"{owner}'s sockets, such as {path}, would have names of {length} bytes; the system takes "
                 f"{SOCKET_BYTES}: set TMPDIR or {variable} to a folder with a shorter path"
             )
-
-
-def _check_shared_memory(needed: int) -> None:
-    """On the CPU platform, weights go to the rollout server through it: too little kills both."""
-    free = shutil.disk_usage(SHARED_MEMORY).free >> 20
-    if free < needed:
-        raise UserError(
-            f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: "
-            f"enlarge it (docker run --shm-size=1g), remove what killed runs left in it, or lower {BUCKET}"
-        )
 
 
 def check_model(config: DictConfig, workspace: Path) -> None:

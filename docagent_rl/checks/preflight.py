@@ -1,4 +1,4 @@
-"""Checks a configuration before Ray starts: one clear error, naming the offender."""
+"""The checks of a configuration before Ray starts: one clear error, naming the offender."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import MODULES_VARIABLE, import_module
 from docagent_rl.checkpoints.resume import settle_resume
-from docagent_rl.checks import budget_table, cluster, configuration, data, machine, places
-from docagent_rl.checks import service_checks as services
-from docagent_rl.checks.check import Check, PlannedRun, When, run_checks
+from docagent_rl.checks import budget_table, cluster, configuration, data, machine
+from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import settle_environment
-from docagent_rl.checks.refusal import refuse
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
@@ -43,7 +41,7 @@ MACHINE = When.TRAINING
 
 CHECKS = (
     Check("trainer mode", CONFIGURATION, lambda run: keys.check_mode(run.config)),
-    *services.SERVICE_CHECKS,
+    *configuration.SERVICE_CHECKS,
     Check("token budget", When.RECIPE, configuration.check_budget),
     Check("token budget", When.TRAINING, configuration.check_budget_by_documents),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
@@ -57,10 +55,10 @@ CHECKS = (
     Check("batches and GPUs", MACHINE, lambda run: arithmetic.check_sizes(run.config)),
     Check("verl's own checks", MACHINE, lambda run: arithmetic.check_by_verl(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
-    Check("places in Ray", MACHINE, lambda run: places.check_places(run.config)),
+    Check("places in Ray", MACHINE, lambda run: cluster.check_places(run.config)),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
     Check("store, indexes and data files", MACHINE, data.check_files),
-    Check("services", MACHINE, services.check_services),  # before what takes longer
+    Check("services", MACHINE, configuration.check_services),  # before what takes longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
     Check("vision tower", MACHINE, lambda run: models.check_vision(run.config, run.section)),
@@ -146,9 +144,7 @@ def end_earlier(config: DictConfig) -> None:
 
 
 def pass_on_environment(config: DictConfig) -> None:
-    """Tell every process of the run, on all nodes, the run's id (see `docagent_rl.watch.processes`), which
-    modules of the user to import (see `docagent_rl.training.plugin`), and whether Ray ran before.
-    """
+    """Give every process of the run, on all nodes, its id, the user's modules, and whether Ray ran before."""
     variables = {RUN_VARIABLE: uuid4().hex[:12], TITLES_VARIABLE: "1"}
     note_start(Path(str(config.docagent.run_dir)), variables[RUN_VARIABLE])
     os.environ |= variables  # for the Ray that the run starts

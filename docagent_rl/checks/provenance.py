@@ -1,4 +1,4 @@
-"""Where the settings of a recipe come from: `recipes/provenance/<recipe>.yaml`.
+"""The provenance of a recipe's settings: `recipes/provenance/<recipe>.yaml`.
 
 The file has up to six lists and may take over those of another recipe:
 
@@ -30,13 +30,14 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import flat
 from docagent_rl.checks.recipe_list import NOTES, ROOT, Kind, recipe_kind
 from docagent_rl.config import plain
 from docagent_rl.systems import get_system
 
 FOLDER = "provenance"
 ENV = "docagent.env"
-_SHORT = {part: f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "ref", "model")} | {"env": ENV}
+_SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {ENV: "env"}
 _WIDTH = 118
 _HOW_IT_RUNS = re.compile(
     r"(docagent|trainer)\.(system|store|workspace|experiment_name|\w*_freq)$"
@@ -61,21 +62,18 @@ class Source(StrEnum):
 
     @property
     def heading(self) -> str:
-        """What stands above the notes."""
+        """The title above the notes."""
         return NOTES[list(Source).index(self)]
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a paper prints of a key.
-
-    Args:
-        value: in the terms of the configuration, or a sentence.
-        where: section, equation or table.
-    """
+    """A value that a paper prints of a key."""
 
     value: Any
+    """In the terms of the configuration, or a sentence."""
     where: str
+    """Section, equation or table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +86,25 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the settings of a recipe come from.
-
-    Args:
-        printed: what the paper prints, by key.
-        notes: the other lists.
-        like: the recipe whose lists it takes over; `own` holds the notes without these.
-    """
+    """The origins of a recipe's settings."""
 
     printed: Mapping[str, Printed] = field(default_factory=dict)
+    """The paper's values, by key."""
     notes: Mapping[Source, Sequence[Note]] = field(default_factory=dict)
+    """The other lists."""
     like: str | None = None
+    """The recipe whose lists it takes over."""
     own: Mapping[Source, Sequence[Note]] = field(default_factory=dict)
+    """The notes without those that it takes over."""
 
     def keys(self, *sources: Source) -> set[str]:
-        """The keys of some lists of notes; of all lists without an argument."""
+        """Return the keys of some lists of notes; of all lists without an argument."""
         chosen = sources or tuple(Source)
         return {key for source in chosen for note in self.notes.get(source, ()) for key in note.keys}
 
 
 def read_provenance(name: str, root: Traversable = ROOT) -> Provenance:
-    """Read where the settings of a recipe come from; nothing where it has no such file.
-
-    Args:
-        name: the recipe.
-        root: folder of recipes.
+    """Read the provenance file of a recipe in the folder `root`; it is empty where there is none.
 
     Raises:
         UserError: the file is not of the form that this module describes, or takes over itself.
@@ -135,7 +127,13 @@ def _read(name: str, root: Traversable, above: tuple[str, ...]) -> Provenance:
         data = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         like = data.pop("like", None)
         printed = {key: Printed(*entry) for key, entry in (data.pop("printed", None) or {}).items()}
-        own = {Source(kind): _notes(texts or {}) for kind, texts in data.items()}
+        own = {
+            Source(kind): [
+                Note(tuple(key.strip() for key in keys.split(",")), str(text))
+                for keys, text in (texts or {}).items()
+            ]
+            for kind, texts in data.items()
+        }
     except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
     if like is None:
@@ -145,20 +143,10 @@ def _read(name: str, root: Traversable, above: tuple[str, ...]) -> Provenance:
     return Provenance({**base.printed, **printed}, notes, like, own)
 
 
-def _notes(texts: Mapping[str, Any]) -> list[Note]:
-    return [Note(tuple(key.strip() for key in keys.split(",")), str(text)) for keys, text in texts.items()]
-
-
 def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT) -> list[str]:
-    """Find settings without provenance, and those that say of themselves what is not so.
+    """Return a sentence for each setting without provenance, or with a wrong one.
 
-    Args:
-        name: the recipe; one without a provenance file is the user's own and has no problems.
-        config: composed of it.
-        root: folder of recipes.
-
-    Returns:
-        A sentence for each key.
+    A recipe without a provenance file is the user's own and has no problems.
 
     Raises:
         UserError: see `read_provenance`.
@@ -192,7 +180,7 @@ def _problems(name: str, found: Provenance, config: DictConfig, root: Traversabl
 
 
 def _with_environment(config: DictConfig, kind: Kind) -> DictConfig:
-    """The configuration with every key of its environment, as the variant fills it."""
+    """Return the configuration with every key of its environment, as the variant fills it."""
     values = OmegaConf.create(plain(config))
     if kind is Kind.RL:
         env = get_system(values.docagent.system).parse_config(plain(values.docagent.env))
@@ -201,21 +189,13 @@ def _with_environment(config: DictConfig, kind: Kind) -> DictConfig:
 
 
 def _opinions(name: str, values: DictConfig, root: Traversable) -> set[str]:
-    """Keys on which a paper could have an opinion: the environment's, and what the recipe sets."""
+    """Return the keys on which a paper could have an opinion: the environment's and the recipe's."""
     text = (root / f"{name}.yaml").read_text(encoding="utf-8")
-    own = {key: value for key, value in yaml.safe_load(text).items() if key != "defaults"}
-    keys = set(_leaves(own))
+    sections = {key: value for key, value in yaml.safe_load(text).items() if key != "defaults"}
+    keys = [key for key, _ in flat(sections)]
     if (env := OmegaConf.select(values, ENV)) is not None:
-        keys |= set(_leaves(OmegaConf.to_container(env), f"{ENV}."))
+        keys += [key for key, _ in flat(plain(env), f"{ENV}.")]
     return {key for key in keys if not _HOW_IT_RUNS.match(key)}
-
-
-def _leaves(section: Any, prefix: str = "") -> Iterator[str]:
-    for key, value in section.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"
 
 
 def opening_notes(name: str, root: Traversable = ROOT) -> list[str]:
@@ -237,7 +217,5 @@ def opening_notes(name: str, root: Traversable = ROOT) -> list[str]:
 
 
 def _shortened(key: str) -> str:
-    for short, full in _SHORT.items():
-        if key.startswith(f"{full}."):
-            return f"{short}{key.removeprefix(full)}"
-    return key
+    full = next((full for full in _SHORT if key.startswith(f"{full}.")), "")
+    return f"{_SHORT.get(full, '')}{key.removeprefix(full)}"

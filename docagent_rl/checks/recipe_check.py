@@ -1,4 +1,4 @@
-"""Checks recipes without running them: everything that the configuration alone tells."""
+"""Checks of recipes without running them: all that the configuration alone tells."""
 
 from __future__ import annotations
 
@@ -34,31 +34,30 @@ PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about a recipe with a profile (`+profile=`) and an ablation (`+ablations=`)."""
+    """The finding about a recipe with a profile (`+profile=`) and an ablation (`+ablations=`)."""
 
     recipe: str
     profile: str | None = None
     ablation: str | None = None
     problem: str | None = None
-    """What is wrong with it."""
 
     @property
     def overrides(self) -> list[str]:
-        """What to add to the launch command to see it; the profile comes last."""
+        """Additions to the launch command that lead to it; the profile comes last."""
         chosen = {ABLATIONS: self.ablation, "profile": self.profile}
         return [f"+{group}={name}" for group, name in chosen.items() if name is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a recipe is to run: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as it says."""
+    """The size of a cluster: `trainer.nnodes` and `trainer.n_gpus_per_node`; `None`: as a recipe says."""
 
     nodes: int | None = None
     gpus_per_node: int | None = None
 
     @property
     def change(self) -> DictConfig:
-        """What is merged over a recipe."""
+        """The keys to merge over a recipe."""
         sizes = {"nnodes": self.nodes, "n_gpus_per_node": self.gpus_per_node}
         return OmegaConf.create({"trainer": {key: size for key, size in sizes.items() if size is not None}})
 
@@ -87,14 +86,7 @@ def check_recipe(
     ablations: Sequence[str] | None = None,
     cluster: Cluster = AS_WRITTEN,
 ) -> list[Finding]:
-    """Check one recipe; there is a finding for every combination of profile and ablation.
-
-    Args:
-        name: the recipe.
-        root: folder of recipes.
-        ablations: ablations to check it with; by default all that belong to it.
-        cluster: where it is to run; the CPU profile has a machine of its own.
-    """
+    """Check one recipe; there is a finding for every combination of profile and ablation (by default all)."""
     chosen = ablation_names(name, root) if ablations is None else ablations
     changes = {each: [_load(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
@@ -148,12 +140,7 @@ def scaled(name: str, root: Traversable = ROOT) -> list[tuple[Cluster, dict[str,
 
 
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:
-    """Return the configuration that `--config-name` would run.
-
-    Args:
-        name: the recipe.
-        overrides: as on the command line.
-        root: folder of recipes; the package's own are found from everywhere.
+    """Return the configuration that `--config-name` would run, with overrides as on the command line.
 
     Raises:
         UserError: Hydra cannot compose it.
@@ -172,7 +159,7 @@ def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT)
 
 @contextmanager
 def _search(root: Traversable) -> Generator[list[str]]:
-    """Hydra among verl's configurations and the recipes; yields the overrides that it needs."""
+    """Start Hydra among verl's configurations and the recipes; yield the overrides that it needs."""
     if root is ROOT:
         with initialize_config_module(config_module="verl.trainer.config", version_base=None):
             yield []
@@ -193,4 +180,4 @@ def _load(file: Traversable) -> DictConfig:
 
 
 def _merged(config: DictConfig, *changes: DictConfig) -> DictConfig:
-    return cast("DictConfig", OmegaConf.merge(config, *changes))  # which mappings make
+    return cast("DictConfig", OmegaConf.merge(config, *changes))

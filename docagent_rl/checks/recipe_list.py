@@ -31,7 +31,7 @@ _SFT_BASE = "sft_trainer_engine"
 
 
 class Kind(Enum):
-    """Whose configuration a recipe completes; the value is its module."""
+    """The trainer whose configuration a recipe completes; the value is its module."""
 
     RL = "verl.trainer.main_ppo"
     SFT = "verl.trainer.sft_trainer"

@@ -1,4 +1,4 @@
-"""Checks recipes of supervised fine-tuning by their configuration alone, without running them."""
+"""Checks of recipes of supervised fine-tuning by their configuration alone."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SftSection(Section):
     """The section `docagent` of a recipe of supervised fine-tuning."""
 
     system: str
-    """Whose trajectories the rows are."""
+    """The system whose trajectories the rows are."""
     workspace: Path
     run_dir: Path
     store: Path
@@ -69,7 +69,7 @@ class SftSection(Section):
     freeze_vision_tower: bool = False
     """Train neither the encoder of images nor its projector."""
     tiny_model: str | None = None
-    """Whose tiny model the CPU profile trains."""
+    """The system whose tiny model the CPU profile trains."""
     profile: Profile | None = None
 
     @classmethod

@@ -9,19 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.commands.asking import spending
-from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.commands.players import check_model, open_player
+from docagent_rl.commands.options import model_options
+from docagent_rl.commands.playing import check_model, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from docagent_rl.config import DocAgentConfig
     from docagent_rl.rollout.trajectory import Trajectory
-    from docagent_rl.samples.sample import Sample
 
 ONE, SEVERAL = "alden_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_7b"
 """Recipes for one document, and for several."""
@@ -70,7 +67,7 @@ def ask_command(
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer
+    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turns
     from docagent_rl.lab.eval.ask.page import trajectory_page
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
@@ -80,6 +77,8 @@ def ask_command(
         set_for_asking,
     )
     from docagent_rl.lab.eval.play_config import check_play, play_config
+    from docagent_rl.rollout.recorder import new_trajectory
+    from docagent_rl.rollout.trajectory import MaskReason, Status
 
     check_model(Agent.SYSTEM, model)
     if html is not None:
@@ -93,9 +92,27 @@ def ask_command(
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
     console = Console(stderr=json_output)
+
+    async def play() -> Trajectory:
+        shown = Console(stderr=True)
+        player = await open_player(
+            run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: tell_turns(env, shown)
+        )
+        try:
+            return await player.play(sample, 0)
+        except UserError as error:
+            if type(error) is not UserError:
+                raise  # a budget that is spent
+            trajectory = new_trajectory(sample, 0, parsed.system)
+            trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.SAMPLE.value
+            trajectory.error = str(error)
+            return trajectory
+        finally:
+            await player.close()
+
     try:
         with spending(model):
-            trajectory = asyncio.run(_play(run, parsed, model, sample, seed))
+            trajectory = asyncio.run(play())
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
     found = answered(trajectory)
@@ -104,34 +121,7 @@ def ask_command(
     else:
         tell_answer(found, console)
     if html is not None:
-        about = f"{name}, {model.model}"
-        write_output(
-            html, trajectory_page(trajectory, found, DocumentStore(workspace.store), about), force=force
-        )
+        page = trajectory_page(trajectory, found, DocumentStore(workspace.store), f"{name}, {model.model}")
+        write_output(html, page, force=force)
     if found.text is None:
         raise typer.Exit(1)
-
-
-async def _play(
-    run: DictConfig, parsed: DocAgentConfig, model: ModelConfig, sample: Sample, seed: int
-) -> Trajectory:
-    from docagent_rl.base.errors import UserError
-    from docagent_rl.lab.eval.ask.answer import tell_turns
-    from docagent_rl.rollout.recorder import new_trajectory
-    from docagent_rl.rollout.trajectory import MaskReason, Status
-
-    console = Console(stderr=True)
-    player = await open_player(
-        run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: tell_turns(env, console)
-    )
-    try:
-        return await player.play(sample, 0)
-    except UserError as error:
-        if type(error) is not UserError:
-            raise  # a budget that is spent
-        trajectory = new_trajectory(sample, 0, parsed.system)
-        trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.SAMPLE.value
-        trajectory.error = str(error)
-        return trajectory
-    finally:
-        await player.close()

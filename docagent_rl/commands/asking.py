@@ -30,12 +30,7 @@ def open_models(
     """Open a command's model, and its judge where options name another; they share cache and meter.
 
     What the judge's options leave out (address, key, model, currency) is the model's, but for the prices:
-    another model has its own.
-
-    Args:
-        endpoint: of the model.
-        judge: of the judge; `None` is returned where it names neither an address nor a model.
-        cache: where replies are kept, unless the model's options say.
+    another model has its own. Replies are kept in `cache`, unless the model's options name another folder.
 
     Raises:
         UserError: the budget cannot count both; see also `ModelConfig.open`.
@@ -57,11 +52,7 @@ def open_models(
 
 
 def shared_meter(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Meter:
-    """Return the one meter of a command's models.
-
-    Args:
-        model: whose limits hold.
-        others: by the prefix of their options, those that are asked, too.
+    """Return the one meter of a command's models: of `model`, whose limits hold, and of others by prefix.
 
     Raises:
         UserError: they cost different currencies, the cost of one is not known though a greatest cost is
@@ -93,13 +84,10 @@ def shared_meter(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Meter
 
 @contextmanager
 def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None) -> Generator[None]:
-    """Meter everything that a command asks, judge and roles of environments included, on one budget.
+    """Meter everything that a command asks, judge and roles of environments included, on the model's budget.
 
-    What was asked is printed on standard error at the end, of a command that fails, too.
-
-    Args:
-        model: its budget counts.
-        others: further models that options may name, by the prefix of these.
+    The costs are printed on standard error at the end, of a command that fails, too. `others` are further
+    models that options may name, by the prefix of these.
 
     Raises:
         UserError: one budget cannot count them all (`shared_meter`).
@@ -117,11 +105,7 @@ def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
 
 
 def check_models(*models: RemoteModel | None) -> None:
-    """Ask each for a sign of life.
-
-    Raises:
-        UserError: one does not answer.
-    """
+    """Ask each for a sign of life; raise `UserError` when one does not answer."""
 
     async def check() -> None:
         for model in models:
@@ -136,58 +120,55 @@ def run_with_progress(
     total: int,
     what: str,
     model: RemoteModel,
+    undone: Callable[[], str],
 ) -> None:
-    """Run something long under a bar on standard error that says what was spent.
+    """Run something long under a bar on standard error, and print the costs of a model at the end.
 
-    Args:
-        work: is given what to call after each step.
-        total: number of steps.
-        what: is done.
-        model: whose budget is shown.
+    `work` gets a function to call after each of `total` steps; `undone` names the steps that are left when
+    the budget is spent.
+
+    Raises:
+        BudgetError: the budget is spent.
+        typer.Exit: after Ctrl-C.
     """
+    from docagent_rl.endpoints.meter import BudgetError
+
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+    try:
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task(what, total=total)
 
-        def tick() -> None:
-            bar.update(task, advance=1, description=f"{what} ({model.meter.words()})")
+            def tick() -> None:
+                bar.update(task, advance=1, description=f"{what} ({model.meter.words()})")
 
-        asyncio.run(work(tick))
+            asyncio.run(work(tick))
+    except BudgetError as error:
+        raise error.leaving(undone(), model.meter.words()) from None
+    except KeyboardInterrupt:
+        interrupted()
+    finally:
+        console.print(model.meter.table())
 
 
 def reply_cache(out: Path, *, dry_run: bool) -> Path | None:
-    """Return where the replies behind an output are kept, beside it; a dry run makes no folder."""
+    """Return the folder of the replies behind an output, beside it; a dry run makes none."""
     folder = out.with_name(f"{out.name}.cache")
     return None if dry_run and not folder.exists() else folder
 
 
 def interrupted(message: str = "Interrupted. The same command goes on from here.") -> NoReturn:
-    """Say how to go on after Ctrl-C, and end with its status.
-
-    Raises:
-        typer.Exit: always.
-    """
+    """Say how to go on after Ctrl-C, and end with its status."""
     Console(stderr=True).print(message)
     raise typer.Exit(130) from None
 
 
 def print_request(console: Console, what: str, messages: Sequence[Mapping[str, Any]]) -> None:
-    """Show what would be sent, long texts cut and pictures named.
-
-    Args:
-        console: where.
-        what: is asked for.
-        messages: of the chat-completions protocol.
-    """
+    """Show the messages of a request, long texts cut and pictures named."""
     console.rule(f"request for {what}")
     for message in messages:
         content = message["content"]
-        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        for part in parts:
-            console.print(
-                shown(_cut(part["text"]) if part["type"] == "text" else "[the picture of the page]")
-            )
-
-
-def _cut(text: str, most: int = _LONGEST) -> str:
-    return text if len(text) <= most else f"{text[:most]} [... {len(text) - most} characters more]"
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            text = part["text"] if part["type"] == "text" else "[the picture of the page]"
+            if len(text) > _LONGEST:
+                text = f"{text[:_LONGEST]} [... {len(text) - _LONGEST} characters more]"
+            console.print(shown(text))

@@ -11,10 +11,9 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.asking import check_models, spending
-from docagent_rl.commands.counting import run_counter
-from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.commands.replies import REPLIES, keep_replies
+from docagent_rl.commands.asking import check_models, interrupted, spending
+from docagent_rl.commands.options import Limit, OutFolder, Overrides, Questions, Recipe, model_options
+from docagent_rl.commands.playing import INTERRUPTED, REPLIES, chat_limits, keep_replies, run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
 
@@ -36,14 +35,11 @@ _AT_A_TIME = 8
 @model_options("grounder", prefix="grounder-", shared=False, priced=True)
 @model_options("teacher")
 def collect_command(
-    recipe: Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
-    ] = None,
+    recipe: Recipe,
+    overrides: Overrides = None,
     *,
-    data: Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")],
+    data: Questions,
+    out: OutFolder,
     player: Annotated[AgentKind, typer.Option(help="Who plays.")] = AgentKind.ENDPOINT,
     preset: Annotated[
         str | None, typer.Option(help="vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own.")
@@ -54,7 +50,7 @@ def collect_command(
     trajectories: Annotated[
         int | None, typer.Option(min=1, help="Of each question; default: as the preset.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
+    limit: Limit = None,
     seed: Annotated[int, typer.Option(help="Of that choice, of scripts and of sampling.")] = 0,
     at_a_time: Annotated[
         int | None, typer.Option(min=1, help="Trajectories played together; default: as the endpoint takes.")
@@ -79,6 +75,8 @@ def collect_command(
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
+    from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
+    from docagent_rl.lab.agents.texts import ReplayPlayer
     from docagent_rl.lab.collect.collection import Collection, check_runs
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.collect.filters import Failed
@@ -101,16 +99,15 @@ def collect_command(
     settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
     collection, folder = Collection(recipe, get_system(parsed.system).name, samples, settings), RunFolder(out)
 
-    async def opened() -> Player:
+    async def collect() -> None:
         if player is AgentKind.ENDPOINT:
             ask = not collection.is_whole(folder)
-            return await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
-        if replay is not None:
-            return _replay(parsed, replay)
-        return _script(parsed, config, player is AgentKind.DETOURS, seed)
-
-    async def collect() -> None:
-        playing = await opened()
+            playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
+        elif replay is not None:
+            playing = ReplayPlayer(_resources(parsed, run_counter(replay)), replay, validate=False)
+        else:
+            detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
+            playing = ScriptPlayer(_resources(parsed), detours, seed, validate=False)
         try:
             await collection.play(playing, folder)
         finally:
@@ -125,8 +122,7 @@ def collect_command(
             asyncio.run(collect())
             _report(folder, config, parsed, looking)
         except KeyboardInterrupt:
-            typer.echo("Interrupted. What was played is kept; the same command goes on from here.", err=True)
-            raise typer.Exit(130) from None
+            interrupted(INTERRUPTED)
 
 
 def _check_options(
@@ -166,8 +162,7 @@ async def _teacher(
     *,
     ask: bool,
 ) -> Player:
-    """The model behind the endpoint; whoever opens it closes it. `ask`: for a sign of life."""
-    from docagent_rl.lab.agents.chat import ChatLimits
+    """Open the model behind the endpoint; with `ask`, ask it for a sign of life first."""
     from docagent_rl.lab.agents.chat_model import EndpointModel
     from docagent_rl.lab.collect.teacher import TeacherPlayer
 
@@ -178,33 +173,14 @@ async def _teacher(
         models.append(grounder.open("grounder", teacher.cache_dir))
     for model in models if ask else ():
         await model.check()
-    limits = ChatLimits(
-        turn=parsed.rollout.turn_tokens,
-        context=int(run.data.max_prompt_length) + int(run.data.max_response_length),
-        min_turn=parsed.rollout.min_turn_tokens,
-        seed=seed,
-    )
     writer, *drawing = map(EndpointModel, models)
     second = drawing[0] if drawing else None
-    resources = _resources(parsed)
-    return TeacherPlayer(resources, writer, limits, config.teacher, grounder=second, seed=seed)
-
-
-def _script(parsed: DocAgentConfig, config: CollectConfig, astray: bool, seed: int) -> Player:
-    from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-
-    detours = config.detours if astray else NO_DETOURS
-    return ScriptPlayer(_resources(parsed), detours, seed, validate=False)
-
-
-def _replay(parsed: DocAgentConfig, source: Path) -> Player:
-    from docagent_rl.lab.agents.texts import ReplayPlayer
-
-    return ReplayPlayer(_resources(parsed, run_counter(source)), source, validate=False)
+    limits = chat_limits(run, parsed, seed)
+    return TeacherPlayer(_resources(parsed), writer, limits, config.teacher, grounder=second, seed=seed)
 
 
 def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> EnvResources:
-    """What environments share; refuses what no trajectory could play."""
+    """Make what environments share, and refuse a configuration that no trajectory could play."""
     from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.rollout.env_resources import EnvResources
 
@@ -216,7 +192,7 @@ def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> E
 def _report(
     folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig, looking: RemoteModel | None
 ) -> None:
-    """Filter what was played, and print what each filter left and what could not be played."""
+    """Filter the trajectories, and print the numbers that each filter left and that could not be played."""
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.collect.collection import KEPT, sift
     from docagent_rl.lab.collect.judging import PageJudge

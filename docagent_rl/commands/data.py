@@ -13,19 +13,20 @@ from rich.console import Console
 from rich.table import Table
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.outputs import Force, check_output, write_output
+from docagent_rl.base.outputs import Force, write_output, write_outputs
 from docagent_rl.base.terminal import shown, visible
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, export_trajectories, sft_command
+from docagent_rl.commands.options import Evidence, FractionSeed
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.easyr1 import Pages, easyr1_bytes, has_evidence
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
 from docagent_rl.samples.questions import TEMPLATE, read_questions
-from docagent_rl.samples.sample import Sample, Split
+from docagent_rl.samples.sample import Split
 from docagent_rl.samples.splitting import SplitUnit, split_samples
 from docagent_rl.samples.validation import validate_jsonl
 
@@ -40,7 +41,6 @@ _DEFAULTS = SynthSettings()
 _SHOWN_PROBLEMS = 50
 
 _File = Annotated[Path, typer.Argument(help="Samples as .parquet, or questions as .jsonl.")]
-_Out = Annotated[Path, typer.Option(help="File to write.")]
 
 
 @app.command()
@@ -99,7 +99,7 @@ def template(
 @app.command()
 def validate(
     file: _File,
-    store: Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")] = None,
+    store: Evidence = None,
     recipe: Annotated[
         str | None, typer.Option(help="Ask the system of this recipe whether it can train on each question.")
     ] = None,
@@ -114,22 +114,19 @@ def validate(
     report = validate_file(file, store=documents)
     _end_with(report.problems)
     if recipe is not None:
+        # these import verl, which takes seconds
+        from docagent_rl.checks.recipe_check import composed
+        from docagent_rl.config import DocAgentConfig, plain
+        from docagent_rl.rollout.playability import recipe_playability
+
         if documents is None:
             raise UserError("--recipe needs --store: a system is asked about questions and documents")
-        _end_with([f"{file}: {problem}" for problem in _unplayable(file, documents, recipe)])
+        check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
+        problems = (check.problem(sample, validate=False) for sample in read_samples(file))
+        _end_with([f"{file}: {problem}" for problem in problems if problem])
     typer.echo(f"{file}: {report.rows} rows are well ({_counts(report.counts)})")
     if recipe is None and report.notes:
         _print_problems(report.notes)
-
-
-def _unplayable(file: Path, documents: DocumentStore, recipe: str) -> list[str]:
-    # these import verl, which takes seconds
-    from docagent_rl.checks.recipe_check import composed
-    from docagent_rl.config import DocAgentConfig, plain
-    from docagent_rl.rollout.playability import recipe_playability
-
-    check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
-    return [problem for sample in read_samples(file) if (problem := check.problem(sample, validate=False))]
 
 
 @app.command()
@@ -149,11 +146,11 @@ def convert(
         SplitUnit,
         typer.Option(help="What a fraction counts and keeps together: questions, or whole documents."),
     ] = SplitUnit.QUESTION,
-    seed: Annotated[int, typer.Option(help="Of the choice that a fraction makes.")] = 0,
+    seed: FractionSeed = 0,
     answerable_only: Annotated[
         bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
     ] = False,
-    store: Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")] = None,
+    store: Evidence = None,
     force: Force = False,
 ) -> None:
     """Write questions as the Parquet files that the trainer reads; nothing is written when one is bad.
@@ -166,12 +163,18 @@ def convert(
     documents = DocumentStore(store) if store is not None else None
     report = validate_jsonl(samples, store=documents)
     _end_with(report.problems)
-    fraction, name = _split(split)
-    kept = [
-        _measured(sample, documents)
-        for sample in read_questions(samples)
-        if name in (None, sample.split) and not (answerable_only and sample.answerable is False)
-    ]
+    name = Split(split) if split in set(Split) else None
+    try:
+        fraction = None if split is None or name is not None else float(split)
+    except ValueError:
+        raise UserError(f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1") from None
+    kept = []
+    for sample in read_questions(samples):
+        if name in (None, sample.split) and not (answerable_only and sample.answerable is False):
+            if documents is not None and sample.extra.get("num_pages") is None:
+                pages = documents.document(sample.doc_id).num_pages
+                sample = dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
+            kept.append(sample)
     if not kept:
         raise UserError(f"{samples}: no sample is left to write (split {split}, {_counts(report.counts)})")
     parts = {out: kept}
@@ -179,38 +182,15 @@ def convert(
         train, val = split_samples(kept, fraction, seed=seed, unit=by)
         parts = dict(zip(both_files(out), (train, val), strict=True))
     contents = {path: parquet_bytes(part) for path, part in parts.items()}
-    for path, content in contents.items():
-        check_output(path, content, force=force)
-    for path, content in contents.items():
-        written = write_output(path, content, force=force)
-        typer.echo(f"{path}: {len(parts[path])} of {report.rows} samples{'' if written else ', unchanged'}")
+    new = write_outputs(contents, force=force)
+    for path, part in parts.items():
+        typer.echo(f"{path}: {len(part)} of {report.rows} samples{'' if path in new else ', unchanged'}")
     if report.notes:
         _print_problems(report.notes)
 
 
-def _split(text: str | None) -> tuple[float | None, Split | None]:
-    """Return the fraction or the name of `--split`."""
-    if text is None:
-        return None, None
-    if text in set(Split):
-        return None, Split(text)
-    try:
-        return float(text), None
-    except ValueError:
-        names = ", ".join(Split)
-        raise UserError(f"--split {text}: expected {names} or a fraction such as 0.1") from None
-
-
-def _measured(sample: Sample, documents: DocumentStore | None) -> Sample:
-    """Return a sample with the length of its document, if it says none."""
-    if documents is None or sample.extra.get("num_pages") is not None:
-        return sample
-    pages = documents.document(sample.doc_id).num_pages
-    return dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
-
-
 class ExportFormat(StrEnum):
-    """Whose data set reads the file."""
+    """A trainer whose data set reads the file."""
 
     EASYR1 = "easyr1"
     LLAMAFACTORY = "llamafactory"
@@ -284,21 +264,14 @@ def show(
         table.add_column(heading, ratio=ratio, min_width=5, overflow="fold")
     for sample in chosen:
         try:
-            cells = _cells(sample)
+            gold = sorted(sample.gold_pages)
         except UserError as error:
             raise UserError(f"{file}: question {sample.question_id!r}: {error}") from error
-        table.add_row(*map(shown, cells))
+        answers = "(no answer in the document)" if sample.answerable is False else " | ".join(sample.answers)
+        pages = (f"p. {page}" if doc_id == sample.doc_id else f"{doc_id} p. {page}" for doc_id, page in gold)
+        cells = sample.question_id, sample.split.value, sample.question, answers, ", ".join(pages)
+        table.add_row(*map(shown, (*cells, ", ".join(sample.evidence_sources))))
     Console().print(table)
-
-
-def _cells(sample: Sample) -> tuple[str, ...]:
-    answers = "(no answer in the document)" if sample.answerable is False else " | ".join(sample.answers)
-    pages = ", ".join(
-        f"p. {page}" if doc_id == sample.doc_id else f"{doc_id} p. {page}"
-        for doc_id, page in sorted(sample.gold_pages)
-    )
-    sources = ", ".join(sample.evidence_sources)
-    return sample.question_id, sample.split.value, sample.question, answers, pages, sources
 
 
 def _counts(counts: dict[str, int]) -> str:

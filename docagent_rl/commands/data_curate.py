@@ -54,9 +54,8 @@ def curate_command(
     prefer: Annotated[
         Path | None,
         typer.Option(
-            help="unidoc_rl: verdicts.jsonl of the collection; questions whose every trajectory failed "
-            "for its "
-            "answer or form come first."
+            help="unidoc_rl: verdicts.jsonl of the collection; questions whose every trajectory failed for "
+            "its answer or form come first."
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
@@ -69,7 +68,9 @@ def curate_command(
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
+    from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
+    from docagent_rl.lab.eval.run_facts import RunFacts
 
     stratified = rule is Rule.DOC_V_STAR
     if prefer is not None and stratified:
@@ -90,24 +91,31 @@ def curate_command(
     if scoring is Scoring.OUTCOME and counted and all(case.outcome is None for case in counted):
         raise UserError(f"{run}: no trajectory says how right a judge found it; score with --by likeness")
     found = rates(counted, scoring, threshold)
-    _check_trajectories(found, rule)
+    if not found:
+        raise UserError(
+            "no question is left to choose from: see --longer-than, --without, --without-documents"
+        )
+    numbers = {rate.trajectories for rate in found}
+    if numbers != {TRAJECTORIES[rule]}:
+        played = ", ".join(map(str, sorted(numbers)))
+        typer.echo(f"trajectories of a question: {played}; the paper plays {TRAJECTORIES[rule]}", err=True)
     if stratified:
         choice = choose_stratified(found, count or QUESTIONS, seed)
     else:
         preferred = _dropped(prefer) if prefer is not None else ()
         choice = choose_learnable(found, preferred=preferred, count=count, seed=seed)
     choice.left_out.update(left_out.values())
-    if _temperature(run) == 0 and most > 1:
+    manifest = RunFacts.of(RunFolder(run).manifest()) if run.is_dir() else None
+    if manifest is not None and manifest.temperature == 0 and most > 1:
         choice.warnings.append(
-            "these trajectories were sampled at temperature 0, where those of a question are "
-            "alike: rates say "
-            "little; play them with --temperature 1"
+            "these trajectories were sampled at temperature 0, where those of a question are alike: rates "
+            "say little; play them with --temperature 1"
         )
     _write(choice, found, samples, out, force)
 
 
 def _pool(run: Path) -> tuple[dict[str, Sample], list[Case], set[str]]:
-    """Questions by id, trajectories that were played, and questions of which some could not be."""
+    """Read questions by id, trajectories that were played, and questions of which some could not be."""
     from docagent_rl.lab.agents.run_folder import trajectories_of
     from docagent_rl.lab.collect.case import case_of
 
@@ -132,16 +140,16 @@ def _left_out(
     without: Sequence[Path],
     without_documents: Sequence[Path],
 ) -> dict[str, str]:
-    """Questions that no rule sees, with the reason."""
+    """Return the questions that no rule sees, with the reason."""
     used = [sample for file in without for sample in questions_of(file)]
-    taken = {sample.question_id for sample in used}
-    said = {unit_key(sample, SplitUnit.QUESTION) for sample in used}
+    used_ids = {sample.question_id for sample in used}
+    used_keys = {unit_key(sample, SplitUnit.QUESTION) for sample in used}
     apart = [sample for file in without_documents for sample in questions_of(file)]
     closed = frozenset[str]().union(*(sample.document_keys for sample in apart))
     found: dict[str, str] = {}
     for question, sample in samples.items():
         pages = sample.extra.get("num_pages")
-        if question in taken or unit_key(sample, SplitUnit.QUESTION) in said:
+        if question in used_ids or unit_key(sample, SplitUnit.QUESTION) in used_keys:
             found[question] = "used before"
         elif sample.document_keys & closed:
             found[question] = "its document is kept apart"
@@ -171,27 +179,8 @@ def questions_of(file: Path) -> list[Sample]:
     return list({(each.dataset, each.split, each.question_id): each for each in samples}.values())
 
 
-def _temperature(run: Path) -> float | None:
-    """Of the sampling, where the run's folder says it."""
-    from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.run_facts import RunFacts
-
-    return RunFacts.of(RunFolder(run).manifest()).temperature if run.is_dir() else None
-
-
-def _check_trajectories(found: list[Rate], rule: Rule) -> None:
-    if not found:
-        raise UserError(
-            "no question is left to choose from: see --longer-than, --without, --without-documents"
-        )
-    numbers = {rate.trajectories for rate in found}
-    if numbers != {TRAJECTORIES[rule]}:
-        played = ", ".join(map(str, sorted(numbers)))
-        typer.echo(f"trajectories of a question: {played}; the paper plays {TRAJECTORIES[rule]}", err=True)
-
-
 def _dropped(file: Path) -> set[str]:
-    """Questions that the quality filter dropped: every trajectory of them failed for its answer or form."""
+    """Return the questions of which every trajectory failed for its answer or form."""
     bad: dict[str, bool] = {}
     try:
         for line in file.read_text(encoding="utf-8").splitlines():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -19,18 +20,16 @@ from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import (
     check_models,
-    interrupted,
     open_models,
     print_request,
     reply_cache,
     run_with_progress,
 )
-from docagent_rl.commands.earlier_output import funnel_file, may_replace
-from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.options import model_options
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
+from docagent_rl.lab.generate.funnel import digest_of
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
 from docagent_rl.samples.validation import sample_problems
@@ -41,14 +40,11 @@ if TYPE_CHECKING:
 
 
 class Mode(StrEnum):
-    """The way in which questions are made."""
+    """The way in which questions are made: by a model, by naming pages in those of a file, by templates."""
 
     WRITE = "write"
-    """A model writes them, and they are examined."""
     ALDEN = "alden"
-    """Those of a file that cannot be searched for come to name their page."""
     OUTLINE = "outline"
-    """Templates over headings, tables and figures; no model."""
 
 
 _QUESTIONS = 10
@@ -132,10 +128,18 @@ def generate_command(
         "--split": split,
         "--judge-model": judge.model or judge.base_url,
     }
-    _check_options(chosen, given)
+    for option, why in _IN_VAIN[chosen].items():
+        if given[option]:
+            raise UserError(
+                f"{option} says nothing to --mode {chosen.value}: {why}. Leave it out, or choose another mode"
+            )
     task = _Task(out, settings, dry_run, force)
     if source is not None:
-        task.label(_checked(source, store), endpoint)
+        questions, lookup = read_samples(source), None if store is None else DocumentStore(store)
+        for sample in questions:
+            if problems := sample_problems(sample, store=lookup):
+                raise UserError(f"{source}: question {sample.question_id!r}: {'; '.join(problems)}")
+        task.label(questions, endpoint)
         return
     if store is None:
         raise UserError("--store is needed: the documents to ask about (`docagent-rl ingest` makes one)")
@@ -146,15 +150,6 @@ def generate_command(
         task.outline(opened, names, known, limit or _QUESTIONS)
     else:
         task.write(opened, names, known, endpoint, judge)
-
-
-def _check_options(mode: Mode, given: Mapping[str, object]) -> None:
-    """See that no option is given in vain."""
-    for option, why in _IN_VAIN[mode].items():
-        if given[option]:
-            raise UserError(
-                f"{option} says nothing to --mode {mode.value}: {why}. Leave it out, or choose another mode"
-            )
 
 
 @dataclass(frozen=True)
@@ -226,15 +221,10 @@ class _Task:
         async def work(tick: Callable[[], None]) -> None:
             await alden.label_questions(samples, model, prompts, settings, labelling, tick)
 
-        try:
-            run_with_progress(work, len(samples), "Labelling questions", model)
-        except BudgetError as error:
-            left = f"{len(samples) - len(labelling.decisions)} of {len(samples)} questions"
-            raise error.leaving(left, model.meter.words()) from None
-        except KeyboardInterrupt:
-            interrupted()
-        finally:
-            Console(stderr=True).print(model.meter.table())
+        def undone() -> str:
+            return f"{len(samples) - len(labelling.decisions)} of {len(samples)} questions"
+
+        run_with_progress(work, len(samples), "Labelling questions", model, undone)
         made = alden.rewritten(samples, labelling, model.endpoint.model, prompts)
         lines = json_lines(made)
         _write_both(out, lines, labelling.to_json(samples, digest, lines), replace=replace)
@@ -284,17 +274,15 @@ class _Task:
 def _played(run: Generation, out: Path) -> tuple[list[Sample], Funnel]:
     """Return the questions of a run; when it is cut short, write those made so far beside `out`."""
     done, partial = False, out.with_name(f"{out.stem}.partial.jsonl")
+
+    def undone() -> str:
+        return f"{run.undone} of {len(run.slots)} requests for questions"
+
     try:
-        run_with_progress(run.run, len(run.slots), "Asking for questions", run.model)
+        run_with_progress(run.run, len(run.slots), "Asking for questions", run.model, undone)
         done = True
-    except BudgetError as error:
-        left = f"{run.undone} of {len(run.slots)} requests for questions"
-        raise error.leaving(left, run.model.meter.words()) from None
-    except KeyboardInterrupt:
-        interrupted()
     finally:
         samples, funnel = run.outcome()
-        Console(stderr=True).print(run.model.meter.table())
         if not done and samples:
             atomic_write(partial, json_lines(samples))
             Console(stderr=True).print(shown(f"{partial}: the {len(samples)} questions made so far"))
@@ -327,24 +315,8 @@ def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, s
     return names
 
 
-def _checked(path: Path, store: Path | None) -> list[Sample]:
-    """Read questions whose pages are those of their documents, where a store can tell.
-
-    Raises:
-        UserError: a page or a document is not there.
-    """
-    samples, documents = read_samples(path), None if store is None else DocumentStore(store)
-    for sample in samples:
-        if problems := sample_problems(sample, store=documents):
-            raise UserError(f"{path}: question {sample.question_id!r}: {'; '.join(problems)}")
-    return samples
-
-
 def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:
-    """Write questions and their funnel so that the same command goes on wherever it is killed between.
-
-    The funnel says who made the questions: without it nobody would know them for one's own.
-    """
+    """Write questions, and first their funnel, by which the same command knows them for its own."""
     if not check_output(out, lines, force=replace):
         out.unlink(missing_ok=True)
     atomic_write(funnel_file(out), funnel)
@@ -356,3 +328,39 @@ def _report_unanswered(count: int, outcome: str) -> None:
         Console(stderr=True).print(
             f"{count} got no reply from the endpoint and were {outcome}: the same command asks again"
         )
+
+
+def funnel_file(out: Path) -> Path:
+    """Return the file of a run's numbers, beside its questions."""
+    return out.with_name(f"{out.name}.funnel.json")
+
+
+def may_replace(out: Path, settings: str, *, force: bool) -> bool:
+    """Return whether a file that is there may be replaced by another; look before anything is paid for.
+
+    Only one that the same settings (their digest) made, and that lacks what an endpoint did not reply to, is
+    replaced without `force`; one that the same settings made, and that lacks nothing, is made again as it is.
+
+    Raises:
+        UserError: something else made it, it was changed and lacks something, or it is a folder.
+    """
+    if out.is_dir():
+        raise UserError(f"{out} is a folder: name a file")
+    if force or not out.exists():
+        return force
+    try:
+        recorded: Any = json.loads(funnel_file(out).read_bytes())
+    except (FileNotFoundError, ValueError):  # half a character is one, too
+        recorded = {}
+    if not isinstance(recorded, Mapping) or recorded.get("settings") != settings:
+        raise UserError(
+            f"{out} was made by other settings, or by something else; name another file, or replace it with "
+            "--force"
+        )
+    lacking = recorded.get("unanswered")
+    if isinstance(lacking, Mapping) and lacking.get("sha256") != digest_of(out.read_bytes()):
+        raise UserError(
+            f"{out} was changed since it was made, and what got no reply is still to be asked; name another "
+            "file, or replace it with --force"
+        )
+    return isinstance(lacking, Mapping)

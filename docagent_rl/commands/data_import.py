@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.outputs import Force, check_output, write_output
+from docagent_rl.base.outputs import Force, write_output, write_outputs
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import questions_of
@@ -24,7 +24,7 @@ from docagent_rl.samples.importers.paging import PageBase
 from docagent_rl.samples.importers.report import ImportReport
 from docagent_rl.samples.importers.running import ImportSettings, run_import
 from docagent_rl.samples.importers.selection import REST, Paper, Selection, preset
-from docagent_rl.samples.leakage import THRESHOLD, LeakReport, find_leaks
+from docagent_rl.samples.leakage import THRESHOLD, find_leaks
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, json_lines
 from docagent_rl.samples.splitting import SplitUnit
@@ -100,6 +100,8 @@ def import_command(
 
     Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
     """
+    from docagent_rl.lab.eval.scoring.official import check_golds
+
     target = out or Path(f"{benchmark.value}.jsonl")
     if target.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
@@ -128,7 +130,8 @@ def import_command(
         parts, report = run_import(get_importer(benchmark), src, settings)
     except KeyboardInterrupt:
         interrupted()
-    report.gold_check = _gold_check(parts)
+    golds = check_golds(sample for part in parts.values() for sample in part)
+    report.gold_check = golds if golds["checked"] else {}
     _write(target, parts, report, force=force)
     Console().print(_table(report))
 
@@ -167,12 +170,33 @@ def leakage_command(
     documents = None if store is None else DocumentStore(store, image_cache=0)
     report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold, progress=True)
     if out is not None:
-        write_output(out, _leaks_json(report), force=force)
-    console = Console()
+        content = {
+            "documents": [{**dataclasses.asdict(each), "how": each.how.value} for each in report.documents],
+            "questions": [
+                {
+                    "first": pair.first.question_id,
+                    "second": pair.second.question_id,
+                    "score": round(pair.score, 2),
+                    "same_document": pair.same_document,
+                    "same_answer": pair.same_answer,
+                    "leaks": pair.leaks,
+                }
+                for pair in report.questions
+            ],
+        }
+        write_output(out, json.dumps(content, indent=1, ensure_ascii=False) + "\n", force=force)
     if report.documents:
-        console.print(_documents_table(report))
+        table = Table("First", "Second", "Same by", "Pages", title="Documents in both", title_justify="left")
+        for each in report.documents[:_SHOWN]:
+            table.add_row(shown(each.first), shown(each.second), each.how.value, f"{each.share:.0%}")
+        Console().print(table)
     if report.leaking:
-        console.print(_questions_table(report))
+        title = "Questions that give each other away"
+        table = Table("First", "Second", "Alike", "Question", title=title, title_justify="left")
+        for pair in report.leaking[:_SHOWN]:
+            ids = shown(pair.first.question_id), shown(pair.second.question_id)
+            table.add_row(*ids, f"{pair.score:.0f}", shown(pair.first.question[:120]))
+        Console().print(table)
     typer.echo(
         f"{len(report.documents)} documents in both, {len(report.leaking)} pairs of questions that give each "
         f"other away, {len(report.questions) - len(report.leaking)} pairs that are only alike"
@@ -193,13 +217,6 @@ def _parts(options: list[str] | None) -> dict[str, int]:
     return found
 
 
-def _gold_check(parts: dict[str, list[Sample]]) -> dict[str, Any]:
-    from docagent_rl.lab.eval.scoring.official import check_golds
-
-    found = check_golds(sample for part in parts.values() for sample in part)
-    return found if found["checked"] else {}
-
-
 def _write(target: Path, parts: dict[str, list[Sample]], report: ImportReport, *, force: bool) -> None:
     files = {
         target.with_name(f"{target.stem}-{name}{target.suffix}") if name else target: samples
@@ -210,10 +227,7 @@ def _write(target: Path, parts: dict[str, list[Sample]], report: ImportReport, *
         for path, samples in files.items()
     }
     contents[target.with_name(f"{target.stem}.report.json")] = report.to_json()
-    for path, content in contents.items():
-        check_output(path, content, force=force)
-    for path, content in contents.items():
-        write_output(path, content, force=force)
+    write_outputs(contents, force=force)
     for path, samples in files.items():
         typer.echo(f"{path}: {len(samples)} samples")
 
@@ -244,37 +258,3 @@ def _table(report: ImportReport) -> Table:
     for warning in report.warnings:
         table.add_row("warning", "", shown(warning))
     return table
-
-
-def _documents_table(report: LeakReport) -> Table:
-    table = Table("First", "Second", "Same by", "Pages", title="Documents in both", title_justify="left")
-    for each in report.documents[:_SHOWN]:
-        table.add_row(shown(each.first), shown(each.second), each.how.value, f"{each.share:.0%}")
-    return table
-
-
-def _questions_table(report: LeakReport) -> Table:
-    title = "Questions that give each other away"
-    table = Table("First", "Second", "Alike", "Question", title=title, title_justify="left")
-    for pair in report.leaking[:_SHOWN]:
-        ids = pair.first.question_id, pair.second.question_id
-        table.add_row(shown(ids[0]), shown(ids[1]), f"{pair.score:.0f}", shown(pair.first.question[:120]))
-    return table
-
-
-def _leaks_json(report: LeakReport) -> str:
-    content = {
-        "documents": [{**dataclasses.asdict(each), "how": each.how.value} for each in report.documents],
-        "questions": [
-            {
-                "first": pair.first.question_id,
-                "second": pair.second.question_id,
-                "score": round(pair.score, 2),
-                "same_document": pair.same_document,
-                "same_answer": pair.same_answer,
-                "leaks": pair.leaks,
-            }
-            for pair in report.questions
-        ],
-    }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

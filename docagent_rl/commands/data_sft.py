@@ -17,31 +17,16 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_stream
 from docagent_rl.base.terminal import shown
+from docagent_rl.commands.options import FractionSeed
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.splitting import SplitUnit
 
-Trajectories = Annotated[
-    list[Path],
-    typer.Argument(help="Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."),
-]
-Retokenise = Annotated[
-    bool,
-    typer.Option(
-        "--retokenise",
-        help="Encode the texts of trajectories that another model sampled; those of chat endpoints "
-        "are always.",
-    ),
-]
-TemplateKwargs = Annotated[
-    str,
-    typer.Option(
-        help="Arguments of the chat template, as data.apply_chat_template_kwargs of the RL run: '{\"x\": 1}'."
-    ),
-]
-
 
 def sft_command(
-    trajectories: Trajectories,
+    trajectories: Annotated[
+        list[Path],
+        typer.Argument(help="Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."),
+    ],
     model: Annotated[str, typer.Option(help="The model to fine-tune: a folder, or a name of the hub.")],
     store: Annotated[Path, typer.Option(help="Document store whose pages the trajectories show.")],
     out: Annotated[
@@ -53,13 +38,26 @@ def sft_command(
     by: Annotated[
         SplitUnit, typer.Option(help="What the fraction counts and keeps together.")
     ] = SplitUnit.DOCUMENT,
-    seed: Annotated[int, typer.Option(help="Of the choice that a fraction makes.")] = 0,
+    seed: FractionSeed = 0,
     max_length: Annotated[
         int | None,
         typer.Option(min=1, help="Leave out trajectories with a longer row (data.max_length); none is cut."),
     ] = None,
-    retokenise: Retokenise = False,
-    template_kwargs: TemplateKwargs = "{}",
+    retokenise: Annotated[
+        bool,
+        typer.Option(
+            "--retokenise",
+            help="Encode the texts of trajectories that another model sampled; those of chat endpoints are "
+            "always.",
+        ),
+    ] = False,
+    template_kwargs: Annotated[
+        str,
+        typer.Option(
+            help="Arguments of the chat template, as data.apply_chat_template_kwargs of the RL run: "
+            "'{\"x\": 1}'."
+        ),
+    ] = "{}",
     force: Force = False,
 ) -> None:
     """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.
@@ -125,11 +123,20 @@ def export_trajectories(
         raise UserError("--each-turn: LLaMA-Factory trains on the turns of a conversation alone as it is")
     if out.is_file():
         raise UserError(f"--out {out} is a file: name a folder")
+
+    def nonempty(lines: Iterable[bytes]) -> Generator[bytes]:
+        empty = True
+        for line in lines:
+            empty = False
+            yield line
+        if empty:
+            raise UserError(f"{source}: no trajectory can be told as a conversation")
+
     path, files = out / FILES[kind], trajectory_files([source])
     with trajectories_progress(files, passes=1) as ticked:
         trajectories = ticked(read_all(files))
         lines = example_lines(trajectories, kind, DocumentStore(store), out, account, each_turn=each_turn)
-        new = write_stream(path, _some(lines, source), force=force)
+        new = write_stream(path, nonempty(lines), force=force)
     if kind is TrajectoryFormat.LLAMAFACTORY:
         write_output(out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force)
     typer.echo(
@@ -139,17 +146,8 @@ def export_trajectories(
     _print_dropped([account])
 
 
-def _some(lines: Iterable[bytes], source: Path) -> Generator[bytes]:
-    empty = True
-    for line in lines:
-        empty = False
-        yield line
-    if empty:
-        raise UserError(f"{source}: no trajectory can be told as a conversation")
-
-
 def both_files(out: Path) -> tuple[Path, Path]:
-    """The files for training and validation.
+    """Return the files for training and validation.
 
     Raises:
         UserError: the name is that of the second.
@@ -162,7 +160,7 @@ def both_files(out: Path) -> tuple[Path, Path]:
 
 
 def codec_of(model: str, template_kwargs: str) -> Any:
-    """Chat turns as tokens of a model.
+    """Return the codec of a model: chat turns as tokens.
 
     Raises:
         UserError: there is no such model, or the arguments are no JSON object.
@@ -193,10 +191,12 @@ def codec_of(model: str, template_kwargs: str) -> Any:
 def trajectories_progress(
     files: Iterable[Path], passes: int
 ) -> Generator[Callable[[Iterable[Any]], Iterable[Any]]]:
-    """A bar over the trajectories of files, which are read so many times; what it yields counts what goes
-    by.
-    """
-    total = passes * sum(_lines(file) for file in files)
+    """Show a bar over the trajectories of files that are read so often; yield a function that counts them."""
+    total = 0
+    for file in files:
+        if file.is_file():  # its reader says so otherwise
+            with file.open("rb") as lines:
+                total += passes * sum(1 for line in lines if line.strip())
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("reading trajectories", total=total)
 
@@ -206,13 +206,6 @@ def trajectories_progress(
                 progress.advance(task)
 
         yield ticked
-
-
-def _lines(file: Path) -> int:
-    if not file.is_file():
-        return 0  # who reads it says so
-    with file.open("rb") as lines:
-        return sum(1 for line in lines if line.strip())
 
 
 def _print_dropped(accounts: Iterable[Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
@@ -14,8 +15,15 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from docagent_rl.checks.doctor import Probe, ProcessKind, Report, check_system, check_versions
-from docagent_rl.checks.probing import TIMEOUT_S, examine
+from docagent_rl.checks.doctor import (
+    TIMEOUT_S,
+    Probe,
+    ProcessKind,
+    Report,
+    check_system,
+    check_versions,
+    examine,
+)
 from docagent_rl.training.patching import PatchState
 from docagent_rl.training.registrations import Registered, prepare_environment
 
@@ -46,7 +54,14 @@ def doctor_command(
     if as_json:
         typer.echo(json.dumps(report.as_dict(), indent=2))
     else:
-        _show(report, Console())
+        console = Console()
+        for table in _tables(report):
+            console.print(table)
+        for problem in report.problems:
+            title = f"{problem.where}: {problem.what}", "bold red"
+            console.print(Text.assemble(title, f"\n  {problem.remedy}"))
+        if not report.problems:
+            console.print("Nothing is missing.", style="bold green")
     if report.problems:
         raise typer.Exit(1)
 
@@ -70,56 +85,33 @@ def _examine(kinds: list[ProcessKind], model: Path | None, timeout_s: float) -> 
         return Report(check_versions(), probes, check_system())
 
 
-def _show(report: Report, console: Console) -> None:
-    for table in (_versions(report), _registrations(report), _patches(report), _machine(report)):
-        console.print(table)
-    for problem in report.problems:
-        console.print(
-            Text.assemble((f"{problem.where}: {problem.what}", "bold red"), f"\n  {problem.remedy}")
-        )
-    if not report.problems:
-        console.print("Nothing is missing.", style="bold green")
-
-
-def _versions(report: Report) -> Table:
+def _tables(report: Report) -> Iterator[Table]:
     table = Table("package", "installed", "supported", title="Versions", title_justify="left")
     for check in report.versions:
         style = "green" if check.matches else "red"
         table.add_row(check.package, Text(check.installed or "missing", style), check.supported)
-    return table
-
-
-def _registrations(report: Report) -> Table:
+    yield table
+    answers = [probe.registered for probe in report.probes.values()]
     table = Table("", title="Registered", title_justify="left", show_lines=True)
     for kind in report.probes:
         table.add_column(kind.value, overflow="fold")
     for name in (field.name for field in fields(Registered) if field.name != "patches"):
-        cells = [_names(probe.registered, name) for probe in report.probes.values()]
+        cells = []
+        for registered in answers:
+            value = "?" if registered is None else getattr(registered, name)
+            value = value if isinstance(value, str) else ", ".join(value)
+            cells.append(Text(value or "none", "red" if value in ("", "?") else ""))
         table.add_row(name.replace("_", " "), *cells)
-    return table
-
-
-def _names(registered: Registered | None, field: str) -> Text:
-    if registered is None:
-        return Text("?", "red")
-    value = getattr(registered, field)
-    names = [value] if isinstance(value, str) else value
-    return Text(", ".join(names)) if names else Text("none", "red")
-
-
-def _patches(report: Report) -> Table:
+    yield table
     table = Table("patch", title="Patches of upstream code", title_justify="left")
-    answers = [probe.registered.patches if probe.registered else {} for probe in report.probes.values()]
+    patches = [registered.patches if registered else {} for registered in answers]
     for kind in report.probes:
         table.add_column(kind.value)
-    for name in dict.fromkeys(name for patches in answers for name in patches):
-        states = [patches.get(name, "?") for patches in answers]
+    for name in dict.fromkeys(name for each in patches for name in each):
+        states = [each.get(name, "?") for each in patches]
         table.add_row(name, *(Text(state, _STYLES.get(state, "red")) for state in states))
-    return table
-
-
-def _machine(report: Report) -> Table:
+    yield table
     table = Table("machine", "", "advice", title="Machine", title_justify="left")
-    for check in report.system:
-        table.add_row(check.name, Text(check.value), Text(check.advice, "yellow"))
-    return table
+    for finding in report.system:
+        table.add_row(finding.name, Text(finding.value), Text(finding.advice, "yellow"))
+    yield table

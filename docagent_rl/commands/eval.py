@@ -1,51 +1,62 @@
-"""`docagent-rl eval`: play a system or a baseline over questions, and score it."""
+"""`docagent-rl eval` and `docagent-rl probe`: play a system or a baseline over questions, and score it."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
 
+from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.commands.asking import interrupted, spending
-from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.commands.players import check_model, open_player, trajectories_at_a_time
-from docagent_rl.commands.replies import keep_replies
+from docagent_rl.commands.options import (
+    AtATime,
+    Limit,
+    OutFolder,
+    Overrides,
+    Playing,
+    Questions,
+    Recipe,
+    Trajectories,
+    model_options,
+)
+from docagent_rl.commands.playing import (
+    INTERRUPTED,
+    check_model,
+    keep_replies,
+    open_player,
+    trajectories_at_a_time,
+)
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.eval.choices import Agent
+from docagent_rl.lab.eval.choices import Agent, Condition
 
 if TYPE_CHECKING:
-    from omegaconf import DictConfig
-
-    from docagent_rl.config import DocAgentConfig
     from docagent_rl.endpoints.endpoint import Price
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.eval.evaluation import Evaluation, Tally
+    from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
+    from docagent_rl.training.engine.player import EnginePlayer
+
+PAGE, DATA = "probe.md", "probe.json"
 
 
 @model_options("model")
 def eval_command(
-    recipe: Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
-    ] = None,
+    recipe: Recipe,
+    overrides: Overrides = None,
     *,
-    data: Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")],
-    agent: Annotated[
-        Agent, typer.Option(help="The recipe's system, or what it is compared with.")
-    ] = Agent.SYSTEM,
-    trajectories: Annotated[int, typer.Option(min=1, help="Of each question.")] = 1,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")] = None,
+    data: Questions,
+    out: OutFolder,
+    agent: Playing = Agent.SYSTEM,
+    trajectories: Trajectories = 1,
+    limit: Limit = None,
     seed: Annotated[int, typer.Option(help="Of that choice and of all sampling.")] = 0,
-    at_a_time: Annotated[
-        int | None,
-        typer.Option(min=1, help="Trajectories played together; default: as many as the model takes."),
-    ] = None,
+    at_a_time: AtATime = None,
     score: Annotated[
         bool, typer.Option(help="Score and report at the end, with the embedded judge where one is needed.")
     ] = True,
@@ -62,61 +73,131 @@ def eval_command(
     """
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.agents.runner import RunSettings
-    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, read_samples, with_lengths
+    from docagent_rl.lab.eval.evaluation import (
+        Evaluation,
+        drawn,
+        read_samples,
+        summary_table,
+        unplayed_table,
+        with_lengths,
+    )
     from docagent_rl.lab.eval.play_config import changes_of, check_play, play_config
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
-    playing, model = keep_replies(run, model, out)
-    parsed = check_play(playing, samples)
+    parsed = check_play(keep_replies(run, model, out)[0], samples)
     samples = with_lengths(samples, DocumentStore(parsed.store))
     changes = {} if agent.baseline else changes_of(run, play_config(recipe, agent))
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, changes)
-    settings = RunSettings(
-        trajectories, at_a_time or trajectories_at_a_time(model, run), parsed.rollout.trajectory_attempts
-    )
     try:
         with spending(model):
-            tally = asyncio.run(_play(evaluation, playing, parsed, model, RunFolder(out), settings))
+            tally = asyncio.run(_play({out: evaluation}, model, out, at_a_time))[out]
     except KeyboardInterrupt:
-        interrupted("Interrupted. What was played is kept; the same command goes on from here.")
-    _tell(tally)
+        interrupted(INTERRUPTED)
+    console = Console()
+    console.print(summary_table(tally))
+    if (unplayed := unplayed_table(tally)) is not None:
+        console.print(unplayed)
     if score:
         _report(RunFolder(out), model.price.price)
     Console(stderr=True).print(f"{out}: run.json, trajectories.jsonl; docagent-rl view {out}", markup=False)
 
 
-async def _play(
-    evaluation: Evaluation,
-    playing: DictConfig,
-    parsed: DocAgentConfig,
+@model_options("model")
+def probe_command(
+    recipe: Recipe,
+    overrides: Overrides = None,
+    *,
+    data: Questions,
+    out: Annotated[Path, typer.Option(help="Folder of the runs; the same command goes on in it.")],
+    condition: Annotated[
+        list[Condition] | None, typer.Option(help="What is done to the documents; default: all.")
+    ] = None,
+    agent: Playing = Agent.SYSTEM,
+    trajectories: Trajectories = 1,
+    limit: Limit = None,
+    seed: Annotated[int, typer.Option(help="Of that choice, of sampling and of exchanged pages.")] = 0,
+    at_a_time: AtATime = None,
+    force: Force = False,
     model: ModelConfig,
-    folder: RunFolder,
-    settings: RunSettings,
-) -> Tally:
+) -> None:
+    """Play the same questions with pages blanked, exchanged, or without evidence, and say what is left.
+
+    Searches find what they find in the documents as they are; what the agent is shown differs: as_is,
+    blank (white pages without texts), text_layer (white pages with their texts), no_evidence (white where
+    evidence is), shuffled (another document's pages). A reader of pages loses its score, a guesser keeps it.
+    Models are named as to `docagent-rl eval`; every condition leaves a run of its own in OUT.
+
+    Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
+    """
+    from docagent_rl.documents import DocumentStore
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, read_samples
+    from docagent_rl.lab.eval.play_config import check_play, play_config
+    from docagent_rl.lab.eval.probe import shown_store
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
+
+    check_model(agent, model)
+    samples = drawn(read_samples(data), limit, seed)
+    run = play_config(recipe, agent, overrides or ())
+    store = DocumentStore(check_play(run, samples).store)
+    evaluations: dict[Path, Evaluation] = {}
+    for each in dict.fromkeys((Condition.AS_IS, *(condition or Condition))):
+        path, changed = shown_store(each, store, samples, out / "stores", seed=seed), copy.deepcopy(run)
+        changed.docagent.shown_store = None if path is None else str(path.resolve())
+        evaluations[out / each.value] = Evaluation(recipe, agent, changed, samples, trajectories, seed)
+
+    async def play_and_score() -> dict[Condition, list[ScoredTrajectory]]:
+        await _play(evaluations, model, out, at_a_time, announce=True)
+        scores = {path: await score_run(RunFolder(path), ScoringSettings()) for path in evaluations}
+        return {Condition(path.name): scored for path, scored in scores.items()}
+
+    try:
+        with spending(model):
+            scored = asyncio.run(play_and_score())
+    except KeyboardInterrupt:
+        interrupted(INTERRUPTED)
+    _report_probe(scored, out, seed, force=force)
+
+
+async def _play(
+    evaluations: Mapping[Path, Evaluation],
+    model: ModelConfig,
+    out: Path,
+    at_a_time: int | None,
+    *,
+    announce: bool = False,
+) -> dict[Path, Tally]:
+    """Play evaluations of one agent, each into its folder; replies are kept in `out`."""
+    from docagent_rl.config import DocAgentConfig, plain
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.eval.evaluation import evaluate
     from docagent_rl.systems import get_system
 
-    player = await open_player(playing, parsed, evaluation.agent, model, seed=evaluation.seed)
-    try:
-        return await evaluate(evaluation, player, get_system(parsed.system).name, folder, settings)
-    finally:
-        await player.close()
-
-
-def _tell(tally: Tally) -> None:
-    from docagent_rl.lab.eval.evaluation import summary_table, unplayed_table
-
-    console = Console()
-    console.print(summary_table(tally))
-    if (unplayed := unplayed_table(tally)) is not None:
-        console.print(unplayed)
+    tallies, player = {}, None
+    async with AsyncExitStack() as opened:
+        for path, each in evaluations.items():
+            playing, caching = keep_replies(each.run, model, out)
+            parsed = DocAgentConfig.parse(plain(playing.docagent))
+            if player is not None and each.agent.modelled and not model.base_url:
+                # the engine, which takes a minute to start, stays
+                player = cast("EnginePlayer", player).among(playing)
+            else:
+                player = await open_player(playing, parsed, each.agent, caching, seed=each.seed)
+                opened.push_async_callback(player.close)
+            if announce:
+                Console(stderr=True).print(f"{path.name}:", highlight=False)
+            together = at_a_time or trajectories_at_a_time(model, each.run)
+            settings = RunSettings(each.trajectories, together, parsed.rollout.trajectory_attempts)
+            system = get_system(parsed.system).name
+            tallies[path] = await evaluate(each, player, system, RunFolder(path), settings)
+    return tallies
 
 
 def _report(folder: RunFolder, price: Price | None) -> None:
-    """The numbers of the benchmark; other judges are named to `docagent-rl report`.
+    """Print the numbers of the benchmark; other judges are named to `docagent-rl report`.
 
     What a model has judged since then is kept: only that command asks one.
     """
@@ -129,7 +210,27 @@ def _report(folder: RunFolder, price: Price | None) -> None:
         trajectories = asyncio.run(score_run(folder, ScoringSettings(price=price)))
     else:
         judge, trajectories = judged[0], with_costs(folder, judged[1], price)
-        told = f"The trajectories are as {judge} has judged them; these scores are kept."
-        Console(stderr=True).print(told, markup=False)
+        kept = f"The trajectories are as {judge} has judged them; these scores are kept."
+        Console(stderr=True).print(kept, markup=False)
     run = ScoredRun(folder.path.name, trajectories, folder.manifest())
     report([run], ReportSettings(), folder.path, force=False)
+
+
+def _report_probe(
+    scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
+) -> None:
+    from docagent_rl.lab.eval.probe import as_json, grids_of, is_ours, left_of
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings
+    from docagent_rl.lab.eval.report.grid import markdown, rendered
+
+    found = left_of(scored, ReportSettings(seed=seed))
+    grids = grids_of(found)
+    for grid in grids:
+        Console().print(rendered(grid))
+    if not grids:
+        Console().print("No question says what its right answer is, so that there is no score to be left of.")
+    data = out / DATA
+    earlier = data.is_file() and is_ours(data.read_bytes())
+    write_outputs({out / PAGE: markdown(grids, None), data: as_json(found)}, force=force or earlier)
+    where = f"{out}: {PAGE}, {DATA}, and a run for every condition (docagent-rl view)"
+    Console(stderr=True).print(where, markup=False)

@@ -1,4 +1,4 @@
-"""`docagent-rl ingest`."""
+"""`docagent-rl ingest`, `check` and `demo`: fill stores, check them, make one to try everything on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
+from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
+from docagent_rl.commands.asking import interrupted
 from docagent_rl.documents import RendererKind, RenderSettings
+from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
 from docagent_rl.documents.report import IngestReport
+from docagent_rl.retrieval.index_files import HEADER
+from docagent_rl.retrieval.indexes import audit_index
 
 _DEFAULTS = RenderSettings()
 _LIMITS = IngestLimits()
 _OCR = OcrSettings()
 _SHOWN = 10
+_SHOWN_USERS = 3
 
 
 def ingest_command(
@@ -110,18 +118,26 @@ def ingest_command(
             ocr=reading,
         )
     except KeyboardInterrupt:
-        console.print("Interrupted. The same command goes on from here.")
-        raise typer.Exit(130) from None
-    typer.echo(_summary(report, reading.engine))
+        interrupted()
+    typer.echo(_ingest_summary(report, reading.engine))
     if report.kept:
-        console.print(shown(_kept(report, store)), soft_wrap=True)
+        names = ", ".join(report.kept[:_SHOWN]) + (", ..." if len(report.kept) > _SHOWN else "")
+        text = (
+            f"{store} holds other versions (other content, or other settings such as --dpi or --ocr) of "
+            f"{names}; questions may rest on them. Rename the new files, or replace the stored documents "
+            "with --replace"
+        )
+        console.print(shown(text), soft_wrap=True)
     if report.failed:
-        console.print(_failures(report))
+        table = Table("File", "Reason", title="Not ingested", title_justify="left")
+        for failure in report.failed:
+            table.add_row(shown(failure.name, overflow="fold"), shown(failure.reason, overflow="fold"))
+        console.print(table)
     if report.failed or report.kept:
         raise typer.Exit(2)
 
 
-def _summary(report: IngestReport, engine: OcrEngineKind) -> str:
+def _ingest_summary(report: IngestReport, engine: OcrEngineKind) -> str:
     line = f"{len(report.ingested)} documents ingested ({report.pages} pages)"
     parts = {
         f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
@@ -141,16 +157,125 @@ def _summary(report: IngestReport, engine: OcrEngineKind) -> str:
     return "\n".join([line, ", ".join(texts)]) if texts else line
 
 
-def _kept(report: IngestReport, store: Path) -> str:
-    names = ", ".join(report.kept[:_SHOWN]) + (", ..." if len(report.kept) > _SHOWN else "")
-    return (
-        f"{store} holds other versions (other content, or other settings such as --dpi or --ocr) of {names}; "
-        "questions may rest on them. Rename the new files, or replace the stored documents with --replace"
+def check_command(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="STORE|INDEX|RUN...", help="Folders of stores, indexes, runs, checkpoints."),
+    ],
+) -> None:
+    """Read every file of document stores, indexes and runs and compare it with its checksum.
+
+    Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
+    reads is verified in any case, when it is read: this finds damage before. Of a store, documents that it
+    has lost are missed; of a run, checkpoints, the trajectories and numbers of its steps and its
+    configuration are read. Where a file has no checksum, it says so.
+
+    Example: docagent-rl check data/store data/bm25 runs/mine
+    """
+    audits = {path: _audit(path) for path in paths}
+    for path, audit in audits.items():
+        for damage in audit.damages:
+            line = damage.problem
+            line = line if str(damage.path) in line else f"{damage.path}: {line}"
+            if damage.users:
+                rest = len(damage.users) - _SHOWN_USERS
+                more = f" and {rest} more" if rest > 0 else ""
+                line += f" [{', '.join(damage.users[:_SHOWN_USERS])}{more}]"
+            typer.echo(line)
+        parts = [f"{len(audit.damages)} damaged" if audit.damages else "all whole"]
+        if audit.unsealed:
+            parts.append(
+                f"{audit.unsealed} of its files are of an earlier version and have no checksum, so that "
+                "damage may go unseen"
+            )
+        typer.echo(f"{path}: {'; '.join([audit.contents, *parts, *audit.notes])}")
+        if audit.damages:
+            typer.echo(_repair_advice(path), err=True)
+    if any(audit.damages for audit in audits.values()):
+        raise typer.Exit(1)
+
+
+def _audit(path: Path) -> Audit:
+    if (path / MARKER).is_file():
+        return audit_store(path, progress=True)
+    if (path / HEADER).is_file():
+        return audit_index(path)
+    if has_checkpoints(path) or (path / "trajectories").is_dir():
+        return _audit_run(path)
+    raise UserError(
+        f"{path} is neither a document store (no {MARKER}) nor an index (no {HEADER}), and there are neither "
+        "checkpoints nor trajectories (trajectories/) in it"
     )
 
 
-def _failures(report: IngestReport) -> Table:
-    table = Table("File", "Reason", title="Not ingested", title_justify="left")
-    for failure in report.failed:
-        table.add_row(shown(failure.name, overflow="fold"), shown(failure.reason, overflow="fold"))
-    return table
+def _audit_run(path: Path) -> Audit:
+    """Audit a run, or its checkpoints alone."""
+    from docagent_rl.rollout.credit import read_credit
+
+    parts = [audit_checkpoints(path)] if has_checkpoints(path) else []
+    if (path / "trajectories").is_dir():
+        parts.append(audit_archives(path))
+    damages = {damage.path: damage for part in parts for damage in part.damages}
+    for file in sorted(path.glob("credit/*.parquet")):  # a run may go without any
+        try:
+            read_credit(file)
+        except UserError as error:
+            damages[file] = Damage(file, str(error))
+    contents = ", ".join(part.contents for part in parts)
+    return Audit(contents, list(damages.values()), sum(part.unsealed for part in parts))
+
+
+def _repair_advice(path: Path) -> str:
+    if (path / MARKER).is_file():
+        return (
+            f"Repeat `docagent-rl ingest FOLDER --store {path}`: damaged pages are made anew. "
+            "Delete what is listed without pages."
+        )
+    if has_checkpoints(path):
+        return (
+            "A run goes on from the last whole checkpoint before these, if there is one. Checkpoints listed "
+            "here may be deleted."
+        )
+    return (
+        f"Make it anew: docagent-rl index build --store STORE --out {path} --force "
+        "(an index of vectors with its --model)"
+    )
+
+
+def demo_command(
+    workspace: Annotated[Path, typer.Option(help="Folder to fill; the recipes look for `workspace`.")] = Path(
+        "workspace"
+    ),
+    pdfs: Annotated[
+        Path | None, typer.Option(help="PDFs to ingest beside the synthetic ones; default <workspace>/pdfs.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of documents, questions and models.")] = 0,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="Make the tiny model of this system; may be repeated, or `all`. Default: vrag_rl."),
+    ] = None,
+    claim_only: Annotated[
+        bool,
+        typer.Option("--claim", help="Mark the workspace as the demo's and do nothing else."),
+    ] = False,
+) -> None:
+    """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
+
+    Works in a new workspace, or in one that it made; a workspace of yours is refused. What exists already is
+    not made again: remove a model, or the whole folder, to have it anew.
+
+    Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
+    """
+    from docagent_rl.lab.tiny.demo import prepare_demo
+    from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
+    from docagent_rl.systems import DEFAULT_SYSTEM, SYSTEMS, get_system
+
+    if claim_only:
+        DemoLedger(DemoPaths(workspace))
+        return
+    names = list(SYSTEMS) if "all" in (system or ()) else list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
+    for name in names:
+        get_system(name)  # refuses one that there is not, before anything is made
+    for name in names:
+        report = prepare_demo(workspace, pdfs=pdfs, seed=seed, progress=True, system=name)
+    Console().print(report.describe(), markup=False, highlight=False, soft_wrap=True)

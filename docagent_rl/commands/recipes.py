@@ -1,11 +1,10 @@
-"""`docagent-rl recipes`: what can be run."""
+"""`docagent-rl recipes` and `docagent-rl prompts`: list, show and check what can be run, and its prompts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,6 +13,10 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.prompts import prompt_file, prompt_names
+from docagent_rl.base.terminal import shown
+from docagent_rl.checks.budget_table import markdown
+from docagent_rl.checks.pages import budget_of_recipe, budget_page, variant_page
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, composed, scaled
 from docagent_rl.checks.recipe_list import (
@@ -28,8 +31,9 @@ from docagent_rl.checks.recipe_list import (
     recipe_summary,
     require_recipes,
 )
-from docagent_rl.checks.variant_table import variant_table
+from docagent_rl.config import plain
 from docagent_rl.lab.viewer.folder import reward_of
+from docagent_rl.systems import get_system
 
 _KINDS = {
     Kind.RL: ("reinforcement learning", "python"),
@@ -39,10 +43,17 @@ _KINDS = {
     ),
 }
 app = typer.Typer(help="List and check what can be run.")
+prompts_app = typer.Typer(
+    help="Show the prompts of the systems, and check files of your own.", no_args_is_help=True
+)
 
 Names = Annotated[list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")]
 Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="As trainer.nnodes.")]
 Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="As trainer.n_gpus_per_node.")]
+Variant = Annotated[str | None, typer.Option(help="As docagent.env.variant; by default the paper's.")]
+OfRecipe = Annotated[
+    str | None, typer.Option(help="Take the configuration of this recipe, e.g. of ALDEN's hybrid.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -146,7 +157,11 @@ def check_command(
         table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
         failed |= any(finding.problem is not None for finding in findings)
         if cluster == Cluster() and findings[0].problem is None:
-            _add_scaled(others, findings[0].recipe, root)
+            for size, change in scaled(findings[0].recipe, root):
+                if change:
+                    keys = "\n".join(f"{key}={value}" for key, value in change.items())
+                    gpus = f"{size.nodes} x {size.gpus_per_node}"
+                    others.add_row(findings[0].recipe, gpus, Text(keys))
     console = Console()
     console.print(table)
     if others.row_count:
@@ -167,9 +182,6 @@ def budget_command(
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
     """
-    from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
-    from docagent_rl.checks.budget_table import markdown
-
     if recipe is None:
         text = budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory)
     else:
@@ -185,23 +197,79 @@ def variants_command() -> None:
 
     Example: docagent-rl recipes variants > docs/variants.md
     """
-    typer.echo(variant_table(), nl=False)
-
-
-def _add_scaled(table: Table, recipe: str, root: Traversable) -> None:
-    """A row for each number of GPUs, at most 16, for which a recipe has to be changed."""
-    for cluster, change in scaled(recipe, root):
-        if change:
-            gpus = f"{cluster.nodes} x {cluster.gpus_per_node}"
-            table.add_row(recipe, gpus, Text("\n".join(f"{key}={value}" for key, value in change.items())))
+    typer.echo(variant_page(), nl=False)
 
 
 def _verdict(findings: Sequence[Finding]) -> Text:
-    """Every problem of a recipe with the overrides that lead to it, once a profile, or `ok`."""
-    plain = {finding.profile: finding.problem for finding in findings if finding.ablation is None}
+    """List the problems of a recipe with the overrides that lead to them, once a profile; or return `ok`."""
+    unchanged = {finding.profile: finding.problem for finding in findings if finding.ablation is None}
     lines = [
         " ".join([*finding.overrides, finding.problem])
         for finding in findings
-        if finding.problem and (finding.ablation is None or finding.problem != plain.get(finding.profile))
+        if finding.problem and (finding.ablation is None or finding.problem != unchanged.get(finding.profile))
     ]
     return Text("\n".join(lines), style="red") if lines else Text("ok", style="green")
+
+
+@prompts_app.command("list")
+def list_prompts_command() -> None:
+    """List the prompts of the package.
+
+    Example: docagent-rl prompts list
+    """
+    for name in prompt_names():
+        typer.echo(name)
+
+
+@prompts_app.command("show")
+def show_prompt_command(
+    name: Annotated[str, typer.Argument(help="A system, or a prompt of `prompts list`.")],
+    variant: Variant = None,
+    recipe: OfRecipe = None,
+) -> None:
+    """Print the prompt file that a system uses: the beginning of one of your own.
+
+    Example: docagent-rl prompts show vrag_rl > mine.yaml
+    """
+    if name in prompt_names():
+        if variant is not None or recipe is not None:
+            raise UserError(f"{name} is a prompt: --variant and --recipe choose among those of a system")
+        typer.echo(prompt_file(name).read_text(encoding="utf-8"), nl=False)
+        return
+    system, config = _configured(name, variant, recipe)
+    typer.echo(prompt_file(system.default_prompt(config)).read_text(encoding="utf-8"), nl=False)
+
+
+@prompts_app.command("check")
+def check_prompt_command(
+    file: Annotated[Path, typer.Argument(help="A prompt file, .yaml.")],
+    system: Annotated[str, typer.Option(help="The system that is to use it.")],
+    variant: Variant = None,
+    recipe: OfRecipe = None,
+) -> None:
+    """Check that the parts of a prompt file fit a system, as every run with docagent.prompt=FILE does.
+
+    Example: docagent-rl prompts check mine.yaml --system vrag_rl
+    """
+    if file.suffix not in (".yaml", ".yml"):
+        raise UserError(f"{file}: a prompt file ends with .yaml")
+    found, config = _configured(system, variant, recipe)
+    template = found.load_prompt(config, file)
+    table = Table("part", "variables that it shows")
+    for part in template.parts:
+        table.add_row(shown(part), ", ".join(sorted(template.used[part])))
+    Console().print(table)
+    unused = sorted(found.prompt_spec.variables - frozenset().union(*template.used.values()))
+    left = f"; not used: {', '.join(unused)}" if unused else ""
+    typer.echo(f"{file} fits {found.name}{left}")
+
+
+def _configured(name: str, variant: str | None, recipe: str | None) -> tuple[Any, Any]:
+    env: dict[str, Any] = {}
+    if recipe is not None:
+        section = plain(composed(recipe).docagent)
+        if "env" not in section or section["system"] != name:
+            raise UserError(f"--recipe {recipe} is none of reinforcement learning with the system {name}")
+        env = section["env"]
+    system = get_system(name)
+    return system, system.parse_config({**env, **({} if variant is None else {"variant": variant})})

@@ -14,10 +14,9 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write
-from docagent_rl.base.outputs import Force, check_output
+from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.commands.asking import interrupted
-from docagent_rl.commands.endpoint_options import model_options
+from docagent_rl.commands.options import model_options
 from docagent_rl.endpoints.endpoint import ModelConfig
 
 if TYPE_CHECKING:
@@ -55,12 +54,20 @@ def report_command(
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct
     """
+    from docagent_rl.endpoints.endpoint import Price
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.report import DATA, PAGE, PICTURE
 
     if paired and len(runs) != 2:
         raise UserError(f"--paired compares two runs, {len(runs)} are named")
-    price = _price(price_in, price_out, price_cached)
+    price = None
+    if price_in is not None and price_out is not None:
+        try:
+            price = Price(price_in, price_out, price_cached)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+    elif (price_in, price_out, price_cached) != (None, None, None):
+        raise UserError("give both prices, --price-in and --price-out")
     names = run_names(runs)
     try:
         scored = asyncio.run(_scored(runs, names, judge, second_judge, price))
@@ -113,11 +120,12 @@ def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
     """
     from docagent_rl.lab.eval.report.report import DATA
 
-    earlier = _is_report(out / DATA)
-    for name, content in files.items():
-        check_output(out / name, content, force=force, ours=lambda _: earlier)
-    for name, content in files.items():
-        atomic_write(out / name, content)
+    try:
+        found: Any = json.loads((out / DATA).read_bytes())
+    except (OSError, ValueError):
+        found = None
+    earlier = isinstance(found, dict) and "docagent_rl_report" in found
+    write_outputs({out / name: content for name, content in files.items()}, force=force or earlier)
 
 
 async def _scored(
@@ -163,24 +171,3 @@ async def _scored(
         if meter.accounts:
             Console(stderr=True).print(meter.table())
     return found
-
-
-def _price(sent: float | None, sampled: float | None, cached: float | None) -> Price | None:
-    from docagent_rl.endpoints.endpoint import Price
-
-    if sent is None and sampled is None and cached is None:
-        return None
-    if sent is None or sampled is None:
-        raise UserError("give both prices, --price-in and --price-out")
-    try:
-        return Price(sent, sampled, cached)
-    except ValueError as error:
-        raise UserError(str(error)) from error
-
-
-def _is_report(path: Path) -> bool:
-    try:
-        found: Any = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(found, dict) and "docagent_rl_report" in found

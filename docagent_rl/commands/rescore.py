@@ -18,7 +18,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.asking import spending
-from docagent_rl.commands.counting import run_counter
+from docagent_rl.commands.playing import run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.viewer.folder import RESCORED, STEP_FILE
 
@@ -135,17 +135,13 @@ async def _rescored(
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """The folder of the trajectories and the tables.
-
-    Args:
-        folder: its path.
-        origin: run, overrides, and names of the files of trajectories that are written.
-        force: replace what another command has left there.
-    """
+    """The folder of the trajectories and the tables."""
 
     folder: Path
     origin: Mapping[str, Any]
+    """Run, overrides, and names of the files of trajectories that are written."""
     force: bool
+    """Replace what another command has left there."""
 
     def claim(self, config: DictConfig) -> None:
         """Check that nothing but an earlier rescore lies there, and remove the trajectories of that.
@@ -165,7 +161,7 @@ class _Output:
         begun, kept = self._data(), OmegaConf.to_yaml(config)
         composed = self.folder / "hydra" / "config.yaml"  # by which the viewer finds the documents
         for path, content in ((data, begun), (self.folder / PAGE, begun), (composed, kept)):
-            check_output(path, content, force=self.force, ours=lambda _: earlier is not None)
+            check_output(path, content, force=self.force or earlier is not None)
         for name in earlier or ():  # steps of other values would stand beside those that are written now
             (steps / name).unlink(missing_ok=True)
             remove_seal(steps / name)

@@ -33,13 +33,13 @@ from docagent_rl.checks.budget import (
     patches,
     total,
 )
-from docagent_rl.checks.budget_page import budget_of_recipe, budget_page
 from docagent_rl.checks.budget_table import (
     check_memory,
     impossible,
     read_run,
     sizes_of,
 )
+from docagent_rl.checks.pages import budget_of_recipe, budget_page
 from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain

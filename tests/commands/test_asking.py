@@ -10,8 +10,8 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.asking import open_models, spending
-from docagent_rl.commands.endpoint_options import model_options
-from docagent_rl.commands.replies import keep_replies
+from docagent_rl.commands.options import model_options
+from docagent_rl.commands.playing import keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError
 from tests.chat_server import completion

@@ -14,8 +14,7 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands import eval as eval_commands
 from docagent_rl.commands.ask import ask_command
-from docagent_rl.commands.eval import _report, eval_command
-from docagent_rl.commands.probe import probe_command
+from docagent_rl.commands.eval import _report, eval_command, probe_command
 from docagent_rl.commands.view import view_command
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens

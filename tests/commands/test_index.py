@@ -7,8 +7,7 @@ import httpx2
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.index import app
-from docagent_rl.commands.serve import serve_command
+from docagent_rl.commands.index import app, serve_command
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.retrieval.bm25 import BM25Retriever

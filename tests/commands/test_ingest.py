@@ -1,10 +1,19 @@
 from __future__ import annotations
 
+import shutil
+from types import SimpleNamespace
+
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.ingest import ingest_command
-from docagent_rl.documents import DocumentStore
+from docagent_rl.commands.ingest import check_command, ingest_command
+from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
+from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.training.trainer.archive import write_lines, write_metrics
+from tests.checkpoints.saved import flip, save
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
 
@@ -65,3 +74,141 @@ def test_a_renderer_and_an_engine_that_are_not_installed_are_one_error(
         assert not (tmp_path / "store").exists()
     ingested("--renderer", "acrobat", status=2)
     ingested("--ocr-engine", "tesseract", "--ocr", "never")
+
+
+FAST = RenderSettings(dpi=10)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    root = tmp_path_factory.mktemp("check")
+    (root / "inbox").mkdir()
+    for name, texts in {"report": ["alpha", "beta", "beta"], "other": ["gamma"]}.items():
+        canvas = Canvas(str(root / "inbox" / f"{name}.pdf"), pagesize=(200, 100), invariant=True)
+        for text in texts:
+            canvas.drawString(10, 50, text)
+            canvas.showPage()
+        canvas.save()
+    ingest(root / "inbox", root / "store", settings=FAST, workers=1)
+    StoreLayout(root / "store").ocr.put("0" * 64, "engine", ())
+    BM25Retriever.build(DocumentStore(root / "store")).save(root / "index")
+    return root
+
+
+@pytest.fixture
+def folder(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "copy")
+
+
+def check(*paths, status=0):
+    return called(check_command, *paths, status=status).output.replace("\n", " ")
+
+
+def test_whole_folders_have_status_0(folder, run):
+    told = check(folder / "store", folder / "index")
+    assert "2 documents, 4 pages, 10 objects; all whole" in told
+    assert "4 pages; all whole" in told
+    for path in (run, run / "checkpoints"):
+        assert "3 checkpoints" in (told := check(path))
+        assert "; all whole" in told
+    assert "1 checkpoint; all whole" in check(run / "checkpoints" / "global_step_2")
+
+
+def test_every_damaged_object_is_listed_with_its_pages(folder):
+    store = DocumentStore(folder / "store")
+    pages = [store.page(PageRef("report", n)) for n in (1, 2)]
+    picture = store.objects.root / pages[0].image_hash[:2] / f"{pages[0].image_hash}.jpg"
+    text = store.objects.root / pages[1].text_hash[:2] / f"{pages[1].text_hash}.txt.gz"
+    picture.write_bytes(pages[1].image_bytes())
+    text.unlink()
+    told = check(folder / "store", status=1)
+    for part in (picture, "[report#1 (picture)]", text, "report#2 (text), report#3 (text)", "2 damaged"):
+        assert str(part) in told
+    # the advice is good
+    picture.unlink()
+    ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
+    check(folder / "store")
+    assert DocumentStore(folder / "store").page(PageRef("report", 2)).text() == "beta"
+
+
+def test_all_damaged_files_of_an_index_and_manifests_are_listed(folder):
+    (arrays,) = (folder / "index").glob("files-*")
+    damaged = [arrays / "data.npy", arrays / "vocabulary.json"]
+    for file in damaged:
+        content = bytearray(file.read_bytes())
+        content[-2] ^= 1
+        file.write_bytes(content)
+    manifest = StoreLayout(folder / "store").manifest("report")
+    manifest.write_bytes(manifest.read_bytes().replace(b"report.pdf", b"deport.pdf"))
+    told = check(folder / "index", folder / "store", status=1)
+    for part in ("2 damaged", f"{manifest}: damaged", *(f"{file}: " for file in damaged)):
+        assert part in told
+    header = folder / "index" / "docagent_index.json"
+    header.write_bytes(header.read_bytes()[:-20])
+    assert f"{header}: damaged" in check(folder / "index", status=1)
+
+
+@pytest.fixture
+def run(tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path / "run" / "checkpoints", step)
+        trajectories = [SimpleNamespace(question_id=f"q{n}", uid="u", number=0) for n in range(3)]
+        write_lines(tmp_path / "run", step, [(each, [b'{"reward": 1}']) for each in trajectories])
+        write_metrics(tmp_path / "run", step, {})
+    (tmp_path / "run" / "hydra").mkdir()
+    (tmp_path / "run" / "hydra" / "config.yaml").write_text("docagent: {system: alden}\n")
+    return tmp_path / "run"
+
+
+def test_damage_of_a_run_is_listed_and_another_folder_refused(run, tmp_path):
+    saved = run / "checkpoints"
+    flip(saved / "global_step_2" / "data.pt")
+    (saved / "latest_checkpointed_iteration.txt").write_bytes(b"")
+    (run / "metrics" / "2.json").unlink()
+    told = check(run, status=1)
+    for part in ("global_step_2: data.pt: ", "latest_checkpointed_iteration.txt", "2.json: ", "3 damaged"):
+        assert part in told
+    with pytest.raises(UserError, match=str(tmp_path)):
+        check(tmp_path)
+
+
+DAMAGES = {
+    "a manifest is lost": ("store/documents/*.json", None),
+    "what OCR read is empty": ("store/ocr/*/*.json", lambda data: b""),
+    "zeros behind a text": ("store/objects/*/*.gz", lambda data: data + bytes(9)),
+    "another text behind a text": ("store/objects/*/*.gz", lambda data: data * 2),
+    "the catalogue is cut": ("store/docagent_documents.json", lambda data: data[:9]),
+    "trajectories are lost": ("run/trajectories/2.jsonl", None),
+    "trajectories are cut": ("run/trajectories/2.jsonl", lambda data: data[:-20]),
+    "a trajectory is cut off": ("run/trajectories/2.jsonl", lambda data: data[: data.index(b"\n") + 1]),
+    "trajectories are doubled": ("run/trajectories/2.jsonl", lambda data: data * 2),
+    "a trajectory is edited": ("run/trajectories/2.jsonl", lambda data: data.replace(b"1", b"9", 1)),
+    "the seal is edited": ("run/trajectories/2.json", lambda data: data.replace(b"3", b"4", 1)),
+    "numbers are zeros": ("run/metrics/2.json", lambda data: bytes(len(data))),
+    "the configuration is zeros": ("run/hydra/config.yaml", lambda data: bytes(len(data))),
+    "the configuration is empty": ("run/hydra/config.yaml", lambda data: b""),
+    "the configuration is lost": ("run/hydra/config.yaml", None),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_every_damage_is_named_with_its_file(folder, run, name):
+    pattern, spoilt = DAMAGES[name]
+    shutil.copytree(run, folder / "run")
+    path = sorted(folder.glob(pattern))[0]
+    path.write_bytes(spoilt(path.read_bytes())) if spoilt else path.unlink()
+    named = path.with_suffix(".jsonl") if path.parent.name == "trajectories" else path
+    told = check(folder / path.relative_to(folder).parts[0], status=1)
+    assert f"{named}" in told
+    assert "; 1 damaged" in told
+
+
+def test_stores_and_runs_without_catalogue_and_seals_are_read_and_say_so(folder, run):
+    (folder / "store" / "docagent_documents.json").unlink()
+    for path in (run / "trajectories").glob("*.json"):
+        path.unlink()
+    told = check(folder / "store", run)
+    assert "docagent_documents.json" in told
+    assert "3 of its files are of an earlier version" in told
+    ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
+    assert "docagent_documents.json" not in check(folder / "store")

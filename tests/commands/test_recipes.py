@@ -5,8 +5,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import prompt_file, prompt_names
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.commands.prompts import app as prompts_app
-from docagent_rl.commands.recipes import app
+from docagent_rl.commands.recipes import app, prompts_app
 from docagent_rl.systems import SYSTEMS, get_system
 from tests.commands.conftest import called
 

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.counting import run_counter
+from docagent_rl.commands.playing import run_counter
 from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.lab.viewer.folder import ViewedRun

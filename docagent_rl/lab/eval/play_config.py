@@ -11,10 +11,10 @@ from omegaconf.errors import OmegaConfBaseException
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
 from docagent_rl.checks.check import PlannedRun, When, run_checks
+from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
-from docagent_rl.checks.service_checks import SERVICE_CHECKS, check_services
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.roles import RoleBackend

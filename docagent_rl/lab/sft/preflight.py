@@ -14,9 +14,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import read_tracker
+from docagent_rl.checks.check import refuse
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.machine import check_folders
-from docagent_rl.checks.refusal import refuse
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.commands.serve import _config
+from docagent_rl.commands.index import _config
 from docagent_rl.documents import PageContent
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.indexes import Encoding, audit_index, build_vectors

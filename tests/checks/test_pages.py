@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docagent_rl.checks.variant_table import differences, variant_table
+from docagent_rl.checks.pages import differences, variant_page
 from docagent_rl.systems.vrag_rl.config import VARIANT_DEFAULTS, Variant
 
 PAGE = Path(__file__).parents[2] / "docs" / "variants.md"
@@ -16,4 +16,4 @@ def test_a_row_for_every_difference_and_none_else():
     assert {f"`reward.{k}`" for k in paper if paper[k] != released[k]} == {k for k in rows if "reward" in k}
     assert list(differences("doc_v_star")) == []
     # else: docagent-rl recipes variants > docs/variants.md
-    assert PAGE.read_text(encoding="utf-8") == variant_table()
+    assert PAGE.read_text(encoding="utf-8") == variant_page()

@@ -1,4 +1,4 @@
-"""The options of every command that asks a model behind an endpoint."""
+"""Options that several commands share; those of a model reach a command as one `ModelConfig`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,33 @@ import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.lab.eval.choices import Agent
 
-_PANEL = "Model"
+Recipe = Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
+]
+Questions = Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")]
+OutFolder = Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")]
+Playing = Annotated[Agent, typer.Option(help="The recipe's system, or what it is compared with.")]
+Trajectories = Annotated[int, typer.Option(min=1, help="Of each question.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")]
+AtATime = Annotated[
+    int | None,
+    typer.Option(min=1, help="Trajectories played together; default: as many as the model takes."),
+]
+Evidence = Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")]
+FractionSeed = Annotated[int, typer.Option(help="Of the choice that a fraction makes.")]
+StoreFolder = Annotated[Path, typer.Option(help="Folder of the document store.")]
+
 # option, type, key in the section, help
-_OPTIONS: tuple[tuple[str, type, str, str], ...] = (
+_MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("base-url", str, "base_url", "Address of an OpenAI-compatible API, e.g. http://127.0.0.1:8000/v1."),
     ("model", str, "model", "Name of the model there."),
     ("api-key-env", str, "api_key_env", "Environment variable that holds the key."),
@@ -37,7 +55,7 @@ _SHARED = {"max-cost", "max-tokens", "max-requests", "cache"}
 def model_options(
     parameter: str = "endpoint", *, prefix: str = "", shared: bool = True, priced: bool | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of a model; what they say reaches it as one `ModelConfig`.
+    """Give a command the options of a model; its parameter gets them as one `ModelConfig`.
 
     `--endpoint FILE` takes a YAML file with the keys of `ModelConfig`; single options go over it.
 
@@ -48,9 +66,13 @@ def model_options(
         priced: with prices; by default as `shared`.
     """
     left_out = (set() if shared else _SHARED) | (set() if (shared if priced is None else priced) else _PRICES)
-    options = [option for option in _OPTIONS if option[0] not in left_out]
+    options = [option for option in _MODEL if option[0] not in left_out]
     names = {option: f"{parameter}_{option.replace('-', '_')}" for option, *_ in options}
     file_name = f"{parameter}_file"
+
+    def added(name: str, kind: type, flag: str, text: str) -> inspect.Parameter:
+        option = typer.Option(None, f"--{prefix}{flag}", help=text, rich_help_panel="Model")
+        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -64,24 +86,18 @@ def model_options(
             return command(**given, **{parameter: ModelConfig.load(file, values)})
 
         hints = get_type_hints(command, include_extras=True)
-        kept = [
+        parameters = [
             each.replace(annotation=hints[each.name])
             for each in inspect.signature(command).parameters.values()
             if each.name != parameter
         ]
-        about = f"--{prefix}endpoint"
-        help_text = "YAML file that names the model; see docs/generate.md."
-        added = [_parameter(file_name, Path, about, help_text)]
-        for option, kind, _, text in options:
-            added.append(_parameter(names[option], kind, f"--{prefix}{option}", text))
+        parameters.append(
+            added(file_name, Path, "endpoint", "YAML file that names the model; see docs/generate.md.")
+        )
+        parameters += [added(names[option], kind, option, text) for option, kind, _, text in options]
         # where typer looks for parameters
-        vars(called)["__signature__"] = inspect.Signature([*kept, *added])
-        called.__annotations__ = {each.name: each.annotation for each in (*kept, *added)}
+        vars(called)["__signature__"] = inspect.Signature(parameters)
+        called.__annotations__ = {each.name: each.annotation for each in parameters}
         return called
 
     return decorate
-
-
-def _parameter(name: str, kind: type, flag: str, text: str) -> inspect.Parameter:
-    option = typer.Option(None, flag, help=text, rich_help_panel=_PANEL)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)

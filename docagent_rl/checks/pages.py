@@ -1,0 +1,174 @@
+"""Pages of documentation that are written from the recipes: memory (`recipes budget`) and variants."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from pydantic import BaseModel
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import VariantSection, flat
+from docagent_rl.checks.budget import GIB, Line, Place, budget, total
+from docagent_rl.checks.budget_table import gib, markdown, read_run
+from docagent_rl.checks.provenance import Source, read_provenance
+from docagent_rl.checks.recipe_check import Cluster, composed
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.systems import SYSTEMS, get_system
+
+VARIANTS = ("paper", "released")
+_MEMORY = """\
+# Memory
+
+What each recipe takes, in GiB, on {gpus} of {memory:g} GiB, with the checkpoints that are kept.
+Written by `{command}`;
+`docagent-rl recipes budget RECIPE [overrides]` is for one, changed as you like. A run on GPUs prints the same
+table before it starts, and is refused where it cannot fit.
+
+Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
+of layers, logits, processes and features are estimates, for the longest row with all the images that a
+trajectory may show; none has been measured on a GPU. The rollout fills the share of the GPU that its server
+is given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
+
+"""
+_VARIANTS = """\
+# Variants
+
+What `docagent.env.variant` changes: `paper` is the system as published, `released` is the published code as
+it was meant to work. A key that a recipe sets keeps its value under both; `null` takes the variant's.
+"(ours)" marks a value of `paper` of which the paper says nothing, or something else; these, and those that no
+variant changes, are named by `docagent-rl recipes show`.
+Written by `docagent-rl recipes variants`.
+"""
+_PADDING = """\
+## More turns, more reward
+
+Rounds that repeat, find nothing, lead astray or are malformed do not raise the reward of a trajectory, in any
+system (`tests/players/test_padding.py`), but for these:
+
+"""
+
+
+def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
+    """List the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
+
+    Raises:
+        UserError: Hydra cannot compose it, or its model is not known here.
+    """
+    config = composed(name, overrides)
+    config.merge_with(cluster.change)
+    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    if run is None:
+        raise UserError(
+            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
+        )
+    return budget(run, int(gpu_memory * GIB))
+
+
+def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
+    """Write a page on all recipes on one machine, with the parts of each."""
+    found = {name: budget_of_recipe(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
+    command = (
+        f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
+    )
+    machine = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPUs"
+    rows = [f"| recipe | {' | '.join(Place)} |\n|---|{'---:|' * len(Place)}"]
+    for name, lines in found.items():
+        rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in Place)} |")
+    parts = [f"\n## {name}\n\n{markdown(lines)}" for name, lines in found.items()]
+    text = _MEMORY.format(gpus=machine, memory=gpu_memory, command=command)
+    return text + "\n".join(rows) + "\n" + "".join(parts)
+
+
+def variant_page() -> str:
+    """Write a page with a table of differences for every system that has both variants."""
+    parts, single = [_VARIANTS], []
+    for name in sorted(SYSTEMS):
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in differences(name)]
+        if not cells:
+            single.append(f"`{name}`")
+            continue
+        rows = "".join(f"| {' | '.join(row)} |\n" for row in cells)
+        parts.append(f"## {name}\n\n| key | paper | released | what it is |\n|---|---|---|---|\n{rows}")
+    parts.append(f"No code was released for {' and '.join(single)}, which have the variant `paper` alone.\n")
+    padding = [
+        f"- **{name}, `{variant}`.** {text}\n"
+        for name in sorted(SYSTEMS)
+        for variant, text in get_system(name).padding.items()
+    ]
+    return "\n".join([*parts, _PADDING + "".join(padding)])
+
+
+def differences(name: str) -> Iterator[tuple[str, str, str, str]]:
+    """List the differences between the variants of a system; none for a system without both.
+
+    Yields:
+        The key below `docagent.env`, its value in the paper and in the released code, and what it is.
+    """
+    system = get_system(name)
+    config_type = system.config_type
+    if not issubclass(config_type, VariantSection) or set(VARIANTS) - set(config_type.variants):
+        return
+    defaults = config_type.variants
+    prompts = [system.default_prompt(config_type.for_variant(variant)) for variant in VARIANTS]
+    if len(set(prompts)) > 1:
+        yield "(prompt)", f"`{prompts[0]}`", f"`{prompts[1]}`", "The package's prompt."
+    paper, released = (dict(flat(defaults[variant])) for variant in VARIANTS)
+    recipe = next(recipe for recipe in recipe_names() if recipe.startswith(name))
+    named = read_provenance(recipe).keys(Source.DEPARTS, Source.RELEASE, Source.SILENT)
+    ours = tuple(f"{key}." for key in named)
+    for key in dict.fromkeys([*paper, *released]):
+        if paper.get(key) != released.get(key):
+            yield (
+                f"`{key}`",
+                "(ours) " * f"docagent.env.{key}.".startswith(ours) + _value(paper, key),
+                _value(released, key),
+                _explanation(config_type, key.split(".")),
+            )
+
+
+def _value(values: Mapping[str, Any], key: str) -> str:
+    value = values.get(key)
+    if isinstance(value, Enum):
+        doc = _docstrings(type(value)).get(value.name, "")
+        return f"`{value.value}`: {doc}" if doc else f"`{value.value}`"
+    return "" if key not in values else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _explanation(config_type: type[BaseModel], path: list[str]) -> str:
+    """Return the docstring of a field, or of the enumeration that its values are from."""
+    kind = config_type.model_fields[path[0]].annotation
+    if len(path) > 1 and isinstance(kind, type) and issubclass(kind, BaseModel):
+        return _explanation(kind, path[1:])
+    own = _docstrings(config_type).get(path[0], "")
+    if not own and isinstance(kind, type) and issubclass(kind, Enum):
+        return " ".join((kind.__doc__ or "").split())
+    return own
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """Return the strings below the attributes of a class and its bases, by attribute, on one line each."""
+    found: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        if not base.__module__.startswith("docagent_rl."):
+            continue
+        [definition] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        body = definition.body if isinstance(definition, ast.ClassDef) else []
+        for statement, after in itertools.pairwise(body):
+            if not (isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)):
+                continue
+            if isinstance(statement, ast.AnnAssign):
+                target = statement.target
+            elif isinstance(statement, ast.Assign):
+                target = statement.targets[0]
+            else:
+                continue
+            if isinstance(target, ast.Name):
+                found[target.id] = " ".join(str(after.value.value).split())
+    return found

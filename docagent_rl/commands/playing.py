@@ -1,0 +1,158 @@
+"""Parts of commands that play trajectories: the player, the folder of replies, the counter of tokens."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.lab.eval.choices import Agent
+from docagent_rl.rewards.judge import JudgeKind
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+    from docagent_rl.config import DocAgentConfig
+    from docagent_rl.envs.base import DocEnv
+    from docagent_rl.envs.token_budget import TokenCounter
+    from docagent_rl.lab.agents.chat import ChatLimits
+    from docagent_rl.rollout.recorder import Player
+
+ENGINE_TRAJECTORIES = 32
+"""Trajectories at a time on an engine, which batches their turns."""
+REPLIES = "replies"
+INTERRUPTED = "Interrupted. What was played is kept; the same command goes on from here."
+_QUIET = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",  # standard output is the command's
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def check_model(agent: Agent, model: ModelConfig) -> None:
+    """See that the options say who plays; call it before anything imports vLLM, which is kept quiet.
+
+    Raises:
+        UserError: a model is missing, or named in vain.
+    """
+    if agent.modelled and not model.model:
+        raise UserError(
+            "name the model that plays: --model with --base-url for one behind an endpoint, or --model PATH "
+            "for a folder of weights or a checkpoint, which runs in this process"
+        )
+    if not agent.modelled and (model.model or model.base_url):
+        raise UserError(f"--agent {agent.value} asks no model: leave out --model and --base-url")
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def trajectories_at_a_time(model: ModelConfig, run: DictConfig) -> int:
+    """Return how many the endpoint takes, or an engine."""
+    if model.base_url:
+        return model.concurrency
+    return min(ENGINE_TRAJECTORIES, int(run.actor_rollout_ref.rollout.max_num_seqs or ENGINE_TRAJECTORIES))
+
+
+def chat_limits(run: DictConfig, parsed: DocAgentConfig, seed: int) -> ChatLimits:
+    """Return the limits of a recipe for a model behind an endpoint."""
+    from docagent_rl.lab.agents.chat import ChatLimits
+
+    context = int(run.data.max_prompt_length) + int(run.data.max_response_length)
+    return ChatLimits(parsed.rollout.turn_tokens, context, parsed.rollout.min_turn_tokens, seed=seed)
+
+
+async def open_player(
+    run: DictConfig,
+    parsed: DocAgentConfig,
+    agent: Agent,
+    model: ModelConfig,
+    *,
+    seed: int,
+    wrap: Callable[[DocEnv], DocEnv] | None = None,
+) -> Player:
+    """Open the player; whoever opens it closes it.
+
+    Args:
+        run: the composed configuration, checked.
+        parsed: its section `docagent`.
+        agent: the agent that plays.
+        model: writes the turns; a path of weights where it has no address.
+        seed: of all draws.
+        wrap: puts another environment in the place of each that a model plays.
+
+    Raises:
+        UserError: something that is named is missing or does not fit.
+    """
+    if agent.modelled and not model.base_url:
+        # imports torch, vLLM and verl
+        from docagent_rl.training.engine.player import EnginePlayer
+
+        return await EnginePlayer.open(run, str(model.model), seed=seed, wrap=wrap)
+    from docagent_rl.lab.agents.chat import ChatPlayer
+    from docagent_rl.lab.agents.chat_model import EndpointModel
+    from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
+    from docagent_rl.rollout.env_resources import EnvResources
+
+    resources = EnvResources(parsed, running=False)
+    resources.environment(validate=True)  # refuses what no trajectory could play
+    if agent is Agent.ORACLE:
+        return ScriptPlayer(resources, seed=seed)
+    if agent is Agent.RANDOM:
+        return ChancePlayer(resources, seed=seed)
+    remote = model.open("model that plays", None)
+    await remote.check()
+    return ChatPlayer(resources, EndpointModel(remote), chat_limits(run, parsed, seed), wrap=wrap)
+
+
+def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:
+    """Have the replies of all models kept in the folder of the run, where nobody names another place.
+
+    A trajectory that a spent budget or a kill cuts short is played again from its first turn: what was paid
+    for is then taken from there. The configuration itself stays as it is: it says what the run is, wherever
+    it lies.
+
+    Returns:
+        The configuration to play by, and the model that plays; what is behind an endpoint has its folder.
+    """
+    replies, playing = out.resolve() / REPLIES, copy.deepcopy(run)
+    judge = playing.docagent.judge
+    asked = {"judge": judge} if judge.kind == JudgeKind.OPENAI.value else {}
+    for name, section in {**asked, **(playing.docagent.roles or {})}.items():
+        if section.get("base_url") and not section.get("cache_dir"):
+            section["cache_dir"] = str(replies / str(name))
+    if model.base_url and model.cache_dir is None:
+        model = model.model_copy(update={"cache_dir": replies / "model"})
+    return playing, model
+
+
+def run_counter(run: Path, tokenizer: Path | None = None) -> TokenCounter:
+    """Return the counter by which a stored run kept texts within budgets of tokens.
+
+    The tokenizer is that of the folder `tokenizer`, or what the run's configuration names, or what its last
+    checkpoint holds. A run without one, as with a model behind an endpoint, estimated numbers, and so does a
+    file that belongs to no run.
+
+    Raises:
+        UserError: there is none in `tokenizer`.
+    """
+    from docagent_rl.envs.token_budget import estimated_tokens
+    from docagent_rl.lab.viewer.folder import ViewedRun
+    from docagent_rl.lab.viewer.runs import OpenRun, Places
+
+    try:
+        folder = ViewedRun(run)
+    except UserError:
+        if tokenizer is not None:
+            raise
+        # no run; whoever reads its trajectories says what is wrong with it
+        return estimated_tokens
+    found = OpenRun(0, run.name, folder, Places(tokenizer=tokenizer)).tokenizer
+    if found is None:
+        if tokenizer is not None:
+            raise UserError(f"{tokenizer} holds no tokenizer.json that can be read")
+        return estimated_tokens
+    return lambda text: len(found.encode(text, add_special_tokens=False).ids)
