@@ -19,8 +19,7 @@ from PIL import Image
 
 from benchmarks.common import show
 from docagent_rl.documents.manifest import TextReason
-from docagent_rl.documents.ocr import OcrEngineKind, OcrSettings, make_engine
-from docagent_rl.documents.ocr.words import DPI, plain_text
+from docagent_rl.documents.ocr import DPI, OcrEngineKind, OcrSettings, make_engine, plain_text
 from docagent_rl.documents.pdf import POINTS_PER_INCH, open_pdf, page_text
 from docagent_rl.documents.text_layer import assess
 

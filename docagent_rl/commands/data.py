@@ -27,7 +27,7 @@ from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
 from docagent_rl.samples.questions import TEMPLATE, read_questions
 from docagent_rl.samples.sample import Split
-from docagent_rl.samples.splitting import SplitUnit, split_samples
+from docagent_rl.samples.selection import SplitUnit, split_samples
 from docagent_rl.samples.validation import validate_jsonl
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)

@@ -19,7 +19,7 @@ from docagent_rl.lab.collect.rules import QUESTIONS, TRAJECTORIES, Rule, Scoring
 from docagent_rl.samples.parquet import parquet_bytes, read_parquet
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.splitting import SplitUnit, unit_key
+from docagent_rl.samples.selection import SplitUnit, unit_key
 
 if TYPE_CHECKING:
     from docagent_rl.lab.collect.case import Case

@@ -20,14 +20,12 @@ from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
-from docagent_rl.samples.importers.paging import PageBase
-from docagent_rl.samples.importers.report import ImportReport
+from docagent_rl.samples.importers.report import ImportReport, PageBase
 from docagent_rl.samples.importers.running import ImportSettings, run_import
-from docagent_rl.samples.importers.selection import REST, Paper, Selection, preset
 from docagent_rl.samples.leakage import THRESHOLD, find_leaks
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, json_lines
-from docagent_rl.samples.splitting import SplitUnit
+from docagent_rl.samples.selection import REST, Paper, Selection, SplitUnit, preset
 
 _DEFAULTS = RenderSettings()
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")

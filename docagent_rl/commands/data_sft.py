@@ -19,7 +19,7 @@ from docagent_rl.base.outputs import Force, write_output, write_stream
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.options import FractionSeed
 from docagent_rl.documents import DocumentStore
-from docagent_rl.samples.splitting import SplitUnit
+from docagent_rl.samples.selection import SplitUnit
 
 
 def sft_command(

@@ -17,9 +17,9 @@ from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
-from docagent_rl.documents.report import IngestReport
+from docagent_rl.documents.settings import IngestLimits
+from docagent_rl.documents.sources import IngestReport
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.indexes import audit_index
 

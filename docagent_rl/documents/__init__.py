@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.documents.manifest import OutlineEntry, Source
-from docagent_rl.documents.refs import Box, PageRef, PageRegion
+from docagent_rl.documents.manifest import Box, OutlineEntry, PageRef, PageRegion, Source
 from docagent_rl.documents.settings import RendererKind, RenderSettings
 from docagent_rl.documents.store import Document, DocumentStore, Page, PageContent
 

@@ -16,9 +16,8 @@ from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.layout import CATALOGUE, StoreLayout
-from docagent_rl.documents.manifest import ChunkEntry, PageEntry, check_seal, read_record
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, PageRef, check_seal, read_record
 from docagent_rl.documents.objects import Kind, ObjectStore, read_bytes
-from docagent_rl.documents.refs import PageRef
 
 T = TypeVar("T")
 
@@ -41,7 +40,7 @@ class Audit:
     """The result of an audit."""
 
     contents: str
-    """What there is, in words."""
+    """In words."""
     damages: list[Damage] = field(default_factory=list)
     unsealed: int = 0
     """Files without a checksum: damage may go unseen."""
@@ -58,15 +57,7 @@ class _Object:
 
 
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
-    """Read every manifest and every object of a store.
-
-    Args:
-        root: the folder of the store.
-        progress: show a bar on standard error.
-
-    Raises:
-        UserError: the folder is not a store.
-    """
+    """Read every manifest and every object of a store; a folder that is none raises a `UserError`."""
     layout = StoreLayout(root.absolute()).require()
     audit = Audit("")
     objects: dict[Path, _Object] = {}
@@ -82,8 +73,21 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
         if record := _read(lambda path=path: read_record(ChunkEntry, path), path, audit):
             name = f"unfinished document {path.parent.name[:8]}"
             _note(objects, layout.objects, record.pages, name, record.first)
-    _find_unused(objects, layout.objects)
-    _verify(objects, layout.objects, audit, progress=progress)
+    # objects that no page needs: of documents that were replaced
+    kinds = {kind.value: kind for kind in Kind}
+    for path in layout.objects.root.glob("*/*"):
+        digest, dot, rest = path.name.partition(".")
+        if digest and dot + rest in kinds:
+            objects.setdefault(path, _Object(digest, kinds[dot + rest]))
+    jobs = sorted(objects.items())
+    with ThreadPoolExecutor(_THREADS) as pool:
+        problems = pool.map(lambda job: _problem(layout.objects, *job), jobs)
+        shown = track(
+            problems, "Checking objects", len(jobs), console=Console(stderr=True), disable=not progress
+        )
+        for (path, item), problem in zip(jobs, shown, strict=True):
+            if problem:
+                audit.damages.append(Damage(path, problem, tuple(item.users)))
     audit.contents = f"{documents} documents, {pages} pages, {len(objects)} objects"
     return audit
 
@@ -135,27 +139,6 @@ def _check_ocr(layout: StoreLayout, audit: Audit) -> None:
         except (ValueError, *_ERRORS):
             problem = "is damaged or empty: delete it; ingest reads the page again"
             audit.damages.append(Damage(path, problem))
-
-
-def _find_unused(objects: dict[Path, _Object], store: ObjectStore) -> None:
-    """Add the objects on disk that no page needs: of documents that were replaced."""
-    kinds = {kind.value: kind for kind in Kind}
-    for path in store.root.glob("*/*"):
-        digest, dot, rest = path.name.partition(".")
-        if digest and dot + rest in kinds:
-            objects.setdefault(path, _Object(digest, kinds[dot + rest]))
-
-
-def _verify(objects: dict[Path, _Object], store: ObjectStore, audit: Audit, *, progress: bool) -> None:
-    jobs = sorted(objects.items())
-    with ThreadPoolExecutor(_THREADS) as pool:
-        problems = pool.map(lambda job: _problem(store, *job), jobs)
-        shown = track(
-            problems, "Checking objects", len(jobs), console=Console(stderr=True), disable=not progress
-        )
-        for (path, item), problem in zip(jobs, shown, strict=True):
-            if problem:
-                audit.damages.append(Damage(path, problem, tuple(item.users)))
 
 
 def _problem(store: ObjectStore, path: Path, item: _Object) -> str:

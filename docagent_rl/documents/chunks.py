@@ -6,32 +6,48 @@ import hashlib
 import stat
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from PIL import Image
 
-from docagent_rl.documents.images import SOFTWARE, read_page_image
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.limits import DisplayError, DocumentError, IngestLimits, Size, beat, check_size
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectBatch, ObjectStore, write
-from docagent_rl.documents.ocr.words import DPI as OCR_DPI
-from docagent_rl.documents.ocr.words import dump_words
+from docagent_rl.documents.ocr import DPI as OCR_DPI
+from docagent_rl.documents.ocr import dump_words
 from docagent_rl.documents.page_text import Layer, PageText, Picture, read_page
-from docagent_rl.documents.pdf import OpenPdf, kept_pdf, open_pdf, raster_scale
-from docagent_rl.documents.render import encode_jpeg, has_little_colour, is_white, make_renderer
-from docagent_rl.documents.settings import OcrSettings, RendererKind, RenderSettings
+from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, kept_pdf, open_pdf, raster_scale
+from docagent_rl.documents.render import (
+    FORMATS,
+    encode_jpeg,
+    has_little_colour,
+    is_white,
+    make_renderer,
+    read_page_image,
+)
+from docagent_rl.documents.settings import (
+    DisplayError,
+    DocumentError,
+    IngestLimits,
+    OcrSettings,
+    RendererKind,
+    RenderSettings,
+    Size,
+    check_size,
+)
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.text_layer import may_hide_text, unmapped_share
 from docagent_rl.documents.typography import dump_lines, text_and_lines
+from docagent_rl.documents.workers import beat
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
 PAGES_PER_CHUNK = 16
 _BLOCK = 1 << 23
 _GOOD_ENOUGH = 0.9
-"""Share of the resolution that OCR asks for which a stored picture has to have."""
+"""Least resolution of a stored picture that OCR reads, as a share of the one that it asks for."""
+_SIZES_DPI = 200
 
 Stamp = tuple[tuple[int, int], ...]
 """(size, modification time in ns) of each file."""
@@ -47,11 +63,13 @@ class ProbedDocument:
     outline: tuple[OutlineEntry, ...]
     stamp: Stamp
     """Of the files when they were hashed."""
+    sizes: tuple[tuple[float, float], ...] = ()
+    """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as such."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A source that the store says it holds."""
+    """A source with the pages that its manifest in the store names."""
 
     probed: ProbedDocument
     pages: tuple[PageEntry, ...]
@@ -60,7 +78,7 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where and how documents are stored."""
+    """The store of an ingest and its settings."""
 
     layout: StoreLayout
     render: RenderSettings
@@ -82,11 +100,11 @@ class ChunkTask:
     """Pages `first` to `last`, both included, 1-based."""
     plan: Plan
     record: Path
-    """Where to write the chunk record once the pages are stored."""
-    held: tuple[PageEntry, ...] = ()
+    """The file of the chunk record, written once the pages are stored."""
+    stored: tuple[PageEntry, ...] = ()
     """The pages of the range that the store has already, pictures and all; empty: it has none of them."""
-    anew: frozenset[int] = frozenset()
-    """Numbers of those among `held` whose text is to be read anew."""
+    reread: frozenset[int] = frozenset()
+    """Numbers of the pages among `stored` whose text is to be read anew."""
 
     @property
     def num_pages(self) -> int:
@@ -95,11 +113,7 @@ class ChunkTask:
 
 
 def probe(source: SourceDocument) -> ProbedDocument:
-    """Hash a source, count its pages and read its outline.
-
-    Raises:
-        DocumentError: It cannot be read.
-    """
+    """Hash a source, count its pages and read its outline; else raise a `DocumentError`."""
     try:
         stamp = _stamp(source.files)
         if source.kind is SourceKind.IMAGES:
@@ -115,6 +129,28 @@ def probe(source: SourceDocument) -> ProbedDocument:
         raise _unreadable(error) from error
 
 
+def probe_sizes(source: SourceDocument) -> ProbedDocument:
+    """Look at a source as `probe` does, and measure its pages."""
+    found, sizes = probe(source), []
+    if source.kind is SourceKind.IMAGES:
+        for path in source.files:
+            try:
+                with Image.open(path, formats=FORMATS) as image:
+                    sizes.append(image.size)
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                raise DocumentError(f"{path.name} is not a readable image ({error})") from error
+        return replace(found, sizes=tuple(sizes))
+    with open_pdf(source.files[0]) as pdf:
+        for number in range(1, pdf.num_pages + 1):
+            beat(f"page {number}")
+            with pdf.page(number) as page:
+                width, height = page.get_size()
+            if not (width > 0 and height > 0):
+                raise DocumentError(f"page {number} has no area")
+            sizes.append((width * _SIZES_DPI / POINTS_PER_INCH, height * _SIZES_DPI / POINTS_PER_INCH))
+    return replace(found, sizes=tuple(sizes))
+
+
 def store_chunk(task: ChunkTask) -> int:
     """Store the pages of a range, then its record; returns the number of pages.
 
@@ -124,7 +160,11 @@ def store_chunk(task: ChunkTask) -> int:
     """
     batch = ObjectBatch(task.plan.layout.objects)
     try:
-        if not _is_unchanged(task):
+        try:
+            unchanged = _stamp(task.files) == task.stamp
+        except FileNotFoundError:
+            unchanged = False
+        if not unchanged:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         pages = tuple((_pdf_pages if task.kind is SourceKind.PDF else _image_pages)(task, batch))
     except OSError as error:  # of the source: what the store does raises a UserError
@@ -136,7 +176,7 @@ def store_chunk(task: ChunkTask) -> int:
 
 
 def is_whole(stored: StoredDocument) -> bool:
-    """Whether every picture and text of a stored document is there as it was written."""
+    """Return whether every picture and text of a stored document is there as it was written."""
     for number, page in enumerate(stored.pages, start=1):
         beat(f"stored page {number}")
         if not stored.objects.are_whole(page.objects().values()):
@@ -144,49 +184,44 @@ def is_whole(stored: StoredDocument) -> bool:
     return True
 
 
-def software(kind: SourceKind, settings: RenderSettings) -> str:
-    """Return the renderer of documents of this kind, with its version."""
-    return make_renderer(settings).software if kind is SourceKind.PDF else SOFTWARE
-
-
 def _pdf_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
     renderer = make_renderer(task.plan.render, task.plan.limits.pixels)
     with kept_pdf.open(task.files[0], task.stamp) as pdf:
-        for number, held in _numbered(task):
-            if held and number not in task.anew:
-                yield held
+        for number, stored in _numbered(task):
+            if stored and number not in task.reread:
+                yield stored
                 continue
             name = f"page {number}"
             beat(name)
             with pdf.page(number):
-                if held:
-                    jpeg, size = batch.objects.image(held.image), (held.width, held.height)
+                if stored:
+                    jpeg, size = batch.objects.image(stored.image), (stored.width, stored.height)
                 else:
                     jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
                 picture = _picture(task, pdf, number, jpeg, size)
                 text = read_page(name, picture, _layer(pdf, number), task.plan.ocr, task.plan.layout.ocr)
-            yield _entry(batch, size, held.image if held else batch.put(jpeg), text)
+            yield _entry(batch, size, stored.image if stored else batch.put(jpeg), text)
 
 
 def _image_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    for (number, held), path in zip(_numbered(task), task.files, strict=True):
-        if held and number not in task.anew:
-            yield held
+    for (number, stored), path in zip(_numbered(task), task.files, strict=True):
+        if stored and number not in task.reread:
+            yield stored
             continue
-        name = f"page {number}" if held else path.name
+        name = f"page {number}" if stored else path.name
         beat(name)
-        if held:
-            jpeg, size = batch.objects.image(held.image), (held.width, held.height)
+        if stored:
+            jpeg, size = batch.objects.image(stored.image), (stored.width, stored.height)
         else:
             jpeg, size = read_page_image(path, task.plan.render, task.plan.limits.pixels)
             _check_shape(name, size)
         text = read_page(name, Picture(jpeg), Layer(), task.plan.ocr, task.plan.layout.ocr)
-        yield _entry(batch, size, held.image if held else batch.put(jpeg), text)
+        yield _entry(batch, size, stored.image if stored else batch.put(jpeg), text)
 
 
 def _numbered(task: ChunkTask) -> Iterator[tuple[int, PageEntry | None]]:
     """Yield the numbers of the range, each with the page that the store has."""
-    return zip(range(task.first, task.last + 1), task.held or [None] * task.num_pages, strict=True)
+    return zip(range(task.first, task.last + 1), task.stored or [None] * task.num_pages, strict=True)
 
 
 def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
@@ -215,8 +250,8 @@ def _layer(pdf: OpenPdf, number: int) -> Layer:
 def _picture(task: ChunkTask, pdf: OpenPdf, number: int, jpeg: bytes, size: Size) -> Picture:
     def larger(most_side: int) -> Image.Image | None:
         with pdf.page(number) as page:
-            wanted = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
-        if max(size) >= _GOOD_ENOUGH * wanted:
+            needed = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
+        if max(size) >= _GOOD_ENOUGH * needed:
             return None
         settings = RenderSettings(RendererKind.PDFIUM, dpi=OCR_DPI, max_side=most_side)
         return make_renderer(settings, task.plan.limits.pixels).render(pdf, number)
@@ -248,13 +283,6 @@ def _stamp(files: tuple[Path, ...]) -> Stamp:
         if not stat.S_ISREG(status.st_mode):  # opening a pipe waits for ever
             raise DocumentError(f"{path.name} is not a regular file")
     return tuple((status.st_size, status.st_mtime_ns) for status in found)
-
-
-def _is_unchanged(task: ChunkTask) -> bool:
-    try:
-        return _stamp(task.files) == task.stamp
-    except FileNotFoundError:
-        return False
 
 
 def _unreadable(error: OSError) -> DocumentError:

@@ -7,7 +7,7 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from docagent_rl.documents.limits import MAX_SIDE_RATIO, DisplayError, Size, check_size
+from docagent_rl.documents.settings import MAX_SIDE_RATIO, DisplayError, Size, check_size
 
 __all__ = [
     "MAX_SIDE_RATIO",
@@ -23,8 +23,7 @@ __all__ = [
 class DisplayRule(BaseModel):
     """The area clamp of VRAG-RL, and the grid rounding of Qwen2.5-VL's image processor behind it.
 
-    Raises (all methods):
-        DisplayError: a side is below 1 px, or the side ratio is above 200, before or after the clamp.
+    A side below 1 px or a side ratio above 200, before or after the clamp, raises a `DisplayError`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -102,17 +101,7 @@ def _scale(width: int, height: int, by: float) -> Size:
 
 
 def smart_resize(size: Size, factor: int, min_pixels: int, max_pixels: int) -> Size:
-    """Round to the grid of Qwen2-VL's and Qwen2.5-VL's image processors.
-
-    Args:
-        size: `(width, height)`.
-        factor: both sides of the result are multiples of it.
-        min_pixels: area below which the result is enlarged.
-        max_pixels: area above which the result is reduced.
-
-    Raises:
-        DisplayError: a side is below 1 px, or the side ratio is above 200.
-    """
+    """Round to the grid of Qwen2-VL's and Qwen2.5-VL's image processors: sides are multiples of `factor`."""
     check_size(size)
     # Python's round, halves to even, is part of the rule
     grid = [round(side / factor) * factor for side in size]

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,11 +23,9 @@ from docagent_rl.documents.chunks import (
     StoredDocument,
     is_whole,
     probe,
-    software,
     store_chunk,
 )
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.manifest import (
     ChunkEntry,
     Manifest,
@@ -41,14 +40,22 @@ from docagent_rl.documents.manifest import (
 from docagent_rl.documents.objects import write
 from docagent_rl.documents.ocr import engine_key
 from docagent_rl.documents.page_text import is_current
-from docagent_rl.documents.render import make_renderer
-from docagent_rl.documents.report import FailedDocument, IngestReport
-from docagent_rl.documents.settings import OcrMode, OcrSettings, RenderSettings
-from docagent_rl.documents.sources import SourceDocument, SourceKind, Sources, discover
+from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
+from docagent_rl.documents.settings import IngestLimits, OcrMode, OcrSettings, RenderSettings
+from docagent_rl.documents.sources import (
+    FailedDocument,
+    IngestReport,
+    SourceDocument,
+    SourceKind,
+    Sources,
+    discover,
+)
 from docagent_rl.documents.workers import WorkerPool
 
 if TYPE_CHECKING:
     from docagent_rl.documents.ray_pool import RayPool
+
+_WAITING = "Another ingest is writing to this store: waiting for it to end ..."
 
 
 def ingest(
@@ -75,8 +82,8 @@ def ingest(
     Args:
         source: A folder, one PDF, or documents that were found otherwise (not with `ray`).
         store: The folder of the store; made when absent.
-        settings: How pages are rendered.
-        limits: What reading a page may take; a document that needs more is reported.
+        settings: Of the rendering of pages.
+        limits: Of reading a page; a document that needs more is reported.
         workers: Number of processes that read documents; by default one a CPU.
         progress: Show progress bars on standard error.
         strict: Raise at the first document that cannot be read instead of reporting it.
@@ -84,7 +91,7 @@ def ingest(
             is kept (`IngestReport.kept`). Pages without text are read by OCR either way: nothing is lost.
         ray: Address of a Ray cluster that does the work (`docagent_rl.documents.ray_pool.RayPool`); `source`
             and `store` are on folders that all its nodes see. The store comes out the same.
-        ocr: Which pages are read by OCR, and by what; by default those whose text layer is empty or broken,
+        ocr: Pages that are read by OCR, and the engine; by default those whose text layer is empty or broken,
             by rapidocr. When it changes, the text of the pages that it changes is read anew, from the stored
             pictures (`IngestReport.reread`).
 
@@ -94,7 +101,7 @@ def ingest(
             `strict`: a document cannot be read.
     """
     settings, limits, ocr = settings or RenderSettings(), limits or IngestLimits(), ocr or OcrSettings()
-    # what is not installed fails before any work
+    # a program that is not installed fails before any work
     engine = None if ocr.mode is OcrMode.NEVER else engine_key(ocr)
     make_renderer(settings)
     if workers is not None and workers < 1:
@@ -104,10 +111,18 @@ def ingest(
     found = discover(source) if isinstance(source, Path) else Sources([*source])
     layout = StoreLayout(Path(store).absolute()).create()
     plan = Plan(layout, settings, limits, ocr)
+    if ray is None:
+        processes = WorkerPool(workers or len(os.sched_getaffinity(0)), limits)
+    else:
+        from docagent_rl.documents.ray_pool import Places, RayPool  # Ray takes seconds to import
+
+        assert isinstance(source, Path)
+        processes = RayPool(ray, workers, limits, Places(source, layout.root))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
-        _bars(progress) as bars,
-        layout.lock(lambda: _say_waiting(bars)),
-        _pool(ray, workers, source, plan) as pool,
+        Progress(*columns, console=Console(stderr=True), disable=not progress) as bars,
+        layout.lock(partial(bars.console.print, _WAITING) if progress else lambda: None),
+        processes as pool,
     ):
         layout.remove_leftovers()
         run = _Ingest(plan, engine, pool, bars, strict, replace)
@@ -119,31 +134,9 @@ def ingest(
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
         finally:
             report = run.report
-            held = [*report.ingested, *report.reread, *report.skipped, *report.kept]
-            layout.add_to_catalogue(held)
+            layout.add_to_catalogue([*report.ingested, *report.reread, *report.skipped, *report.kept])
     report.sort()
     return report
-
-
-def _bars(visible: bool) -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=Console(stderr=True), disable=not visible)
-
-
-def _say_waiting(bars: Progress) -> None:
-    if not bars.disable:
-        bars.console.print("Another ingest is writing to this store: waiting for it to end ...")
-
-
-def _pool(
-    ray: str | None, workers: int | None, source: Path | Sequence[SourceDocument], plan: Plan
-) -> WorkerPool | RayPool:
-    if ray is None:
-        return WorkerPool(workers or len(os.sched_getaffinity(0)), plan.limits)
-    from docagent_rl.documents.ray_pool import Places, RayPool  # Ray takes seconds to import
-
-    assert isinstance(source, Path)
-    return RayPool(ray, workers, plan.limits, Places(source, plan.layout.root))
 
 
 @dataclass(slots=True)
@@ -153,9 +146,9 @@ class _Job:
     probed: ProbedDocument
     partial: Path
     """The folder of the records of its ranges."""
-    held: tuple[PageEntry, ...] = ()
+    stored: tuple[PageEntry, ...] = ()
     """The pages of the version that the store holds, if only texts are read anew."""
-    anew: frozenset[int] = frozenset()
+    reread: frozenset[int] = frozenset()
     """Numbers of those pages."""
     damaged: bool = False
     """The store holds this version of it with pages that are damaged or gone."""
@@ -191,8 +184,8 @@ class _Job:
             pages.stop,
             plan,
             self.record(first),
-            self.held[pages],
-            self.anew,
+            self.stored[pages],
+            self.reread,
         )
 
 
@@ -213,7 +206,7 @@ class _Ingest:
         self.report.failed.append(FailedDocument(name, reason))
 
     def probe(self, documents: list[SourceDocument]) -> list[_Job]:
-        """Look at every source; returns the documents to store, sorted by id."""
+        """Look at every source and return the documents to store, sorted by id."""
         bar = self.bars.add_task("Checking files", total=len(documents))
         jobs, stored = [], []
         with closing(self.pool.run(probe, documents)) as outcomes:
@@ -223,17 +216,17 @@ class _Ingest:
                     self.fail(outcome.task.name, str(outcome.error))
                     continue
                 probed = outcome.value()
-                held = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
-                if held and (held.source.sha256, held.settings) == (probed.sha256, self._key(probed.source)):
-                    stored.append(StoredDocument(probed, held.pages, self.plan.layout.objects))
-                elif held and not self.replace and self._has_all(held.pages):
+                old = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
+                if old and (old.source.sha256, old.settings) == (probed.sha256, self._key(probed.source)):
+                    stored.append(StoredDocument(probed, old.pages, self.plan.layout.objects))
+                elif old and not self.replace and self._are_there(old.pages):
                     self.report.kept.append(probed.source.doc_id)
                 else:
                     jobs.append(self._job(probed))
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
 
     def _verify(self, stored: list[StoredDocument]) -> Iterator[_Job]:
-        """Read what the store holds already; yields the documents that are damaged there, or read anew."""
+        """Read the documents that the store holds; yield those that are damaged there, or to be read anew."""
         bar = self.bars.add_task("Checking stored documents", total=len(stored), visible=bool(stored))
         with closing(self.pool.run(is_whole, stored)) as outcomes:
             for outcome in outcomes:
@@ -243,8 +236,8 @@ class _Ingest:
                     self.fail(probed.source.name, str(outcome.error))
                 elif not outcome.result:
                     yield self._job(probed, damaged=True)
-                elif anew := self._to_read(pages, replace=self.replace):
-                    yield self._job(probed, held=pages, anew=anew)
+                elif reread := self._to_read(pages, replace=self.replace):
+                    yield self._job(probed, stored=pages, reread=reread)
                 else:
                     self._leave(probed, pages)
 
@@ -297,17 +290,17 @@ class _Ingest:
         self,
         probed: ProbedDocument,
         *,
-        held: tuple[PageEntry, ...] = (),
-        anew: frozenset[int] = frozenset(),
+        stored: tuple[PageEntry, ...] = (),
+        reread: frozenset[int] = frozenset(),
         damaged: bool = False,
     ) -> _Job:
-        job = _Job(probed, self._partial(probed), held, anew, damaged)
+        job = _Job(probed, self._partial(probed), stored, reread, damaged)
         objects = self.plan.layout.objects
         for first in job.starts():
             record = self._read(ChunkEntry, job.record(first))
             pages = record.pages if record else ()
-            stored = [each for page in pages for each in page.objects().values()]
-            if len(pages) == job.size(first) and objects.are_whole(stored):
+            names = [each for page in pages for each in page.objects().values()]
+            if len(pages) == job.size(first) and objects.are_whole(names):
                 job.resumed_pages += len(pages)
             else:
                 job.missing.append(first)
@@ -330,7 +323,9 @@ class _Ingest:
             doc_id=doc_id,
             source=Source(source.name, job.probed.sha256),
             settings=self._key(source),
-            software=software(source.kind, self.plan.render),
+            software=(
+                make_renderer(self.plan.render).software if source.kind is SourceKind.PDF else IMAGE_SOFTWARE
+            ),
             outline=job.probed.outline,
             pages=pages,
         )
@@ -342,13 +337,13 @@ class _Ingest:
 
     def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
         report, doc_id = self.report, job.source.doc_id
-        if job.held:
+        if job.stored:
             changed = any(
                 (old.text, old.words) != (new.text, new.words)
-                for old, new in zip(job.held, pages, strict=True)
+                for old, new in zip(job.stored, pages, strict=True)
             )
             (report.reread if changed else report.skipped).append(doc_id)
-            pages = tuple(pages[number - 1] for number in job.anew) if changed else ()
+            pages = tuple(pages[number - 1] for number in job.reread) if changed else ()
         else:
             if job.damaged:
                 report.repaired.append(doc_id)
@@ -361,8 +356,8 @@ class _Ingest:
             report.ocr_pages += page.reading is not None and page.reading.source is TextSource.OCR
             report.textless_pages += page.text is None
 
-    def _has_all(self, pages: Iterable[PageEntry]) -> bool:
-        """Whether all pictures and texts are there, whole or not."""
+    def _are_there(self, pages: Iterable[PageEntry]) -> bool:
+        """Return whether all pictures and texts are there, whole or not."""
         objects = self.plan.layout.objects
         return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects().values())
 

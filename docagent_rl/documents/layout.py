@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
 from docagent_rl.documents.manifest import Manifest, check_seal, read_record
 from docagent_rl.documents.objects import ObjectStore, read_bytes, write
-from docagent_rl.documents.ocr.cache import OcrCache
+from docagent_rl.documents.ocr import OcrCache
 
 MARKER = "docagent_store.json"
 CATALOGUE = "docagent_documents.json"
@@ -50,7 +50,7 @@ class StoreLayout:
         return OcrCache(self.root / "ocr", self.objects)
 
     def manifest(self, doc_id: str) -> Path:
-        """Return the manifest of a document, there or not."""
+        """Return the path of a document's manifest, there or not."""
         return self.root / "documents" / f"{_digest(doc_id)}.json"
 
     def manifests(self) -> Iterator[Path]:
@@ -78,11 +78,7 @@ class StoreLayout:
         return manifest
 
     def catalogue(self) -> frozenset[str] | None:
-        """Return the ids of all documents as the last ingest left them; None: there is no catalogue.
-
-        Raises:
-            UserError: It is damaged.
-        """
+        """Return the ids of all documents as the last ingest left them; None: there is no catalogue."""
         path = self.root / CATALOGUE
         try:
             data = read_bytes(path)
@@ -96,36 +92,25 @@ class StoreLayout:
             ) from error
 
     def add_to_catalogue(self, doc_ids: Iterable[str]) -> None:
-        """Note documents that were stored; without a catalogue, all that have a manifest.
-
-        Raises:
-            UserError: It cannot be written.
-        """
+        """Add documents that were stored; without a catalogue, all that have a manifest."""
         known = None
         with suppress(UserError):
             known = self.catalogue()
-        listed = frozenset(doc_ids) | (self._ids_of_manifests() if known is None else known)
+        listed = set(doc_ids) | (known or set())
+        if known is None:
+            for path in self.manifests():
+                with suppress(FileNotFoundError, UserError):
+                    listed.add(self.read_manifest(path).doc_id)
         if listed != known:
             text = json.dumps({"documents": sorted(listed)}, ensure_ascii=False, indent=0)
             write(self.root / CATALOGUE, seal(text))
-
-    def _ids_of_manifests(self) -> frozenset[str]:
-        found = set()
-        for path in self.manifests():
-            with suppress(FileNotFoundError, UserError):
-                found.add(self.read_manifest(path).doc_id)
-        return frozenset(found)
 
     def partial(self, doc_id: str, source_sha256: str, settings_key: str) -> Path:
         """Return the folder of the page ranges of one version of a document."""
         return self.root / "partial" / _digest("\0".join((doc_id, source_sha256, settings_key)))
 
     def require(self) -> StoreLayout:
-        """Check that this is a store.
-
-        Raises:
-            UserError: It is not, or it is of another version.
-        """
+        """Check that this is a store, and of this version; else raise a `UserError`."""
         marker = self.root / MARKER
         if not marker.is_file():
             raise UserError(
@@ -141,11 +126,7 @@ class StoreLayout:
         return self
 
     def create(self) -> StoreLayout:
-        """Make the folder a store, unless it is one.
-
-        Raises:
-            UserError: The path is a file, or a folder that holds something else or cannot be used.
-        """
+        """Make the folder a store, unless it is one; one that holds something else raises a `UserError`."""
         marker = self.root / MARKER
         try:
             if self.root.exists() and not self.root.is_dir():
@@ -174,8 +155,7 @@ class StoreLayout:
     def lock(self, waiting: Callable[[], None] = lambda: None) -> Generator[None]:
         """Be the one process that writes to the store; ends with the process, also when it is killed.
 
-        Args:
-            waiting: called once when another process has the store, before waiting for it to end.
+        `waiting` is called once when another process has the store, before waiting for it to end.
         """
         from filelock import FileLock, Timeout  # not by readers
 

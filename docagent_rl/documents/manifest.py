@@ -1,4 +1,4 @@
-"""Records of a store: one JSON file a document, one a finished range of pages."""
+"""Names of pages, and the records of a store: a JSON file a document, one a finished range of pages."""
 
 from __future__ import annotations
 
@@ -18,36 +18,81 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
+Box = tuple[float, float, float, float]
+"""(left, top, right, bottom) as fractions of a page's width and height, in [0, 1]."""
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class PageRef:
+    """A page of a document; references sort by document, then by page number."""
+
+    doc_id: str
+    page: int
+    """1-based."""
+
+    def __post_init__(self) -> None:
+        if not self.doc_id:
+            raise UserError("a page reference needs a document id")
+        if problem := id_problem(self.doc_id):
+            raise UserError(f"document {problem}")
+        if isinstance(self.page, bool) or not isinstance(self.page, int) or self.page < 1:
+            raise UserError(f"page {self.page!r} of document {self.doc_id!r}: pages are whole numbers from 1")
+
+    def __str__(self) -> str:
+        return f"{self.doc_id}#{self.page}"
+
+    @classmethod
+    def parse(cls, text: str) -> PageRef:
+        """Read `doc_id#page`, the form that `str()` writes; the id itself may hold `#`."""
+        doc_id, _, number = text.rpartition("#")
+        if not doc_id or not (number.isascii() and number.isdigit()):
+            raise UserError(f"{text!r} is not a page reference: write <document id>#<page>, pages from 1")
+        return cls(doc_id, int(number))
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class PageRegion:
+    """A rectangle of a page; one that is empty or outside raises a `UserError`."""
+
+    page: PageRef
+    box: Box
+
+    def __post_init__(self) -> None:
+        if not is_inside(self.box):
+            raise UserError(
+                f"region {self.box} of {self.page}: expected (left, top, right, bottom) with "
+                "0 <= left < right <= 1 and 0 <= top < bottom <= 1"
+            )
+
+
+def is_inside(box: Box) -> bool:
+    """Return whether a box lies inside its page and is not empty."""
+    left, top, right, bottom = box
+    # written so that NaN fails too
+    return 0 <= left < right <= 1 and 0 <= top < bottom <= 1
+
+
 class TextSource(StrEnum):
-    """Where the text of a page comes from."""
+    """Sources of the text of a page: the PDF's text layer, its picture, or none."""
 
     LAYER = "layer"
-    """The text layer of the PDF."""
     OCR = "ocr"
-    """Its picture."""
     NONE = "none"
-    """It has no text."""
 
 
 class TextReason(StrEnum):
-    """Why a page's text comes from where it comes from; `text_layer.assess` defines the states of layers."""
+    """Reasons for the source of a page's text; `text_layer.assess` defines the states of layers."""
 
     SOUND = "sound"
-    """The text layer is sound."""
     OFF = "ocr_off"
     """OCR is off: the text layer was taken as it is."""
     BLANK = "blank"
     """The page shows nothing that OCR could read."""
     EMPTY = "empty"
-    """OCR: the text layer is empty, or there is none."""
     NO_LETTERS = "no_letters"
-    """OCR: the text layer has no letters."""
     GARBLED = "garbled"
-    """OCR: characters of the text layer stand for no letters."""
     UNLIKELY = "unlikely"
-    """OCR: the letters of the text layer are not those of a language, and others are shown."""
     SPARSE = "sparse"
-    """OCR: the page shows much more than its text layer says."""
     ASKED = "asked"
     """OCR was to read every page."""
     NO_BETTER = "ocr_no_better"
@@ -58,16 +103,12 @@ class TextReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """How the text of a page was read.
-
-    Raises:
-        ValueError: Text by OCR, and no engine.
-    """
+    """The source of a page's text; one by OCR without its engine raises a `ValueError`."""
 
     source: TextSource
     reason: TextReason
     engine: str | None = None
-    """`OcrEngine.key` of what looked at the picture, whether its text was taken or not; None: nothing did."""
+    """`OcrEngine.key` of the engine that read the picture, if any, whether its text was taken or not."""
 
     def __post_init__(self) -> None:
         if self.source is TextSource.OCR and not self.engine:
@@ -97,11 +138,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A stored page.
-
-    Raises:
-        ValueError: A side is below 1, or a hash is no SHA-256.
-    """
+    """A stored page; a side below 1 or a hash that is no SHA-256 raises a `ValueError`."""
 
     width: int
     height: int
@@ -112,7 +149,7 @@ class PageEntry:
     typography: str | None = None
     """Of its lines with their print, as `typography.dump_lines` writes them; None: the page has no text."""
     words: str | None = None
-    """Of the words that OCR read, as `ocr.words.dump_words` writes them; None: the text is not by OCR."""
+    """Of the words that OCR read, as `ocr.dump_words` writes them; None: the text is not by OCR."""
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
 
@@ -203,11 +240,7 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
 
 
 def check_seal(data: bytes) -> None:
-    """Check that a file ends with its checksum.
-
-    Raises:
-        ValueError: It has none, or that of other bytes.
-    """
+    """Check that a file ends with its checksum; a `ValueError` says that it does not."""
     if not is_sealed(data):
         raise ValueError("it has no checksum")
 

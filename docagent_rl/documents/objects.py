@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SHA256_PATTERN = "[0-9a-f]{64}"
 _LEVEL = 6
-"""Of compression: what more of it takes from a page of text is not to be seen."""
+"""Of compression: more makes a page of text hardly smaller."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTDIR})
 
@@ -60,7 +60,7 @@ class ObjectStore:
         return digest
 
     def image(self, digest: str) -> bytes:
-        """Return the bytes of a JPEG file."""
+        """Return the JPEG file of a picture."""
         return self.read(digest, Kind.IMAGE)
 
     def text(self, digest: str) -> str:
@@ -68,7 +68,7 @@ class ObjectStore:
         return self.read(digest, Kind.TEXT).decode("utf-8")
 
     def read(self, digest: str, kind: Kind) -> bytes:
-        """Return what an object holds, verified."""
+        """Return the content of an object, verified."""
         path = self.path(digest, kind)
         try:
             data = read_bytes(path)
@@ -84,7 +84,7 @@ class ObjectStore:
         return data
 
     def has(self, digest: str, kind: Kind) -> bool:
-        """Whether an object is here, whole or not."""
+        """Return whether an object is here, whole or not."""
         return self.path(digest, kind).is_file()
 
     def path(self, digest: str, kind: Kind) -> Path:
@@ -94,7 +94,7 @@ class ObjectStore:
         return self.root / digest[:2] / f"{digest}{kind.value}"
 
     def are_whole(self, objects: Iterable[tuple[str, Kind]]) -> bool:
-        """Whether objects are there as they were written."""
+        """Return whether objects are there as they were written."""
         try:
             for digest, kind in objects:
                 self.read(digest, kind)
@@ -127,11 +127,7 @@ class ObjectBatch:
         return digest
 
     def force(self) -> None:
-        """Wait until all is on disk, where a crash of the machine leaves it as it is.
-
-        Raises:
-            UserError: The disk is full, or the system fails to write.
-        """
+        """Wait until all is on disk, where a crash of the machine leaves it as it is."""
         for path in self._written:
             with _clear_errors(path):
                 handle = os.open(path, os.O_RDONLY)
@@ -143,18 +139,12 @@ class ObjectBatch:
 
 
 def is_digest(text: str) -> bool:
-    """Whether it is a SHA-256 in hexadecimal digits."""
+    """Return whether a text is a SHA-256 in hexadecimal digits."""
     return re.fullmatch(SHA256_PATTERN, text) is not None
 
 
 def read_bytes(path: Path) -> bytes:
-    """Read a file of a store.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        UserError: It may not be read, or is no file.
-        InfrastructureError: The file system fails.
-    """
+    """Read a file of a store; one that is not there raises a `FileNotFoundError`."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -169,18 +159,14 @@ def write(path: Path, content: str) -> None:
     """Write a file whole or not at all; `StoreLayout.remove_leftovers` cleans up after killed processes.
 
     Raises:
-        UserError: The disk is full, or the folder cannot be written to.
+        UserError: The disk is full, or the folder cannot be written to; so does `place`.
     """
     with _clear_errors(path):
         replace_file(path, encodable(content).encode("utf-8"), sweep=False)
 
 
 def place(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, as far as processes can see; after a crash it may be damaged.
-
-    Raises:
-        UserError: The disk is full, or the folder cannot be written to.
-    """
+    """Write a file whole or not at all, as far as processes can see; after a crash it may be damaged."""
     # the name that `StoreLayout.remove_leftovers` knows; no two nodes choose the same
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     with _clear_errors(path):
@@ -203,7 +189,6 @@ def place(path: Path, data: bytes) -> None:
 
 @contextmanager
 def _clear_errors(path: Path) -> Generator[None]:
-    """Turn an error of the system into one that says what to do."""
     try:
         yield
     except OSError as error:

@@ -6,20 +6,17 @@ import hashlib
 import io
 import re
 import statistics
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from PIL import Image
 
-from docagent_rl.documents.limits import DocumentError, beat
 from docagent_rl.documents.manifest import TextReading, TextReason, TextSource
-from docagent_rl.documents.ocr import OcrEngine, make_engine
-from docagent_rl.documents.ocr.cache import OcrCache
-from docagent_rl.documents.ocr.words import OcrLine, plain_text
-from docagent_rl.documents.settings import OcrMode, OcrSettings
+from docagent_rl.documents.ocr import OcrCache, OcrEngine, OcrLine, make_engine, plain_text
+from docagent_rl.documents.settings import DocumentError, OcrMode, OcrSettings
 from docagent_rl.documents.text_layer import assess, is_blank
 from docagent_rl.documents.typography import MEASURED, Line, Style
+from docagent_rl.documents.workers import beat
 
 _SMALLEST_SIDE = 8
 """Pixels of the shorter side below which a picture holds no letters."""
@@ -41,7 +38,7 @@ class Layer:
     unmapped: float = 0.0
     """Share of its glyphs without a character."""
     hidden: Callable[[], bool] = lambda: False
-    """Whether pictures or drawings on the page may show text that is not in it."""
+    """Tells whether pictures or drawings on the page may show text that is not in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +64,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The text of a page, its lines with their print, its words with their places, and where it is from."""
+    """The text of a page, its lines with their print, its words with their places, and its source."""
 
     text: str
     lines: tuple[Line, ...]
@@ -77,14 +74,7 @@ class PageText:
 
 
 def read_page(name: str, picture: Picture, layer: Layer, settings: OcrSettings, cache: OcrCache) -> PageText:
-    """Read the text of a page; the engine is started when a page needs it.
-
-    Args:
-        name: `page 12`, for errors and signs of life.
-        picture: of the page.
-        layer: its text layer; an empty one if it has none.
-        settings: which pages are read by OCR.
-        cache: of OCR.
+    """Read the text of a page, named `page 12` or so; the engine is started when a page needs it.
 
     Raises:
         DocumentError: OCR fails on the page.
@@ -130,12 +120,9 @@ def _recognised(name: str, picture: Picture, engine: OcrEngine, cache: OcrCache)
 
 
 def is_current(reading: TextReading | None, settings: OcrSettings, engine: str | None) -> bool:
-    """Whether a page that was read like this would be read like this again.
+    """Return whether a page with this reading (None: made without text) would be read like this again.
 
-    Args:
-        reading: None for pages that were made without text.
-        settings: of the OCR that is asked for.
-        engine: `OcrEngine.key` of it; None when it is off.
+    `engine` is the `OcrEngine.key` of the engine that `settings` ask for; None when OCR is off.
     """
     if settings.mode is OcrMode.NEVER:
         return reading is None or reading.engine is None
@@ -150,7 +137,7 @@ def is_current(reading: TextReading | None, settings: OcrSettings, engine: str |
 
 
 def is_better(lines: tuple[OcrLine, ...], layer: str, state: TextReason) -> bool:
-    """Whether what OCR read is to take the place of a text layer.
+    """Return whether the text that OCR read is to take the place of a text layer.
 
     An empty or garbled layer gives way to any word. One without letters gives way to more letters and digits
     than it has; a sparse one to 1.25 times as many; an unlikely one when fewer than half of its different
@@ -164,21 +151,16 @@ def is_better(lines: tuple[OcrLine, ...], layer: str, state: TextReason) -> bool
         case TextReason.SPARSE:
             return read >= _MORE_TIMES * held
         case TextReason.UNLIKELY:
-            return read >= _LEAST_SHARE * held and not _agrees(text, layer)
+            seen, words = (set(_WORD.findall(each.casefold())) for each in (text, layer))
+            agrees = bool(words) and len(words & seen) >= _SAME_WORDS * len(words)
+            return read >= _LEAST_SHARE * held and not agrees
     return read > 0
 
 
-def _agrees(read: str, layer: str) -> bool:
-    seen, held = (Counter(_WORD.findall(text.casefold())) for text in (read, layer))
-    return bool(held) and sum(word in seen for word in held) >= _SAME_WORDS * len(held)
-
-
 def printed(lines: tuple[OcrLine, ...], *, margin: float) -> tuple[Line, ...]:
-    """Return lines with the size of their letters, as points of a page 11 inches high.
+    """Return lines of OCR with the size of their letters, as points of a page 11 inches high.
 
-    Args:
-        lines: of OCR.
-        margin: how many times as high as their letters boxes are (`OcrEngine.margin`).
+    `margin` is the height of their boxes as a multiple of that of their letters (`OcrEngine.margin`).
     """
     found = []
     for line in lines:

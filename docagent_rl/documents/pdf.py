@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
-from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents.settings import DocumentError
 
 POINTS_PER_INCH = 72
 _TAIL_BYTES = 1 << 16
@@ -47,16 +47,12 @@ class OpenPdf:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the table of objects was read as it stands, not made anew from what could be found."""
+        """Whether the table of objects was read as it stands, not made anew from the objects found."""
         return bool(pdfium_c.FPDF_DocumentHasValidCrossReferenceTable(self._pdf))
 
     @contextmanager
     def page(self, number: int) -> Generator[pypdfium2.PdfPage]:
-        """Open PDFium's page `number`; blocks inside one for the same page share it, which is parsed once.
-
-        Raises:
-            DocumentError: The page cannot be read.
-        """
+        """Open PDFium's page `number`; blocks inside one for the same page share it, which is parsed once."""
         if self._open is not None and self._open[0] == number:
             yield self._open[1]
             return
@@ -74,16 +70,15 @@ class OpenPdf:
 
     def outline(self) -> tuple[OutlineEntry, ...]:
         """Return the bookmarks in reading order."""
-        return tuple(self._bookmarks())
-
-    def _bookmarks(self) -> Iterator[OutlineEntry]:
+        entries = []
         for bookmark in self._pdf.get_toc(max_depth=_MAX_OUTLINE_DEPTH):
             destination = bookmark.get_dest()
             index = destination.get_index() if destination else None
             page = index + 1 if index is not None and index < self.num_pages else None
             # `PdfBookmark.get_title` decodes strictly: one broken title would lose the whole document
             title = utf16(lambda *buffer, item=bookmark: pdfium_c.FPDFBookmark_GetTitle(item, *buffer))
-            yield OutlineEntry(clean_text(title).strip(), bookmark.level + 1, page)
+            entries.append(OutlineEntry(clean_text(title).strip(), bookmark.level + 1, page))
+        return tuple(entries)
 
 
 class _KeptPdf:
@@ -99,14 +94,7 @@ class _KeptPdf:
         """Open a file as `open_pdf` does; it stays open for the next block that asks for it.
 
         A long file takes as long to open as a page to render, and its fonts are read anew. It is closed when
-        another is asked for, another version of it, after 8 blocks, and when one ends with an exception.
-
-        Args:
-            path: the file.
-            stamp: what tells its versions apart.
-
-        Raises:
-            DocumentError: As `open_pdf`.
+        another file, or another version (`stamp`) of it, is asked for, after 8 blocks, and by an exception.
         """
         if self._version != (path, stamp) or self._uses >= _MOST_USES:
             self.close()

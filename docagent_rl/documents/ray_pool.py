@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.limits import IngestLimits
+from docagent_rl.documents.settings import IngestLimits
 from docagent_rl.documents.workers import Outcome, WorkerPool
 
 T = TypeVar("T")
@@ -25,18 +25,14 @@ _REACH_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The paths that every node is to see."""
+    """The paths that every node has to see."""
 
     source: Path
     """The ingested folder or file."""
     store: Path
 
     def check(self) -> None:
-        """Look at both from here.
-
-        Raises:
-            InfrastructureError: One is not there; the message names the machine.
-        """
+        """Look at both from here; an `InfrastructureError` names the machine that does not see one."""
         host = socket.gethostname()
         if not self.source.exists():
             raise InfrastructureError(f"node {host} does not see {self.source}: put it on a shared folder")
@@ -47,21 +43,18 @@ class Places:
 
 
 class RayPool:
-    """As `WorkerPool`, over the nodes of a cluster through Ray Data.
+    """A `WorkerPool` over the nodes of a Ray cluster, through Ray Data.
 
-    Each place in the cluster is an actor of one CPU with a process of its own that works under the limits,
-    so that what a page may take, and what is said of one that takes more, is the same everywhere. A document
-    goes to one node, a long one in parts. Ray starts anew what was on a node that died.
+    Each actor has one CPU and a process of its own that works under the limits, so that limits and errors
+    are the same as on one machine. A document goes to one node, a long one in parts. Ray starts the work of
+    a node that died anew.
 
     Args:
-        address: Of the cluster: `HOST:PORT`, or `auto` for the one that runs here. None is started: its
-            ports would be open to the network.
+        address: `HOST:PORT`, or `auto` for the cluster that runs here. None is started: its ports would be
+            open to the network.
         workers: Number of processes at most; by default one a CPU of the cluster.
         limits: As for `WorkerPool`.
         places: Checked on every node.
-
-    Raises:
-        UserError: There is no cluster at the address.
     """
 
     def __init__(self, address: str, workers: int | None, limits: IngestLimits, places: Places) -> None:
@@ -159,16 +152,10 @@ def _units(tasks: Iterable[T]) -> Iterator[list[T]]:
 
 
 def connect(address: str) -> bool:
-    """Connect to a cluster that runs.
-
-    Args:
-        address: `HOST:PORT`, or `auto`.
-
-    Returns:
-        False when this process was connected already.
+    """Connect to a cluster that runs, at `HOST:PORT` or `auto`; return False when this process was connected.
 
     Raises:
-        UserError: there is no cluster.
+        UserError: There is no cluster.
     """
     import ray
     from ray.data import DataContext

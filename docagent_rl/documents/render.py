@@ -1,22 +1,30 @@
-"""Rasters of PDF pages, and their JPEG files."""
+"""Rasters of pages, of PDFs or of image files, and their JPEG files."""
 
 from __future__ import annotations
 
 import ctypes
 import io
 import math
+import re
 import shutil
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pypdfium2
 import pypdfium2.version
-from PIL import Image, ImageChops
+from PIL import Image, ImageChops, UnidentifiedImageError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.limits import MOST_PIXELS, DocumentError
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
-from docagent_rl.documents.settings import RendererKind, RenderSettings
+from docagent_rl.documents.settings import MOST_PIXELS, DocumentError, RendererKind, RenderSettings, Size
+from docagent_rl.documents.workers import require_memory
+
+FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
+"""Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
+IMAGE_SOFTWARE = f"Pillow {Image.__version__}"
+"""Reader of image files, with its version, for the record."""
 
 _POPPLER_TIMEOUT_S = 300
 _BYTES_A_PIXEL = 4
@@ -26,13 +34,17 @@ _COLOURED = 32
 """Difference of the strongest and the weakest channel, of 255, from which a pixel has colour."""
 _MOST_COLOURED = 0.02
 _ROWS = 64
+_ORIENTATION_TAG = 0x0112
+_NUMPY_GIB = 0.1
+_UNSCALED = frozenset({"I", "F"})
+"""Pillow's modes of whole numbers of 32 bits and of fractions."""
 
 
 class PdfiumRenderer:
-    """Renders with PDFium, in this process."""
+    """A renderer by PDFium, in this process."""
 
-    # name and version, for the record
     software = f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
+    """Name and version, for the record."""
 
     def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
         self._settings = settings
@@ -43,9 +55,6 @@ class PdfiumRenderer:
         """Return page `number` (1-based) in mode RGB, or RGBX, whose fourth byte has no meaning.
 
         It may share memory with this renderer: it is good until the next page is rendered.
-
-        Raises:
-            DocumentError: The page cannot be rendered.
         """
         with pdf.page(number) as page:
             scale = _scale(page, number, self._settings, self._most_pixels)
@@ -68,11 +77,7 @@ class PdfiumRenderer:
 
 
 class Pdf2ImageRenderer:
-    """Renders with poppler's `pdftoppm`, at the same scale as `PdfiumRenderer`.
-
-    Raises:
-        UserError: poppler is not installed.
-    """
+    """A renderer by poppler's `pdftoppm`, at the same scale as `PdfiumRenderer`."""
 
     def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
         missing = [tool for tool in ("pdftoppm", "pdfinfo") if shutil.which(tool) is None]
@@ -115,11 +120,7 @@ class Pdf2ImageRenderer:
 def make_renderer(
     settings: RenderSettings, most_pixels: int = MOST_PIXELS
 ) -> PdfiumRenderer | Pdf2ImageRenderer:
-    """Return the renderer that `settings` names; it refuses pages of more than `most_pixels`.
-
-    Raises:
-        UserError: What it needs is not installed.
-    """
+    """Return the renderer that `settings` names; it refuses pages of more than `most_pixels`."""
     kind = PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer
     return kind(settings, most_pixels)
 
@@ -135,10 +136,7 @@ def _scale(page: pypdfium2.PdfPage, number: int, settings: RenderSettings, most_
 def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) -> bytes:
     """Return `image`, in mode RGB or RGBX, as a JPEG file.
 
-    Args:
-        image: the picture.
-        quality: 1 to 95.
-        half_colour: keep half of the colours' resolution both ways (4:2:0 in place of 4:4:4).
+    `half_colour` keeps half of the colours' resolution both ways (4:2:0 in place of 4:4:4).
     """
     buffer = io.BytesIO()
     image.save(buffer, format="JPEG", quality=quality, subsampling=2 if half_colour else 0)
@@ -146,15 +144,14 @@ def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) 
 
 
 def has_little_colour(image: Image.Image) -> bool:
-    """Whether the text of a page in mode RGB or RGBX stays as legible with half of its colours' resolution.
+    """Return whether the text of an RGB or RGBX page stays legible with half of its colours' resolution.
 
     4:2:0 takes two thirds of the time of 4:4:4 and leaves black text as it is. Coloured text on white is
     read as well; on a ground of another colour it is lost (tesseract, letters of 5 to 8 points at 144
     dpi: from 0.91 to 1.00 of the words down to 0.01 to 0.57). Such a ground takes up pixels: pages with
     colour in more than 2 of 100 keep all of it.
     """
-    size = (-(-image.width // _STEP), -(-image.height // _STEP))
-    red, green, blue = image.resize(size, Image.Resampling.NEAREST).split()[:3]
+    red, green, blue = _sparse(image).split()[:3]
     lightest = ImageChops.lighter(ImageChops.lighter(red, green), blue)
     darkest = ImageChops.darker(ImageChops.darker(red, green), blue)
     spread = ImageChops.subtract(lightest, darkest).histogram()
@@ -162,17 +159,109 @@ def has_little_colour(image: Image.Image) -> bool:
 
 
 def is_white(image: Image.Image) -> bool:
-    """Whether every pixel of an image in mode RGB or RGBX is white; looks no further than it has to."""
-    return all(low == 255 for part in _bands(image) for low in part)
+    """Return whether every pixel of an image in mode RGB or RGBX is white, looking no further than needed."""
+    # the darkest value of each channel: of a few pixels that stand for all, then row by row
+    return all(
+        cast("tuple[int, int]", channel.getextrema())[0] == 255
+        for part in _parts(image)
+        for channel in part.split()[:3]
+    )
 
 
-def _bands(image: Image.Image) -> Iterator[list[int]]:
-    """Yield the darkest value of each channel: of a few pixels that stand for all, then row by row."""
-    size = (-(-image.width // _STEP), -(-image.height // _STEP))
-    yield _darkest(image.resize(size, Image.Resampling.NEAREST))
+def _parts(image: Image.Image) -> Iterator[Image.Image]:
+    yield _sparse(image)
     for top in range(0, image.height, _ROWS):
-        yield _darkest(image.crop((0, top, image.width, min(top + _ROWS, image.height))))
+        yield image.crop((0, top, image.width, min(top + _ROWS, image.height)))
 
 
-def _darkest(image: Image.Image) -> list[int]:
-    return [cast("tuple[int, int]", channel.getextrema())[0] for channel in image.split()[:3]]
+def _sparse(image: Image.Image) -> Image.Image:
+    size = (-(-image.width // _STEP), -(-image.height // _STEP))
+    return image.resize(size, Image.Resampling.NEAREST)
+
+
+def read_page_image(
+    path: Path, settings: RenderSettings, most_pixels: int = MOST_PIXELS
+) -> tuple[bytes, Size]:
+    """Read a page image as a JPEG file and its size in pixels.
+
+    A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on white,
+    scaled down to `max_side` and encoded.
+
+    Raises:
+        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds numbers
+            without a scale, or holds several images or one of more than `most_pixels`.
+    """
+    try:
+        return _convert(path.read_bytes(), path.name, settings, most_pixels)
+    except (DocumentError, MemoryError):
+        raise
+    except Image.DecompressionBombError as error:
+        raise DocumentError(f"{path.name} has more than {MOST_PIXELS} pixels: write it smaller") from error
+    # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
+    except Exception as error:
+        raise DocumentError(f"{path.name} is not a readable image ({_describe(error)})") from error
+
+
+def _convert(data: bytes, name: str, settings: RenderSettings, most_pixels: int) -> tuple[bytes, Size]:
+    with warnings.catch_warnings():
+        # what a file is suspected of is of no use to the reader: it is an error or it is not
+        warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            _check_image(image, data, name, most_pixels)
+            image.load()
+            plain_jpeg = image.format == "JPEG" and image.mode in ("RGB", "L")
+            upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
+            if plain_jpeg and upright and max(image.size) <= settings.max_side:
+                return data, image.size
+            page = _normalise(image, settings.max_side)
+    return encode_jpeg(page, settings.jpeg_quality), page.size
+
+
+def _check_image(image: Image.Image, data: bytes, name: str, most_pixels: int) -> None:
+    if image.format == "PNG":
+        # the decoder passes over the checksums of the pixels and shows what is left of them
+        with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
+            again.verify()
+    if (frames := getattr(image, "n_frames", 1)) > 1:
+        raise DocumentError(f"{name} holds {frames} images: write one file a page")
+    if image.width * image.height > most_pixels:
+        raise DocumentError(f"{name} has {image.width}x{image.height} pixels, more than {most_pixels}")
+    if image.mode in _UNSCALED and (image.mode, image.format) != ("I", "PPM"):
+        raise DocumentError(
+            f"{name} holds numbers without a scale (mode {image.mode}): which of them is white is "
+            "not known; write 8 or 16 bits a pixel"
+        )
+
+
+def _normalise(image: Image.Image, max_side: int) -> Image.Image:
+    from PIL import ImageOps  # of no use to those who read PDFs
+
+    page = ImageOps.exif_transpose(image)
+    if page.mode.startswith("I"):
+        page = _eight_bits(page)
+    if page.has_transparency_data:
+        page = page.convert("RGBA")
+        page = Image.alpha_composite(Image.new("RGBA", page.size, "white"), page)
+    page = page.convert("RGB")
+    page.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
+    return page
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Return a grey picture of 16 bits a pixel in mode L, on white; Pillow makes all above 255 white."""
+    require_memory(_NUMPY_GIB)
+    import numpy as np
+
+    values = np.asarray(image)
+    grey = (values >> 8).astype(np.uint8)
+    if isinstance(clear := image.info.get("transparency"), int):
+        grey[values == clear] = 255
+    return Image.fromarray(grey)
+
+
+def _describe(error: Exception) -> str:
+    # Pillow names a file in memory by its address, which changes from run to run
+    text = re.sub(r" file <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
+    if isinstance(error, UnidentifiedImageError):
+        return f"{text}; {', '.join(FORMATS)} are read"
+    return text if text and isinstance(error, OSError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -1,14 +1,21 @@
-"""Settings of an ingest: how pages are drawn, and which are read by OCR."""
+"""Settings and limits of an ingest."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.limits import check_ranges
 
+Size = tuple[int, int]
+"""`(width, height)` in pixels."""
+
+MOST_PIXELS = 178_956_970
+"""From here on Pillow takes a picture for an attack, also the one that the store would read later."""
+MAX_SIDE_RATIO = 200
+"""Image processors refuse images whose sides differ by more than this factor."""
 # Raised when the stored pages would come out differently for the same settings: documents ingested before
 # are then stored anew when they are ingested again, and stay readable until then.
 _PDF_PIPELINE = 3
@@ -16,22 +23,45 @@ _IMAGE_PIPELINE = 1
 _LANGUAGE = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)?(\+[A-Za-z0-9_]+(/[A-Za-z0-9_]+)?)*")
 
 
+class DocumentError(UserError):
+    """One document cannot be read; the message is the reason, without the file's name."""
+
+
+class DisplayError(ValueError):
+    """An image cannot be shown: a side is empty, or the sides differ too much."""
+
+
 class RendererKind(StrEnum):
-    """The programs that can rasterise a PDF page."""
+    """The programs that can rasterise a PDF page: pypdfium2, or pdf2image over poppler's `pdftoppm`."""
 
     PDFIUM = "pdfium"
-    """pypdfium2: in process, no further installation."""
     PDF2IMAGE = "pdf2image"
-    """pdf2image over poppler's `pdftoppm`, which must be installed."""
+
+
+class OcrMode(StrEnum):
+    """The pages that are read by OCR: `auto` those whose text layer is empty or broken, `always` all that
+    show anything.
+    """
+
+    AUTO = "auto"
+    NEVER = "never"
+    ALWAYS = "always"
+
+
+class OcrEngineKind(StrEnum):
+    """The programs that read the pictures of pages.
+
+    rapidocr's package holds its models; tesseract must be installed, takes less than half the time and makes
+    more errors.
+    """
+
+    RAPIDOCR = "rapidocr"
+    TESSERACT = "tesseract"
 
 
 @dataclass(frozen=True, slots=True)
 class RenderSettings:
-    """Settings of the page rasters.
-
-    Raises:
-        UserError: A value is out of its range.
-    """
+    """Settings of the page rasters; a value out of its range raises a `UserError`."""
 
     renderer: RendererKind = RendererKind.PDFIUM
     dpi: int = 144
@@ -42,7 +72,7 @@ class RenderSettings:
     """Quality of the stored JPEG, 1 to 95."""
 
     def __post_init__(self) -> None:
-        check_ranges(self, dpi=(10, 1200), max_side=(16, 65500), jpeg_quality=(1, 95))
+        _check_ranges(self, dpi=(10, 1200), max_side=(16, 65500), jpeg_quality=(1, 95))
 
     def pdf_key(self) -> str:
         """Return everything that decides what a PDF's pages look like: a change renders the document anew."""
@@ -56,32 +86,9 @@ class RenderSettings:
         return f"images/{_IMAGE_PIPELINE} max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
 
 
-class OcrMode(StrEnum):
-    """Which pages are read by OCR."""
-
-    AUTO = "auto"
-    """Those whose text layer is empty or broken."""
-    NEVER = "never"
-    ALWAYS = "always"
-    """All that show anything."""
-
-
-class OcrEngineKind(StrEnum):
-    """The programs that read the pictures of pages."""
-
-    RAPIDOCR = "rapidocr"
-    """rapidocr over onnxruntime; its package holds the models."""
-    TESSERACT = "tesseract"
-    """The program `tesseract`, which must be installed: less than half the time, more errors."""
-
-
 @dataclass(frozen=True, slots=True)
 class OcrSettings:
-    """Settings of OCR.
-
-    Raises:
-        UserError: `language` is no list of tesseract's languages.
-    """
+    """Settings of OCR; a `language` that is no list of tesseract's raises a `UserError`."""
 
     mode: OcrMode = OcrMode.AUTO
     engine: OcrEngineKind = OcrEngineKind.RAPIDOCR
@@ -94,3 +101,36 @@ class OcrSettings:
             raise UserError(
                 f"language={self.language!r}: expected names of tesseract's languages, as eng+deu"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class IngestLimits:
+    """Limits of reading a page: a document that needs more is reported and left out."""
+
+    seconds: float = 120.0
+    """Time for a page, its text and its file."""
+    memory_gib: float = 4.0
+    """Memory (address space) of a process in GiB, on top of what it takes when it starts."""
+    pixels: int = MOST_PIXELS
+    """Pixels of a page image before it is scaled down, and of a rendered page."""
+
+    def __post_init__(self) -> None:
+        _check_ranges(self, seconds=(0.1, 86_400), memory_gib=(0.1, 65_536), pixels=(1, MOST_PIXELS))
+
+
+def _check_ranges(settings: object, **ranges: tuple[float, float]) -> None:
+    for field, (low, high) in ranges.items():
+        value = getattr(settings, field)
+        if not (math.isfinite(value) and low <= value <= high):
+            raise UserError(f"{field}={value}: expected a value from {low} to {high}")
+
+
+def check_size(size: Size) -> None:
+    """Refuse sizes that no image processor takes: a side below 1 px, or a side ratio above 200."""
+    short, long = sorted(size)
+    if short < 1:
+        raise DisplayError(f"an image of {size[0]}x{size[1]} pixels has no area")
+    if long > MAX_SIDE_RATIO * short:
+        raise DisplayError(
+            f"the sides of {size[0]}x{size[1]} pixels differ by more than {MAX_SIDE_RATIO} times"
+        )

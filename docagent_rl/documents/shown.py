@@ -17,8 +17,8 @@ from pathlib import Path
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.limits import Size
 from docagent_rl.documents.objects import place
+from docagent_rl.documents.settings import Size
 
 MARKER = "docagent_shown.txt"
 _MARKER_TEXT = "Pages at display sizes, kept by docagent-rl. Made anew when missing: may be deleted.\n"
@@ -26,21 +26,20 @@ _MAGIC = b"dgshown1"
 _HEADER = struct.Struct("<8sII32s")
 _BUCKETS = 256
 _RECENT_S = 3600
-"""How old the time of last use may get before it is written again."""
+"""Age of the time of last use from which it is written again."""
 
 logger = logging.getLogger(__name__)
 
 
 class ShownRasters:
-    """A folder of rasters named by what they show: page, size and filter.
+    """Rasters on disk by a hash of page, size and filter.
 
     Files are whole or absent, checked at every read and never changed; a page that changes has another name.
     Any number of processes read them, from one place in memory (they are mapped). When the folder is full,
-    those that were not used for longest go. What cannot be read or written is as if it was not there: a store
-    on a disk for reading only is as slow as without.
+    those that were not used for longest go. A file that cannot be read or written is as if it was not there.
 
     Args:
-        folders: Where to look, and in the first that can be written to, to keep; made when absent. Folders
+        folders: Folders to read, and the first that can be written to is filled; made when absent. Folders
             that hold something else are left alone.
         capacity: Bytes to keep in a folder, whatever the number of processes.
     """
@@ -55,12 +54,7 @@ class ShownRasters:
         return partial(ShownRasters, capacity=self._capacity), (self._folders,)
 
     def get(self, key: str, size: Size) -> Image.Image | None:
-        """Return an RGB image of `size`, the caller's own; None when it is not here.
-
-        Args:
-            key: SHA-256 of what it shows.
-            size: `(width, height)` in pixels.
-        """
+        """Return the RGB image of a key, a SHA-256, the caller's own; None when it is not here at `size`."""
         for folder in self._resolve()[0]:
             path = _path(folder, key)
             try:
@@ -88,7 +82,7 @@ class ShownRasters:
             self._resolved = readable, None
 
     def _resolve(self) -> tuple[list[Path], Path | None]:
-        """Return the folders to read, and the one to write."""
+        """Return the folders to read, and the one to fill."""
         with self._lock:
             if self._resolved is None:
                 written = next((folder for folder in self._folders if _prepare(folder)), None)
@@ -103,7 +97,7 @@ def beside(store: Path) -> Path:
 
 
 def _prepare(folder: Path) -> bool:
-    """Make a folder, and tell whether files can be kept in it."""
+    """Make a folder, and return whether files can be kept in it."""
     marker = folder / MARKER
     try:
         if not marker.is_file():
@@ -120,12 +114,7 @@ def _path(folder: Path, key: str) -> Path:
 
 
 def _read(path: Path, key: str, size: Size) -> Image.Image:
-    """Read the image of a file.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError: It is damaged.
-    """
+    """Read the image of a file; an `OSError` or a `ValueError` says that it is damaged."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if len(data) != _HEADER.size + 3 * size[0] * size[1]:
             raise ValueError("it has another length")

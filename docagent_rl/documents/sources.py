@@ -1,11 +1,12 @@
-"""The documents of a folder."""
+"""The documents of a folder, and the report of their ingest."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -13,12 +14,20 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import id_problem, one_line
 from docagent_rl.base.text import lone_surrogate
-from docagent_rl.documents.images import IMAGE_SUFFIXES, OTHER_SUFFIXES, document_name, order_pages
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.documents.limits import DocumentError
-from docagent_rl.documents.report import FailedDocument
+from docagent_rl.documents.settings import DocumentError
 
-_SUFFIXES = IMAGE_SUFFIXES | OTHER_SUFFIXES | {".pdf"}
+# fmt: off
+IMAGE_SUFFIXES = frozenset({
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff", ".bmp", ".gif", ".avif",
+    ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".ppm", ".pgm", ".pbm", ".pnm",
+})
+# fmt: on
+# of pictures that are not read: they may be pages
+_OTHER_SUFFIXES = frozenset(
+    {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
+)
+_SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
 
 
 class SourceKind(StrEnum):
@@ -40,6 +49,47 @@ class SourceDocument:
     """Path of the file or folder inside the ingested folder."""
 
 
+@dataclass(frozen=True, slots=True)
+class FailedDocument:
+    """A source that was left out, by its path inside the ingested folder."""
+
+    name: str
+    reason: str
+
+
+@dataclass(slots=True)
+class IngestReport:
+    """The outcome of an ingest, by document id, sorted."""
+
+    ingested: list[str] = field(default_factory=list)
+    """Documents stored by this run, whole."""
+    replaced: list[str] = field(default_factory=list)
+    """Those among `ingested` of which the store held another version (other content or settings)."""
+    repaired: list[str] = field(default_factory=list)
+    """Those among `ingested` of which the store held this version, with damaged or missing pages."""
+    reread: list[str] = field(default_factory=list)
+    """Documents whose stored pages were kept and the text of some read anew."""
+    skipped: list[str] = field(default_factory=list)
+    """Documents that the store held already."""
+    kept: list[str] = field(default_factory=list)
+    """Documents of which the store holds another version, and which were not to be replaced."""
+    failed: list[FailedDocument] = field(default_factory=list)
+    pages: int = 0
+    """Pages of the ingested documents."""
+    resumed_pages: int = 0
+    """Those among `pages` that an interrupted run had stored."""
+    ocr_pages: int = 0
+    """Pages stored or read anew that have their text by OCR."""
+    textless_pages: int = 0
+    """Pages stored or read anew that have no text."""
+
+    def sort(self) -> None:
+        """Sort all lists."""
+        for ids in (self.ingested, self.replaced, self.repaired, self.reread, self.skipped, self.kept):
+            ids.sort()
+        self.failed.sort(key=lambda failure: failure.name)
+
+
 @dataclass(slots=True)
 class Sources:
     """The documents of a folder."""
@@ -56,7 +106,7 @@ class Sources:
             self.documents.append(document)
 
     def fail(self, name: str, reason: str) -> None:
-        """Add what is left out."""
+        """Add a document that is left out."""
         self.failed.append(FailedDocument(_printable(name), reason))
 
 
@@ -105,6 +155,12 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             raise UserError(f"{source}: {reason}") from error
         found.fail(_name(folder, source), reason)
 
+    def stays(path: Path) -> bool:
+        """Report a path that leads out of `source`."""
+        if reason := link_out(path, source):
+            found.fail(_name(path, source), reason)
+        return reason is None
+
     seen: set[str] = set()
     for name, folders, files in os.walk(source, onerror=report, followlinks=True):
         real = os.path.realpath(name)
@@ -113,18 +169,9 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             continue
         seen.add(real)
         visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
-        folders[:] = [folder.name for folder in visible if _stays(found, source, folder)]
+        folders[:] = [folder.name for folder in visible if stays(folder)]
         paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
-        read = [path for path in paths if path.suffix.lower() in _SUFFIXES]
-        yield Path(name), [path for path in read if _stays(found, source, path)]
-
-
-def _stays(found: Sources, source: Path, path: Path) -> bool:
-    """Whether a path leads to what is inside `source`; one that does not is reported."""
-    reason = link_out(path, source)
-    if reason is not None:
-        found.fail(_name(path, source), reason)
-    return reason is None
+        yield Path(name), [path for path in paths if path.suffix.lower() in _SUFFIXES and stays(path)]
 
 
 def link_out(path: Path, folder: Path) -> str | None:
@@ -141,27 +188,53 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
         if path.suffix.lower() == ".pdf":
             found.add(_pdf(path, _name(path, source)))
             continue
-        try:
-            by_document[document_name(path.stem) if folder == source else folder.name].append(path)
-        except DocumentError as error:
-            found.fail(path.name, str(error))
+        doc_id, _, number = path.stem.rpartition("_")
+        if folder != source:
+            doc_id = folder.name
+        elif not doc_id or not (number.isascii() and number.isdigit()):
+            found.fail(
+                path.name,
+                "not named <document>_<page>; rename it, or give each document a folder of its own",
+            )
+            continue
+        by_document[doc_id].append(path)
     for doc_id, paths in by_document.items():
-        _discover_images(found, source, doc_id, paths)
+        others = [path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES]
+        for path in others:  # without them the pages of the others would be wrong
+            reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
+            found.fail(_name(path, source), reason)
+        if others:
+            continue
+        name = f"{doc_id}_*" if folder == source else _name(folder, source)
+        try:
+            found.add(SourceDocument(doc_id, SourceKind.IMAGES, _order_pages(paths), name))
+        except DocumentError as error:
+            found.fail(name, str(error))
 
 
-def _discover_images(found: Sources, source: Path, doc_id: str, paths: list[Path]) -> None:
-    others = [path for path in paths if path.suffix.lower() in OTHER_SUFFIXES]
-    for path in others:  # without them the pages of the others would be wrong
-        reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
-        found.fail(_name(path, source), reason)
-    if others:
-        return
-    folder = paths[0].parent
-    name = f"{doc_id}_*" if folder == source else _name(folder, source)
-    try:
-        found.add(SourceDocument(doc_id, SourceKind.IMAGES, order_pages(paths), name))
-    except DocumentError as error:
-        found.fail(name, str(error))
+def _order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the files in page order: the last number in a file's name is that of its page."""
+    last, ordered = 0, []
+    # walk the files, not the range: one file may carry a huge number
+    for number, path in sorted((_page_number(path), path) for path in paths):
+        if number == last:
+            raise DocumentError(f"page {number} is there twice: {ordered[-1].name} and {path.name}")
+        if number != last + 1:
+            gap = f"page {last + 1} is" if number == last + 2 else f"pages {last + 1} to {number - 1} are"
+            raise DocumentError(
+                f"{gap} missing before {path.name}: number the files from 1 without gaps; the last number in "
+                "a file's name is that of its page"
+            )
+        last = number
+        ordered.append(path)
+    return tuple(ordered)
+
+
+def _page_number(path: Path) -> int:
+    numbers = re.findall("[0-9]+", path.stem)
+    if not numbers or int(numbers[-1]) == 0:
+        raise DocumentError(f"the name of {path.name} holds no page number: number the files from 1")
+    return int(numbers[-1])
 
 
 def _pdf(path: Path, name: str) -> SourceDocument:

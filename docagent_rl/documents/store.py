@@ -1,14 +1,17 @@
-"""The document store, for readers: documents, their pages, pictures and texts."""
+"""The document store, for readers: documents, their pages, pictures and texts; and stores made of others."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import io
+import os
+import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,17 +19,27 @@ import cachetools
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.io import atomic_dir
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import Manifest, OutlineEntry, PageEntry, Source, TextReading
-from docagent_rl.documents.objects import Kind, ObjectStore
-from docagent_rl.documents.ocr.words import OcrLine, load_words
-from docagent_rl.documents.refs import PageRef
+from docagent_rl.documents.manifest import (
+    Manifest,
+    OutlineEntry,
+    PageEntry,
+    PageRef,
+    Source,
+    TextReading,
+    dump_record,
+)
+from docagent_rl.documents.objects import Kind, ObjectStore, write
+from docagent_rl.documents.ocr import OcrLine, load_words
+from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.documents.typography import Line, load_lines
 
 T = TypeVar("T")
 
 _CACHED_MANIFESTS = 256
+_WHITE_QUALITY = 90
 
 
 class PageContent(StrEnum):
@@ -49,7 +62,7 @@ class DocumentStore:
     Args:
         path: The folder of the store.
         image_cache: Number of decoded rasters to keep (about 6 MB each for A4 at 144 dpi).
-        shown: Where pages are kept at the sizes that they are shown at; None: nowhere.
+        shown: Pages at the sizes that they are shown at; None: they are not kept.
     """
 
     def __init__(self, path: str | Path, *, image_cache: int = 16, shown: ShownRasters | None = None) -> None:
@@ -153,7 +166,7 @@ class DocumentStore:
 
 
 class Document:
-    """A document: its pages, its outline and where it came from. Nothing is decoded until asked for."""
+    """A document: its pages, its outline and its source. Nothing is decoded until asked for."""
 
     def __init__(self, store: DocumentStore, manifest: Manifest) -> None:
         self._store = store
@@ -186,11 +199,7 @@ class Document:
         return self._manifest.source
 
     def page(self, number: int) -> Page:
-        """Return page `number`, 1-based.
-
-        Raises:
-            UserError: There is no such page.
-        """
+        """Return page `number`, 1-based; a number that it does not have raises a `UserError`."""
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= self.num_pages:
             raise UserError(
                 f"document {self.doc_id!r} has no page {number!r}: its pages are 1 to {self.num_pages}"
@@ -199,11 +208,7 @@ class Document:
 
 
 class Page:
-    """A page of a document.
-
-    Raises (all methods):
-        UserError: A stored file is missing or damaged.
-    """
+    """A page of a document; a stored file that is missing or damaged raises a `UserError`."""
 
     def __init__(self, store: DocumentStore, ref: PageRef, record: PageEntry) -> None:
         self._store = store
@@ -233,7 +238,7 @@ class Page:
 
     @property
     def reading(self) -> TextReading | None:
-        """Where the text comes from, and why; None for pages that were made without text."""
+        """Source of the text, with the reason; None for pages that were made without text."""
         return self._record.reading
 
     def image(self) -> Image.Image:
@@ -283,3 +288,86 @@ def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError
     else:
         hint = f"it holds {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
     return UserError(f"no document {doc_id!r} in {place}: {hint}")
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """The picture and the text that take the place of a page's."""
+
+    picture: PageRef | None
+    """The page whose picture is shown; None: a white one of the same size."""
+    text: PageRef | None
+    """The page whose text there is; None: none."""
+
+
+def derive(
+    store: DocumentStore,
+    target: Path,
+    doc_ids: Iterable[str],
+    faces: Callable[[PageRef], Face],
+    outline: Callable[[str, Sequence[OutlineEntry]], Sequence[OutlineEntry]],
+) -> DocumentStore:
+    """Make a store of the same documents, with as many pages, that shows others in their places.
+
+    Pictures and texts that stay are linked, or copied where the disk has no links. The store is whole or
+    absent.
+
+    Args:
+        store: of the documents.
+        target: folder of the new store; one that is there is replaced.
+        doc_ids: the documents.
+        faces: gives the face of each page.
+        outline: gives the bookmarks that stay, of a document's id and its bookmarks.
+
+    Raises:
+        UserError: the store holds no such document or page, or the folder cannot be written.
+    """
+    with atomic_dir(target) as folder:
+        layout = StoreLayout(folder).create()
+        for doc_id in sorted(set(doc_ids)):
+            found = store.manifest(doc_id)
+            pages = tuple(
+                _page(store, layout.objects, faces(PageRef(doc_id, number)), own)
+                for number, own in enumerate(found.pages, start=1)
+            )
+            manifest = replace(found, pages=pages, outline=tuple(outline(doc_id, found.outline)))
+            write(layout.manifest(doc_id), dump_record(manifest))
+    return DocumentStore(target)
+
+
+def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry) -> PageEntry:
+    def entry(ref: PageRef) -> PageEntry:
+        return store.manifest(ref.doc_id).pages[ref.page - 1]
+
+    if face.picture is None:
+        page = PageEntry(own.width, own.height, objects.put(_white(own.width, own.height)), None)
+    else:
+        shown = entry(face.picture)
+        page = PageEntry(shown.width, shown.height, shown.image, None)
+        _take(store.objects, objects, shown.image, Kind.IMAGE)
+    if face.text is None:
+        return page
+    text = entry(face.text)
+    for digest, kind in text.objects().values():
+        if kind is Kind.TEXT:
+            _take(store.objects, objects, digest, kind)
+    return replace(text, width=page.width, height=page.height, image=page.image)
+
+
+def _take(old: ObjectStore, new: ObjectStore, digest: str, kind: Kind) -> None:
+    source, target = old.path(digest, kind), new.path(digest, kind)
+    if target.exists():
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except FileNotFoundError:
+        old.read(digest, kind)  # says what to do
+        raise
+    except OSError:  # another disk, or one without links
+        shutil.copyfile(source, target)
+
+
+@cache
+def _white(width: int, height: int) -> bytes:
+    return encode_jpeg(Image.new("RGB", (width, height), "white"), _WHITE_QUALITY, half_colour=True)

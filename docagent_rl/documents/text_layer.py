@@ -1,4 +1,4 @@
-"""Whether the text layer of a page says what the page shows."""
+"""Text layers of pages that do not say what the page shows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pypdfium2
 import pypdfium2.raw as pdfium_c
 from PIL import Image
 
-from docagent_rl.documents.limits import require_memory
 from docagent_rl.documents.manifest import TextReason
+from docagent_rl.documents.workers import require_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,7 @@ _OPENCV_GIB = 0.3
 def assess(
     text: str, unmapped: float, hidden: Callable[[], bool], shown: Callable[[], Image.Image]
 ) -> TextReason:
-    """Return what is wrong with a text layer; `SOUND` when nothing is.
+    """Return the fault of a text layer; `SOUND` when it has none.
 
     - `EMPTY`: it has no characters.
     - `GARBLED`: at least a fifth of its characters are replacement, private or control characters, unassigned
@@ -63,9 +63,9 @@ def assess(
     Args:
         text: the text layer as it is stored.
         unmapped: share of its glyphs that have no character (`unmapped_share`).
-        hidden: whether pictures or drawings may show text that is not in the layer (`may_hide_text`); asked
-            of short layers only.
-        shown: the picture in mode L; asked for when the layer alone does not tell.
+        hidden: tells whether pictures or drawings may show text that is not in the layer (`may_hide_text`);
+            called for short layers only.
+        shown: makes the picture in mode L; called when the layer alone does not tell.
     """
     counts = Counter("".join(text.split()))
     characters = counts.total()
@@ -89,7 +89,7 @@ def assess(
 
 
 def is_blank(picture: Image.Image) -> bool:
-    """Whether a picture in mode L is of one colour, or nearly."""
+    """Return whether a picture in mode L is of one colour, or nearly."""
     low, high = cast("tuple[int, int]", picture.getextrema())
     return high - low < _BLANK_CONTRAST
 
@@ -104,7 +104,7 @@ def unmapped_share(textpage: pypdfium2.PdfTextPage) -> float:
 
 
 def may_hide_text(page: pypdfium2.PdfPage) -> bool:
-    """Whether two fifths of a page are pictures, or 500 paths are drawn on it: letters, maybe."""
+    """Return whether two fifths of a page are pictures, or 500 paths are drawn on it: letters, maybe."""
     width, height = page.get_size()
     covered, paths = 0.0, 0
     for item in islice(page.get_objects(max_depth=4), _MOST_OBJECTS):
@@ -122,7 +122,7 @@ def letters_shown(picture: Image.Image) -> int:
     """Return about how many letters a picture in mode L shows.
 
     Counts dark or light spots of the size of letters that have one as high beside them on the same line:
-    most letters are one spot each, and what a photograph has of them stands in no line.
+    most letters are one spot each, and those of a photograph stand in no line.
     """
     require_memory(_OPENCV_GIB)
     import cv2

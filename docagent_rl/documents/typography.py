@@ -16,8 +16,8 @@ import orjson
 import pypdfium2
 import pypdfium2.raw as pdfium_c
 
+from docagent_rl.documents.manifest import Box, is_inside
 from docagent_rl.documents.pdf import clean_text
-from docagent_rl.documents.refs import Box, is_inside
 
 if TYPE_CHECKING:
     RawTextPage = ctypes._Pointer[pdfium_c.struct_fpdf_textpage_t__]
@@ -28,7 +28,7 @@ MEASURED = "(measured)"
 _LINE = re.compile(r"[^\r\n]+")
 _SEEN = bytes(code not in b"\0\t \xa0" for code in range(256))
 _UNCLEAN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufffe]")
-"""What `clean_text` would change in a line."""
+"""Characters that `clean_text` changes."""
 _NO_CHARACTER = "\ud800"
 # the weight that PDFium derives tells bold from regular in some fonts only, so the name has the first word
 _BOLD_NAME = re.compile(r"bold|black|heavy|demi|CMBX|CMSSBX|SFBX|xb(?:tt|sl|it)?$", re.IGNORECASE)
@@ -42,30 +42,20 @@ _GRID = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The print of a line.
-
-    Args:
-        size: of its letters in points, to a tenth.
-        font: name of their font, without the prefix of a subset; empty where the file has none; `MEASURED`.
-        bold: whether they are bold.
-        baseline: height above the foot of the page in points, to a tenth.
-    """
+    """The print of a line."""
 
     size: float
+    """Of its letters in points, to a tenth."""
     font: str
+    """Without the prefix of a subset; empty where the file has none; `MEASURED`."""
     bold: bool
     baseline: float
+    """Height above the foot of the page in points, to a tenth."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page.
-
-    Args:
-        text: white space collapsed.
-        style: None where only the text is known.
-        box: where it is; None where that is not known.
-    """
+    """A line of a page, white space collapsed; style and place are None where they are not known."""
 
     text: str
     style: Style | None = None
@@ -83,9 +73,8 @@ def text_and_lines(textpage: pypdfium2.PdfTextPage, page: pypdfium2.PdfPage) -> 
 
 
 def dump_lines(lines: tuple[Line, ...]) -> str:
-    """Return lines as JSON: `[text, size, font, bold, baseline, left, top, right, bottom]` each.
-
-    Those of which the place is not known end with the baseline.
+    """Return lines as JSON: `[text, size, font, bold, baseline, left, top, right, bottom]` each, without the
+    last four where the place is not known.
     """
     rows = [
         [line.text, style.size, style.font, int(style.bold), style.baseline, *(line.box or ())]
@@ -96,27 +85,20 @@ def dump_lines(lines: tuple[Line, ...]) -> str:
 
 
 def load_lines(text: str) -> tuple[Line, ...]:
-    """Return the lines that `dump_lines` wrote.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """Return the lines that `dump_lines` wrote; a `ValueError` says that the text is something else."""
+    found = []
     try:
-        return tuple(
-            Line(str(words), Style(float(size), str(font), bool(bold), float(baseline)), _box(box))
-            for words, size, font, bold, baseline, *box in json.loads(text)
-        )
+        for words, size, font, bold, baseline, *sides in json.loads(text):
+            box = None
+            if sides:
+                left, top, right, bottom = map(float, sides)
+                box = left, top, right, bottom
+                if not is_inside(box):
+                    raise ValueError(f"{sides} is no place on a page")
+            found.append(Line(str(words), Style(float(size), str(font), bool(bold), float(baseline)), box))
     except TypeError as error:
         raise ValueError(str(error)) from error
-
-
-def _box(sides: list[float]) -> Box | None:
-    if not sides:
-        return None
-    left, top, right, bottom = map(float, sides)
-    if not is_inside((left, top, right, bottom)):
-        raise ValueError(f"{sides} is no place on a page")
-    return left, top, right, bottom
+    return tuple(found)
 
 
 def _lines(textpage: pypdfium2.PdfTextPage, page: pypdfium2.PdfPage) -> list[Line]:
@@ -154,7 +136,7 @@ def _characters(raw: RawTextPage, number: int) -> str:
 class _Letters:
     """The letters of a page by their index in its text layer.
 
-    PDFium answers for one letter at a time: what it writes its answers to is made once a page.
+    PDFium answers for one letter at a time: the memory for its answers is made once a page.
     """
 
     def __init__(self, raw: RawTextPage, page: pypdfium2.PdfPage) -> None:

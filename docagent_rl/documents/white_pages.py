@@ -64,26 +64,19 @@ def _is_visible_text(item: pypdfium2.PdfObject, page: pypdfium2.PdfPage) -> bool
     left, bottom, right, top = item.get_bounds()
     width, height = page.get_size()
     inside = 0 <= left < right <= width and 0 <= bottom < top <= height
-    return inside and alpha > 0 and min(red, green, blue) < _LIGHT and bool(_text(item, page).strip())
+    if not inside or alpha == 0 or min(red, green, blue) >= _LIGHT:
+        return False
 
-
-def _text(item: pypdfium2.PdfObject, page: pypdfium2.PdfPage) -> str:
     def fill(buffer: ctypes.Array | None, size: int) -> int:
         units = ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)) if buffer else None
         return pdfium_c.FPDFTextObj_GetText(item, textpage, units, size)
 
     with closing(page.get_textpage()) as textpage:
-        return utf16(fill)
+        return bool(utf16(fill).strip())
 
 
 def _content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
-    """Return what is wrong with the content of a white page, as far as it can be told.
-
-    Args:
-        pdf: the file.
-        number: of the page, 1-based.
-        drawn: PDFium found objects on the page.
-    """
+    """Return the fault of the content of a white page on which PDFium found objects (`drawn`) or none."""
     # PDFium passes over a stream that it cannot decode without a word: read it with another program
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
@@ -117,22 +110,20 @@ def _lost_content(reader: pypdf.PdfReader, page: pypdf.PageObject, *, sound: boo
 def _streams_beside_pages(reader: pypdf.PdfReader, page: pypdf.PageObject) -> Iterator[StreamObject]:
     """Yield what the page has under other names than content, then what nothing in the file refers to."""
     numbers = {number for table in reader.xref.values() for number in table} | set(reader.xref_objStm)
-    found = {number: _object(reader, number) for number in numbers}
+    found: dict[int, PdfObject | None] = {}
+    for number in numbers:
+        try:
+            found[number] = reader.get_object(number)
+        except MemoryError:
+            raise
+        except Exception:  # of a parser on an object of no concern to the page
+            found[number] = None
     unused = numbers - set(_references([reader.trailer, *found.values()]))
     for number in (*_references(page.values()), *unused):
         stream = found.get(number)
         # content has no kind of its own
         if isinstance(stream, StreamObject) and not {"/Type", "/Subtype", "/PatternType"} & set(stream):
             yield stream
-
-
-def _object(reader: pypdf.PdfReader, number: int) -> PdfObject | None:
-    try:
-        return reader.get_object(number)
-    except MemoryError:
-        raise
-    except Exception:  # of a parser on an object of no concern to the page
-        return None
 
 
 def _references(objects: Iterable[object]) -> Iterator[int]:
@@ -165,11 +156,7 @@ def _streams(contents: PdfObject) -> Iterator[StreamObject]:
 
 
 def _decode(stream: StreamObject) -> None:
-    """Decode strictly what readers decode leniently.
-
-    Raises:
-        ValueError, zlib.error: The stream is damaged.
-    """
+    """Decode a stream strictly: a `ValueError` or `zlib.error` says that it is damaged."""
     filters = stream.get("/Filter", ())
     data = stream._data
     for name in (filters,) if isinstance(filters, str) else filters:

@@ -1,30 +1,117 @@
-"""A pool of processes that work under limits, and that outlives them."""
+"""Processes that work on tasks under limits of time and memory, and the pool that outlives them."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import resource
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from multiprocessing import Pipe, connection
-from typing import Generic, TypeVar, cast
+from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.documents.limits import DocumentError, IngestLimits
-from docagent_rl.documents.worker_process import Done
+from docagent_rl.documents.settings import DocumentError, IngestLimits
 
 T = TypeVar("T")
 R = TypeVar("R")
 
+_GIB = 1 << 30
+_COLLECT_AFTER = 50_000
+"""Objects more than before, until the collector looks for cycles."""
 _START = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A worker is one thread. numpy reserves address space for one a core, which on a machine of many cores would
 be the memory that reading a page may take."""
 _NEVER = float("inf")
+
+_listeners: list[Callable[[str], None]] = []
+
+
+def beat(part: str) -> None:
+    """Begin `part` (`page 12`) of a task, which gives it its time anew; without effect outside workers."""
+    for listener in _listeners:
+        listener(part)
+
+
+def require_memory(gib: float) -> None:
+    """Raise a `MemoryError` unless the limit of this process leaves `gib` GiB.
+
+    Libraries fail later: some wait for ever for memory that a limit keeps from them.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY and most - _address_space() < gib * _GIB:
+        raise MemoryError(f"{gib:g} GiB of memory are needed")
+
+
+def _address_space() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    return pages * resource.getpagesize()
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The end of a task: its result, or what it raised."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+def serve(handle: int, memory_gib: float) -> None:
+    """Work on `(function, task)` pairs from a socket, a file descriptor, until its other end is closed.
+
+    Sends the part of the task that begins, as a string, at every beat, and `_Done` at its end. Tasks may
+    take `memory_gib` GiB of memory.
+    """
+    channel = connection.Connection(handle)
+    threading.Thread(target=_end_with_parent, args=(handle,), daemon=True).start()
+    most = _address_space() + int(memory_gib * _GIB)
+    # programs that this process starts inherit it
+    with contextlib.suppress(ValueError, OSError):  # a lower limit is set already, or the system has none
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    part = ""
+
+    def tell(name: str) -> None:
+        nonlocal part
+        part = name
+        channel.send(name)
+
+    _listeners.append(tell)
+    # reading makes many small objects and few cycles: to look for these after every 700 takes a 30th of it
+    gc.set_threshold(_COLLECT_AFTER)
+    # an error of the pipe: the parent has ended, perhaps without reading what we said
+    with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
+        while True:
+            function, task = channel.recv()
+            tell("")
+            try:
+                done = _Done(result=function(task))
+            except MemoryError:
+                done = _Done(
+                    error=DocumentError(f"{part or 'it'} takes more than {memory_gib:g} GiB of memory")
+                )
+            except Exception as error:  # whatever it is: the parent raises it
+                error.add_note(traceback.format_exc())  # a traceback does not travel
+                done = _Done(error=error)
+            channel.send(done)
+
+
+def _end_with_parent(handle: int) -> None:
+    poll = select.poll()
+    poll.register(handle, 0)  # hang-ups are reported unasked
+    poll.poll()
+    if os.getpgrp() == os.getpid():  # a fork of a warm process is in the group of others
+        os.killpg(0, signal.SIGKILL)  # with the programs that this process started
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +123,7 @@ class Outcome(Generic[T, R]):
     error: DocumentError | None = None
 
     def value(self) -> R:
-        """Return the result.
-
-        Raises:
-            DocumentError: There is none: the document is bad.
-        """
+        """Return the result; a `DocumentError` says that the document is bad."""
         if self.error is not None:
             raise self.error
         return cast("R", self.result)
@@ -53,7 +136,7 @@ class WorkerPool:
 
     Args:
         workers: Number of processes at most.
-        limits: What a task may take between two beats (`docagent_rl.documents.limits.beat`).
+        limits: Limits of a task between two beats (`beat`).
     """
 
     def __init__(self, workers: int, limits: IngestLimits) -> None:
@@ -117,13 +200,8 @@ class _Worker:
         self.alive = True
         self._started = False
         self.channel, theirs = Pipe()
-        code = _START.format(
-            path=sys.path,
-            module="docagent_rl.documents.worker_process",
-            handle=theirs.fileno(),
-            memory=limits.memory_gib,
-        )
-        # a trajectory of its own: Ctrl-C is the parent's, and programs that it starts are killed with it
+        code = _START.format(path=sys.path, module=__name__, handle=theirs.fileno(), memory=limits.memory_gib)
+        # a session of its own: Ctrl-C is the parent's, and programs that it starts are killed with it
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code],
@@ -155,7 +233,7 @@ class _Worker:
             message = self.channel.recv()
         except (EOFError, OSError):
             return self._died()
-        if isinstance(message, Done):
+        if isinstance(message, _Done):
             if message.error is not None and not isinstance(message.error, DocumentError):
                 raise message.error
             return Outcome(self.task, message.result, message.error)
@@ -188,7 +266,7 @@ class _Worker:
 
 
 def _ready(busy: list[_Worker]) -> list[_Worker]:
-    """Wait for the workers that have something to say, or are out of time."""
+    """Wait for the workers that have sent something, or are out of time."""
     first = min(worker.deadline for worker in busy)
     timeout = None if first == _NEVER else max(0.0, first - time.monotonic())
     channels = connection.wait([worker.channel for worker in busy], timeout)

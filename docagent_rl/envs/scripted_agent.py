@@ -14,8 +14,7 @@ from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.script import Move, TurnWriter, content_words
-from docagent_rl.samples.gold_boxes import gold_boxes
-from docagent_rl.samples.sample import Sample, parse_page_id
+from docagent_rl.samples.sample import Sample, gold_boxes, parse_page_id
 
 TRIES = 2
 """Searches for one page, after which it is given up."""

@@ -166,7 +166,7 @@ def gold_pages(sample: Mapping[str, Any]) -> frozenset[str]:
 
 
 def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
-    """Return boxes of the evidence by `doc#page`, in all documents of a question; see `samples.gold_boxes`.
+    """Return boxes of the evidence by `doc#page`, in all documents; see `samples.sample.gold_boxes`.
 
     What is no page or no box is left out: trajectories are read as they were written.
     """

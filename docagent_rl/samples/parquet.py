@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,11 +21,13 @@ from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import (
     CheckedRow,
-    DocumentLookup,
     ValidationReport,
     report_on,
     validate_jsonl,
 )
+
+if TYPE_CHECKING:
+    from docagent_rl.documents import DocumentStore
 
 AGENT_NAME = "docagent"
 """The agent loop that verl starts for every row."""
@@ -60,11 +62,7 @@ def write_parquet(samples: Iterable[Sample], path: str | Path) -> Path:
 
 
 def parquet_bytes(samples: Iterable[Sample]) -> bytes:
-    """Return the file that `write_parquet` writes; the same samples give the same bytes.
-
-    Raises:
-        UserError: a sample cannot be written as JSON.
-    """
+    """Return the file that `write_parquet` writes; the same samples give the same bytes."""
     rows = [_row(index, sample) for index, sample in enumerate(samples)]
     buffer = io.BytesIO()
     write_table(pa.Table.from_pylist(rows, schema=SCHEMA), buffer)
@@ -106,21 +104,17 @@ def read_parquet(path: str | Path) -> list[Sample]:
 
 
 def read_samples(path: Path) -> list[Sample]:
-    """Read the samples of a `.parquet` file, or the questions of another.
-
-    Raises:
-        UserError: as `read_parquet` and `read_questions`.
-    """
+    """Read the samples of a `.parquet` file, or the questions of another."""
     return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
 
 
-def validate_file(path: Path, *, store: DocumentLookup | None = None) -> ValidationReport:
+def validate_file(path: Path, *, store: DocumentStore | None = None) -> ValidationReport:
     """Check a `.parquet` file, or the questions of another."""
     check = validate_parquet if path.suffix == ".parquet" else validate_jsonl
     return check(path, store=store)
 
 
-def validate_parquet(path: str | Path, *, store: DocumentLookup | None = None) -> ValidationReport:
+def validate_parquet(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
     """Check a file from the columns down to the evidence.
 
     Columns and types; every sample by itself; unique question ids; columns that agree with their sample;
@@ -179,7 +173,7 @@ def _load(path: Path) -> pa.Table:
 
 
 def _compatible(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether `found` holds `expected`: large variants, other list item names and extra fields are fine."""
+    """Return whether `found` holds `expected`: large variants, other item names and more fields are fine."""
     if pa.types.is_struct(expected):
         return pa.types.is_struct(found) and all(
             found.get_field_index(inner.name) >= 0 and _compatible(found.field(inner.name).type, inner.type)

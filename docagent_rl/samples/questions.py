@@ -72,11 +72,7 @@ class Questions:
 
 
 def scan_questions(path: str | Path) -> Questions:
-    """Read a file of questions; every problem of every line is found.
-
-    Raises:
-        UserError: the file is missing or not UTF-8.
-    """
+    """Read a file of questions; every problem of every line is found."""
     source = Path(path)
     if not source.is_file():
         raise UserError(
@@ -98,11 +94,7 @@ def scan_questions(path: str | Path) -> Questions:
 
 
 def read_questions(path: str | Path) -> list[Sample]:
-    """Read the questions of a file.
-
-    Raises:
-        UserError: the file is missing, not UTF-8, or has lines that are no questions; all are listed.
-    """
+    """Read the questions of a file; a `UserError` lists the lines that are none."""
     found = scan_questions(path)
     if found.problems:
         raise UserError("\n".join(found.problems[:50]))
@@ -125,8 +117,8 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | N
         except UserError as error:
             problems.append(str(error))
     problems += [f"field '{name}' is missing" for name in ("doc_id", "question") if name not in named]
-    wanted = values.get("answerable", True) is True and not values.get("answers")
-    if wanted and ("answers" not in named or "answers" in values):
+    unanswered = values.get("answerable", True) is True and not values.get("answers")
+    if unanswered and ("answers" not in named or "answers" in values):
         state = "empty" if "answers" in values else "missing"
         problems.append(
             f"field 'answers' is {state}: give at least one, or \"answerable\": false where the document has "

@@ -1,10 +1,13 @@
-"""The canonical sample: one question about one document, whatever dataset it came from."""
+"""The canonical sample: one question about one document, whatever dataset it came from.
+
+`evidence_boxes` and `extra.crop_required` go by pages of the question's own document; those of further ones
+(`extra.page_ids`) are in `extra.other_boxes` and `extra.other_crop_required`, by `doc#page`.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,15 +22,16 @@ from docagent_rl.samples.fields import Split as Split
 
 REQUIRED_EXTRA = ("gold", "num_pages", "native_id", "row")
 """Keys that `extra` always holds; their values may be null."""
+OTHER_BOXES = "other_boxes"
+OTHER_FLAGS = "other_crop_required"
+
+Page = tuple[str, int]
+"""Id of a document, and a page of it from 1."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One question with its gold answer and evidence.
-
-    Fields hold the right types once the sample exists; whether the values make sense is the question that
-    `validate_sample` answers.
-    """
+    """One question with its gold answer and evidence; `validation.validate_sample` checks the values."""
 
     question_id: str
     """Unique within (dataset, split), stable across runs."""
@@ -63,9 +67,6 @@ class Sample:
 
         `extra["page_ids"]` (strings `"doc#page"`) takes precedence, since a question may cite pages of
         several documents; otherwise the sample's own document with each of `evidence_pages`.
-
-        Raises:
-            UserError: `extra.page_ids` is no list, or an entry of it is not of the form `doc#page`.
         """
         page_ids = self.extra.get("page_ids")
         if page_ids is None:
@@ -92,11 +93,7 @@ class Sample:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Sample:
-        """Build a sample from a decoded JSON object.
-
-        Raises:
-            UserError: a field is missing, unknown or of the wrong type; the message names it.
-        """
+        """Build a sample from a decoded JSON object; a `UserError` names the field that is wrong."""
         if not isinstance(data, Mapping):
             raise UserError(f"a sample must be a JSON object, found {type(data).__name__}")
         if unknown := sorted(set(data) - set(fields.FIELDS)):
@@ -127,11 +124,7 @@ class Sample:
 
     @classmethod
     def from_json(cls, text: str) -> Sample:
-        """Parse one JSON line.
-
-        Raises:
-            UserError: not JSON, not a sample, or a text that holds a lone surrogate.
-        """
+        """Parse one JSON line; a text that holds a lone surrogate is refused."""
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
@@ -156,11 +149,7 @@ class Sample:
 
 
 def parse_page_id(page_id: Any) -> tuple[str, int]:
-    """Split `"doc#page"` into `(doc_id, page)`; the document id may itself hold `#`.
-
-    Raises:
-        UserError: there is no `#`, or what follows the last one is not a page number from 1 on.
-    """
+    """Split `"doc#page"` into `(doc_id, page)`; the document id may itself hold `#`."""
     doc_id, _, page = page_id.rpartition("#") if isinstance(page_id, str) else ("", "", "")
     if not (doc_id and fields.is_digits(page) and int(page) >= 1):
         raise UserError(f"field 'extra.page_ids': {page_id!r} is not 'doc#page' with a page number from 1")
@@ -170,11 +159,7 @@ def parse_page_id(page_id: Any) -> tuple[str, int]:
 
 
 def crop_flags(sample: Sample) -> dict[int, bool]:
-    """Return which pages have to be magnified: `extra["crop_required"]`, from page to true or false.
-
-    Raises:
-        UserError: it is malformed; the message names the question.
-    """
+    """Return the flags of pages that have to be magnified, or not: `extra["crop_required"]`."""
     flags = sample.extra.get("crop_required")
     if flags is None:
         return {}
@@ -191,34 +176,48 @@ def crop_flags(sample: Sample) -> dict[int, bool]:
     return parsed
 
 
-def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str]:
-    """Return what is wrong with the values of `sample`, one sentence a problem; empty when all is well.
-
-    `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a number.
-    """
-    problems = [
-        f"field '{name}' is empty"
-        for name in ("question_id", "dataset", "doc_id", "question", "answer_format")
-        if not getattr(sample, name).strip()
-    ]
-    if "/" in sample.doc_id or "\\" in sample.doc_id or sample.doc_id.lower().endswith(".pdf"):
-        problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {sample.doc_id!r}")
-    problems += [f"field 'extra' lacks the key '{key}'" for key in REQUIRED_EXTRA if key not in sample.extra]
-    if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
-        num_pages = sample.extra["num_pages"]
-    problems += _answer_problems(sample) + _evidence_problems(sample, num_pages) + _page_id_problems(sample)
-    return problems + _extra_problems(sample, num_pages)
+def gold_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
+    """Return the boxes of all pages by document and page; the question's own document comes first."""
+    own = {(sample.doc_id, page): tuple(boxes) for page, boxes in sorted(sample.evidence_boxes.items())}
+    others: dict[Page, tuple[Box, ...]] = {}
+    for name, page, value in _entries(sample, OTHER_BOXES):
+        try:
+            others[page] = fields.box_list(f"extra.{OTHER_BOXES}.{name}", value)
+        except UserError as error:
+            raise UserError(f"question {sample.question_id!r}, {error}") from error
+    return {**own, **dict(sorted(others.items()))}
 
 
-def check_sample(sample: Sample, *, num_pages: int | None = None) -> Sample:
-    """Return `sample` unchanged if `validate_sample` finds nothing.
+def magnified_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
+    """Return the gold boxes of pages that have to be magnified: all but those that a flag denies."""
+    flags: dict[Page, bool] = {(sample.doc_id, page): flag for page, flag in crop_flags(sample).items()}
+    for name, page, flag in _entries(sample, OTHER_FLAGS):
+        if not isinstance(flag, bool):
+            raise UserError(
+                f"question {sample.question_id!r}, field 'extra.{OTHER_FLAGS}.{name}': expected true or "
+                f"false, found {flag!r}"
+            )
+        flags[page] = flag
+    return {page: boxes for page, boxes in gold_boxes(sample).items() if boxes and flags.get(page, True)}
 
-    Raises:
-        UserError: all problems in one message that starts with the question id.
-    """
-    if problems := validate_sample(sample, num_pages=num_pages):
-        raise UserError(f"sample {sample.question_id!r}: {'; '.join(problems)}")
-    return sample
+
+def _entries(sample: Sample, key: str) -> Iterator[tuple[str, Page, Any]]:
+    """Yield the entries of `extra` for pages of further documents: name, page, value."""
+    found = sample.extra.get(key)
+    if found is None:
+        return
+    where = f"question {sample.question_id!r}, field 'extra.{key}'"
+    if not isinstance(found, Mapping):
+        raise UserError(f"{where}: expected an object by 'doc#page', found {type(found).__name__}")
+    for name, value in found.items():
+        try:
+            page = parse_page_id(name)
+        except UserError as error:
+            raise UserError(f"{where}: {name!r} is not 'doc#page' with a page number from 1") from error
+        if page[0] == sample.doc_id:
+            own = {OTHER_BOXES: "evidence_boxes", OTHER_FLAGS: "extra.crop_required"}[key]
+            raise UserError(f"{where}: {name!r} is of the question's own document; put it into {own!r}")
+        yield name, page, value
 
 
 def read_jsonl(path: str | Path) -> list[Sample]:
@@ -235,7 +234,10 @@ def read_jsonl(path: str | Path) -> list[Sample]:
         with source.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    samples.append(_from_line(source, number, line))
+                    try:
+                        samples.append(Sample.from_json(line))
+                    except UserError as error:
+                        raise UserError(f"{source}:{number}: {error}") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{source}: not UTF-8 text ({error}); a Parquet file is read elsewhere") from error
     return samples
@@ -249,69 +251,3 @@ def write_jsonl(samples: Iterable[Sample], path: str | Path) -> Path:
 def json_lines(samples: Iterable[Sample]) -> str:
     """Return the file that `write_jsonl` writes."""
     return "".join(f"{sample.to_json()}\n" for sample in samples)
-
-
-def _from_line(source: Path, number: int, line: str) -> Sample:
-    try:
-        return Sample.from_json(line)
-    except UserError as error:
-        raise UserError(f"{source}:{number}: {error}") from error
-
-
-def _answer_problems(sample: Sample) -> list[str]:
-    if sample.answerable is True and not sample.answers:
-        return ["field 'answers' is empty although 'answerable' is true"]
-    if sample.answerable is False and sample.answers:
-        return ["field 'answers' must be empty when 'answerable' is false"]
-    if any(not answer.strip() for answer in sample.answers):
-        return ["field 'answers' holds an empty answer"]
-    return []
-
-
-def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
-    """Return what is wrong with keys of `extra` that environments read."""
-    problems = []
-    try:
-        crop_flags(sample)
-    except UserError as error:
-        problems.append(str(error).partition(", ")[2])
-    window, last = sample.extra.get("window"), math.inf if num_pages is None else num_pages
-    if window is not None:
-        whole = isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]
-        if not whole or not 1 <= window[0] <= window[1] <= last:
-            of = "the document" if num_pages is None else f"the {num_pages} pages of the document"
-            problems.append(
-                f"field 'extra.window' must be the first and the last of some pages of {of}, found {window!r}"
-            )
-    return problems
-
-
-def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
-    pages, problems = sample.evidence_pages, []
-    if list(pages) != sorted(set(pages)):
-        problems.append(f"field 'evidence_pages' must be sorted and distinct, found {list(pages)}")
-    of, last = ("", math.inf) if num_pages is None else (f" of a document of {num_pages} pages", num_pages)
-    problems += [
-        f"field 'evidence_pages': there is no page {page}{of} (pages count from 1)"
-        for page in pages
-        if not 1 <= page <= last
-    ]
-    for page, boxes in sorted(sample.evidence_boxes.items()):
-        if page not in pages:
-            problems.append(f"field 'evidence_boxes': page {page} is not among 'evidence_pages'")
-        problems += fields.box_problems("evidence_boxes", page, boxes)
-    return problems
-
-
-def _page_id_problems(sample: Sample) -> list[str]:
-    try:
-        gold = sample.gold_pages
-    except UserError as error:
-        return [str(error)]
-    own = {page for doc_id, page in gold if doc_id == sample.doc_id}
-    if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
-        return [
-            f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but 'evidence_pages' "
-            f"holds {list(sample.evidence_pages)}"
-        ]
-    return []

@@ -1,32 +1,29 @@
-"""The checks that a file of samples has to pass before it may be trained on."""
+"""Checks of samples, alone and in the files that hold them."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.gold_boxes import other_box_problems
+from docagent_rl.samples import fields
 from docagent_rl.samples.questions import scan_questions
-from docagent_rl.samples.sample import Sample, Split, validate_sample
+from docagent_rl.samples.sample import (
+    OTHER_BOXES,
+    REQUIRED_EXTRA,
+    Sample,
+    Split,
+    crop_flags,
+    gold_boxes,
+    magnified_boxes,
+)
 
-
-class _Sized(Protocol):
-    @property
-    def num_pages(self) -> int: ...
-
-
-class DocumentLookup(Protocol):
-    """The part of a document store that validation needs."""
-
-    def __contains__(self, doc_id: str) -> bool: ...
-
-    def document(self, doc_id: str) -> _Sized:
-        """Return the document of that id."""
-        ...
+if TYPE_CHECKING:
+    from docagent_rl.documents import DocumentStore
 
 
 @dataclass(frozen=True)
@@ -59,10 +56,10 @@ class CheckedRow:
     """File, line or row, and question, for messages."""
     sample: Sample
     problems: Sequence[str] = ()
-    """Those that are not of the sample itself."""
+    """Problems that are not of the sample itself."""
 
 
-def validate_jsonl(path: str | Path, *, store: DocumentLookup | None = None) -> ValidationReport:
+def validate_jsonl(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
     """Check a file of questions (`samples.questions`); every problem of every line is in the report."""
     source = Path(path)
     try:
@@ -84,7 +81,7 @@ def report_on(
     rows: Sequence[CheckedRow],
     problems: Sequence[str],
     *,
-    store: DocumentLookup | None,
+    store: DocumentStore | None,
     unit: str,
 ) -> ValidationReport:
     """Check the samples of a file of `count` rows (`unit` in messages) with `problems` found before."""
@@ -98,7 +95,98 @@ def report_on(
     return ValidationReport(path, count, tuple(found), dict(counts), tuple(notes))
 
 
-def sample_problems(sample: Sample, *, store: DocumentLookup | None = None) -> list[str]:
+def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str]:
+    """Return the problems of the values of `sample`, one sentence each.
+
+    `num_pages` is the length of the document; without it `extra["num_pages"]` is used when it is a number.
+    """
+    problems = [
+        f"field '{name}' is empty"
+        for name in ("question_id", "dataset", "doc_id", "question", "answer_format")
+        if not getattr(sample, name).strip()
+    ]
+    if "/" in sample.doc_id or "\\" in sample.doc_id or sample.doc_id.lower().endswith(".pdf"):
+        problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {sample.doc_id!r}")
+    problems += [f"field 'extra' lacks the key '{key}'" for key in REQUIRED_EXTRA if key not in sample.extra]
+    if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
+        num_pages = sample.extra["num_pages"]
+    if sample.answerable is True and not sample.answers:
+        problems.append("field 'answers' is empty although 'answerable' is true")
+    elif sample.answerable is False and sample.answers:
+        problems.append("field 'answers' must be empty when 'answerable' is false")
+    elif any(not answer.strip() for answer in sample.answers):
+        problems.append("field 'answers' holds an empty answer")
+    return problems + _evidence_problems(sample, num_pages) + _extra_problems(sample, num_pages)
+
+
+def check_sample(sample: Sample, *, num_pages: int | None = None) -> Sample:
+    """Return `sample` if `validate_sample` finds nothing; else raise all problems in one `UserError`."""
+    if problems := validate_sample(sample, num_pages=num_pages):
+        raise UserError(f"sample {sample.question_id!r}: {'; '.join(problems)}")
+    return sample
+
+
+def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
+    pages, problems = sample.evidence_pages, []
+    if list(pages) != sorted(set(pages)):
+        problems.append(f"field 'evidence_pages' must be sorted and distinct, found {list(pages)}")
+    of, last = ("", math.inf) if num_pages is None else (f" of a document of {num_pages} pages", num_pages)
+    problems += [
+        f"field 'evidence_pages': there is no page {page}{of} (pages count from 1)"
+        for page in pages
+        if not 1 <= page <= last
+    ]
+    for page, boxes in sorted(sample.evidence_boxes.items()):
+        if page not in pages:
+            problems.append(f"field 'evidence_boxes': page {page} is not among 'evidence_pages'")
+        problems += fields.box_problems("evidence_boxes", page, boxes)
+    return problems
+
+
+def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
+    """Return the problems of keys of `extra` that environments read."""
+    problems = []
+    try:
+        own = {page for doc_id, page in sample.gold_pages if doc_id == sample.doc_id}
+        if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
+            problems.append(
+                f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but "
+                f"'evidence_pages' holds {list(sample.evidence_pages)}"
+            )
+    except UserError as error:
+        problems.append(str(error))
+    try:
+        crop_flags(sample)
+    except UserError as error:
+        problems.append(str(error).partition(", ")[2])
+    window, last = sample.extra.get("window"), math.inf if num_pages is None else num_pages
+    if window is not None:
+        whole = isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]
+        if not whole or not 1 <= window[0] <= window[1] <= last:
+            of = "the document" if num_pages is None else f"the {num_pages} pages of the document"
+            problems.append(
+                f"field 'extra.window' must be the first and the last of some pages of {of}, found {window!r}"
+            )
+    return problems
+
+
+def other_box_problems(sample: Sample) -> list[str]:
+    """Return the problems of boxes and flags of further documents, one sentence each."""
+    try:
+        boxes, gold = gold_boxes(sample), sample.gold_pages
+        magnified_boxes(sample)
+    except UserError as error:
+        return [str(error).removeprefix(f"question {sample.question_id!r}, ")]
+    problems, field = [], f"extra.{OTHER_BOXES}"
+    for (doc_id, page), found in boxes.items():
+        if doc_id != sample.doc_id:
+            if (doc_id, page) not in gold:
+                problems.append(f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'")
+            problems += fields.box_problems(field, f"'{doc_id}#{page}'", found)
+    return problems
+
+
+def sample_problems(sample: Sample, *, store: DocumentStore | None = None) -> list[str]:
     """Return everything that forbids training on `sample`.
 
     These are the findings of `validate_sample`, a question that no answer can be held against, text that no
@@ -150,7 +238,7 @@ def _repeated_ids(path: Path, rows: Sequence[CheckedRow], unit: str) -> list[str
     ]
 
 
-def _store_problems(sample: Sample, store: DocumentLookup) -> list[str]:
+def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
     problems = []
     cited = {doc_id for doc_id, _ in sample.gold_pages} | {sample.doc_id}
     for doc_id in sorted(cited):

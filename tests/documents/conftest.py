@@ -11,7 +11,7 @@ from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import page_text
-from docagent_rl.documents.report import IngestReport
+from docagent_rl.documents.sources import IngestReport
 from tests.documents.here import ingest_here
 from tests.documents.scans import QuickEngine
 

@@ -11,8 +11,8 @@ import pytest
 
 from docagent_rl.documents import RenderSettings, ingestion
 from docagent_rl.documents.chunks import store_chunk
-from docagent_rl.documents.limits import DocumentError
-from docagent_rl.documents.report import IngestReport
+from docagent_rl.documents.settings import DocumentError
+from docagent_rl.documents.sources import IngestReport
 from docagent_rl.documents.workers import Outcome
 
 

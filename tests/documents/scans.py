@@ -14,8 +14,7 @@ from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.ttfonts import TTFont
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents.ocr import OcrSettings, engine_key
-from docagent_rl.documents.ocr.words import OcrLine, Word
+from docagent_rl.documents.ocr import OcrLine, OcrSettings, Word, engine_key
 
 FONT = Path(matplotlib.__file__).parent / "mpl-data/fonts/ttf/DejaVuSans.ttf"
 PAGE = (400, 260)

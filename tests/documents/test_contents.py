@@ -16,7 +16,7 @@ from docagent_rl.documents.contents import (
     shortened,
     table_of_contents,
 )
-from docagent_rl.documents.contents.numbering import longest_sequence, read_label, roman
+from docagent_rl.documents.contents.labels import longest_sequence, read_label, roman
 
 BOOKMARKS = [OutlineEntry(f"Part {n}", n % 5 + 1, n) for n in range(1, 6)]
 PLAIN = {n: f"Words of page {'abcde'[n - 1]}\nmore words" for n in range(1, 6)}

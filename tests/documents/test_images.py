@@ -12,11 +12,10 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.images import FORMATS, read_page_image
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.limits import DocumentError
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
-from docagent_rl.documents.settings import RenderSettings
+from docagent_rl.documents.render import FORMATS, read_page_image
+from docagent_rl.documents.settings import DocumentError, RenderSettings
 
 SETTINGS = RenderSettings(max_side=100)
 WIDTH, HEIGHT = 72, 48

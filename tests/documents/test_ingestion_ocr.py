@@ -7,8 +7,8 @@ import pytest
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.documents.settings import IngestLimits
 from tests.documents.here import ingest_here
 from tests.documents.scans import TEXT, QuickEngine, draw_text, write_layer, write_scan
 

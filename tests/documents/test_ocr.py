@@ -13,18 +13,21 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import Kind, ObjectStore
-from docagent_rl.documents.ocr import OcrEngineKind, OcrSettings, engine_key, make_engine
-from docagent_rl.documents.ocr.cache import OcrCache
-from docagent_rl.documents.ocr.rapid import reading_order
-from docagent_rl.documents.ocr.words import (
+from docagent_rl.documents.ocr import (
+    OcrCache,
+    OcrEngineKind,
     OcrLine,
+    OcrSettings,
     Word,
     dump_words,
+    engine_key,
     fractions,
     lines_of,
     load_words,
+    make_engine,
     plain_text,
 )
+from docagent_rl.documents.ocr.rapid import reading_order
 from tests.documents.scans import TEXT, draw_text, font
 
 BOX = (0.1, 0.2, 0.3, 0.4)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
-from docagent_rl.documents import limits, page_text
+from docagent_rl.documents import page_text, workers
 from docagent_rl.documents.manifest import (
     ChunkEntry,
     PageEntry,
@@ -24,9 +24,7 @@ from docagent_rl.documents.manifest import (
     read_record,
 )
 from docagent_rl.documents.objects import ObjectStore
-from docagent_rl.documents.ocr import OcrMode, OcrSettings, engine_key
-from docagent_rl.documents.ocr.cache import OcrCache
-from docagent_rl.documents.ocr.words import OcrLine, Word
+from docagent_rl.documents.ocr import OcrCache, OcrLine, OcrMode, OcrSettings, Word, engine_key
 from docagent_rl.documents.page_text import Layer, Picture, is_better, is_current, printed, read_page
 from docagent_rl.documents.text_layer import assess, is_blank, letters_shown, may_hide_text, unmapped_share
 from tests.documents.scans import TEXT, draw_text, write_layer, write_scan
@@ -80,7 +78,7 @@ def test_which_text_is_taken(read, layer, mode, shows, text, source, reason):
 @pytest.mark.usefixtures("quick_ocr")
 def test_a_page_is_read_once_and_has_time_of_its_own(read, monkeypatch):
     beats: list[str] = []
-    monkeypatch.setattr(limits, "_listeners", [beats.append])
+    monkeypatch.setattr(workers, "_listeners", [beats.append])
     first = read("")
     assert beats == ["page 1 (OCR)"]
     monkeypatch.setattr(page_text.make_engine, "read", None)

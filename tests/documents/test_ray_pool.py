@@ -12,8 +12,8 @@ from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.limits import DocumentError, IngestLimits
 from docagent_rl.documents.ray_pool import Places, RayPool, _units
+from docagent_rl.documents.settings import DocumentError, IngestLimits
 from tests.documents.here import files_of, ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_scan
 

@@ -21,9 +21,9 @@ from docagent_rl.base.io import seal
 from docagent_rl.base.terminal import one_line
 from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, PageRegion
 from docagent_rl.documents.audit import audit_store
-from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
+from docagent_rl.documents.store import Face, derive
 from tests.documents.here import ingest_here
 
 

@@ -16,8 +16,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import RenderSettings, workers
 from docagent_rl.documents.chunks import probe
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.limits import DocumentError, IngestLimits
 from docagent_rl.documents.ocr import OcrSettings
+from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.workers import WorkerPool
 from tests.documents.conftest import write_pdf_objects
@@ -79,7 +79,7 @@ def test_a_process_loads_what_reading_pages_needs():
     """What each worker imports is paid for by each: this was half a second."""
     heavy = ("pydantic", "pypdf", "pdf2image", "typer", "rich", "numpy", "ray", "torch", "docagent_rl.cli")
     code = (
-        "import sys; import docagent_rl.documents.worker_process; import docagent_rl.documents.chunks; "
+        "import sys; import docagent_rl.documents.workers; import docagent_rl.documents.chunks; "
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
@@ -87,7 +87,7 @@ def test_a_process_loads_what_reading_pages_needs():
 
 ORPHAN = """
 import os, signal
-from docagent_rl.documents.worker_process import _end_with_parent
+from docagent_rl.documents.workers import _end_with_parent
 read, write = os.pipe()
 os.close(write)
 if not (pid := os.fork()):

@@ -13,7 +13,7 @@ from docagent_rl.samples.importers import Benchmark
 from docagent_rl.samples.sample import Sample, read_jsonl, write_jsonl
 from tests.e2e.conftest import RECIPE, Run, add_model
 from tests.samples.importers.conftest import Files
-from tests.samples.importers.test_chain import MAKERS
+from tests.samples.importers.test_chain import miniature
 
 BATCH, STEPS = 8, 8
 SFT = (
@@ -115,7 +115,7 @@ def imported(folder: Path, world: Path, python: Path) -> Path:
     commands, files = [], {}
     for benchmark in Benchmark:
         download = folder / "downloads" / benchmark
-        MAKERS[benchmark](Files(download))
+        miniature(benchmark, Files(download))
         files[benchmark] = out = folder / "questions" / f"{benchmark}.jsonl"
         where = ("--store", world / "store", "--out", out, "--any-count")
         commands.append(("data", "import", benchmark, download, *where))

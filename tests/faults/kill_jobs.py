@@ -37,7 +37,7 @@ IMPORTS = (
     "docagent_rl.cli",
     "docagent_rl.lab.synth.layout",
     "docagent_rl.lab.synth.questions",
-    "docagent_rl.documents.worker_process",
+    "docagent_rl.documents.workers",
     "docagent_rl.training.trainer.archive",
     "tests.faults.file_events",
 )

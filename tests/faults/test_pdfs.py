@@ -13,8 +13,8 @@ import pytest
 
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.limits import IngestLimits
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.documents.settings import IngestLimits
 from tests.faults.conftest import cases, chance, is_clear
 from tests.faults.mutate import Damage, damage
 from tests.faults.pdf_files import ALGORITHMS, STRANGE, drawn, encrypted

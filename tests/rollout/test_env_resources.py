@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.derived import Face, derive
+from docagent_rl.documents.store import Face, derive
 from tests.lab.agents.stage import resources
 
 

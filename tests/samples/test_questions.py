@@ -119,22 +119,10 @@ def test_all_problems_of_all_lines_are_found(tmp_path):
     fields = [re.search(rf"'({FIELDS})'", text).group(1) for _, _, text in found[:3]]
     assert fields == ["question", "answers", "doc_id"]
     assert "'doc_id'" in found[5][2]
-    assert repr(read_id("Who?")) in found[-1][2]
+    assert repr(parsed(question="Who?").question_id) in found[-1][2]
     with pytest.raises(UserError, match="'answers'") as error:
         read_questions(path)
     assert f"{path}:4" in str(error.value)
-
-
-def read_id(question: str) -> str:
-    return parsed(question=question).question_id
-
-
-def test_the_same_question_twice_names_both_lines(tmp_path):
-    path = tmp_path / "questions.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in (ROW, {**ROW, "question": "Who?"}, ROW)))
-    (problem,) = validate_jsonl(path).problems
-    assert read_id("How many?") in problem
-    assert re.findall(r"\b[13]\b", problem.removeprefix(str(path))) == ["1", "3"]
 
 
 def test_files_of_editors(tmp_path):

@@ -13,12 +13,11 @@ from docagent_rl.base.terminal import one_line
 from docagent_rl.samples.sample import (
     Sample,
     Split,
-    check_sample,
     parse_page_id,
     read_jsonl,
-    validate_sample,
     write_jsonl,
 )
+from docagent_rl.samples.validation import check_sample, validate_sample
 
 Make = Callable[..., Sample]
 

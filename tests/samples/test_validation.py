@@ -8,10 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.gold_boxes import gold_boxes, magnified_boxes, other_box_problems
 from docagent_rl.samples.parquet import validate_parquet, write_parquet
-from docagent_rl.samples.sample import Sample, Split, write_jsonl
-from docagent_rl.samples.validation import sample_notes, sample_problems, validate_jsonl
+from docagent_rl.samples.sample import Sample, Split, gold_boxes, magnified_boxes, write_jsonl
+from docagent_rl.samples.validation import (
+    other_box_problems,
+    sample_notes,
+    sample_problems,
+    validate_jsonl,
+)
 
 
 class Store(dict):

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from docagent_rl.documents.contents.captions import is_caption
-from docagent_rl.documents.contents.numbering import read_label, roman
+from docagent_rl.documents.contents.labels import is_caption, read_label, roman
 from docagent_rl.documents.typography import MEASURED, Line
 
 Pages = Mapping[int, Sequence[Line]]
@@ -59,12 +58,12 @@ class Block(NamedTuple):
 
 
 def print_of(line: Line) -> Print:
-    """Return how a line is set."""
+    """Return the print of a line."""
     return Print(line.style.size, line.style.bold, line.style.font) if line.style else NO_PRINT
 
 
 def body_print(pages: Pages) -> Print:
-    """Return how most letters are set."""
+    """Return the print of most letters."""
     letters: Counter[Print] = Counter()
     for lines in pages.values():
         for line in lines:
@@ -106,7 +105,7 @@ def body_lines(pages: Pages) -> dict[int, list[Line]]:
 
 
 def _masked(line: str) -> str:
-    """Numbers do not tell lines apart, save those of sections, figures and tables."""
+    # numbers do not tell lines apart, save those of sections, figures and tables
     if read_label(line) is not None or is_caption(line):
         return line.casefold()
     return _DIGITS.sub("#", line.casefold())
@@ -160,21 +159,16 @@ def _edge(page: int, index: int, text: str) -> _Edge:
     first, words, last = found.groups()
     if words.isdecimal() and len(words) < _LONGEST_FOLIO:
         return _Edge(page, index, text, "", [], [int(words)])
-    return _Edge(page, index, text, words.casefold(), _folio(first), _folio(last))
-
-
-def _folio(text: str | None) -> list[int]:
-    if not text:
-        return []
-    return [int(text) if text.isdecimal() else roman(text)]
+    first, last = ([int(end) if end.isdecimal() else roman(end)] if end else [] for end in (first, last))
+    return _Edge(page, index, text, words.casefold(), first, last)
 
 
 def settled(pages: Pages) -> dict[int, Sequence[Line]]:
     """Return lines with sizes that those set alike share, as they do in a text layer.
 
-    Sizes that OCR measures differ from line to line. What is within an eighth of the median over all letters,
-    or not above the size that all but 3 in 100 have, is of the size of the body. What is larger, or smaller,
-    falls into groups that span a fifth each, counted from there, and gets the median of its group. Lines of
+    Sizes that OCR measures differ from line to line. Those within an eighth of the median over all letters,
+    or not above the size that all but 3 in 100 have, are of the size of the body. Larger and smaller ones
+    fall into groups that span a fifth each, counted from there, and get the median of their group. Lines of
     text layers stay as they are.
     """
     measured = sorted(
@@ -216,9 +210,9 @@ def _groups(measured: _Weighted) -> list[_Weighted]:
 
 
 def _quantile(sizes: _Weighted, share: float) -> float:
-    wanted, passed = share * sum(count for _, count in sizes), 0
+    needed, passed = share * sum(count for _, count in sizes), 0
     for size, count in sizes:
         passed += count
-        if passed >= wanted:
+        if passed >= needed:
             return size
     return sizes[-1][0]

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from docagent_rl.documents.contents.captions import is_caption
-from docagent_rl.documents.contents.numbering import read_label, roman, title_keys
+from docagent_rl.documents.contents.labels import is_caption, read_label, roman, title_keys
 from docagent_rl.documents.contents.pages import Block, Pages, print_of
 
 _LONGEST = 300
@@ -41,7 +40,7 @@ class Entry(NamedTuple):
     wrapped: str
     """The line before, when it has no page number: the title may begin there."""
     leaders: bool
-    """Whether dots lead to the number."""
+    """Dots lead to the number."""
 
 
 class PrintedContents(NamedTuple):
@@ -54,7 +53,7 @@ class PrintedContents(NamedTuple):
 
 
 def printed_contents(pages: Pages) -> PrintedContents:
-    """Find the printed table of contents and where its entries lead.
+    """Find the printed table of contents and the pages that its entries lead to.
 
     Printed page numbers are mapped to places by the headings themselves: the distance most entries agree on
     whose title stands alone on a line of some page. Of several lists (contents, then figures, then tables)
@@ -70,7 +69,7 @@ def printed_contents(pages: Pages) -> PrintedContents:
 
 
 def has_leaders(line: str) -> bool:
-    """Whether a line ends in dot leaders, with or without a page number."""
+    """Return whether a line ends in dot leaders, with or without a page number."""
     return _LEADERS.search(line[-_LONGEST:]) is not None
 
 
@@ -127,7 +126,7 @@ def _entry(line: str, wrapped: str = "") -> Entry | None:
 
 
 class _Spots:
-    """Where titles stand alone: on one line, or on up to three that follow each other."""
+    """The places of titles that stand alone: on one line, or on up to three that follow each other."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages

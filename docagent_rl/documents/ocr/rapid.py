@@ -13,9 +13,9 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.limits import DocumentError
-from docagent_rl.documents.ocr.words import OcrLine, fractions, lines_of, reduced, union
-from docagent_rl.documents.refs import Box
+from docagent_rl.documents.manifest import Box
+from docagent_rl.documents.ocr import OcrLine, fractions, lines_of, reduced, union
+from docagent_rl.documents.settings import DocumentError
 
 # Raised when the same version of rapidocr is asked for other words or other places of them.
 _VERSION = 1
@@ -33,11 +33,7 @@ _Sides = tuple[list[OcrLine], list[OcrLine]]
 
 
 def key() -> str:
-    """Return the `OcrEngine.key`.
-
-    Raises:
-        UserError: rapidocr or a model of it is missing.
-    """
+    """Return the `OcrEngine.key`; a `UserError` says that rapidocr or a model of it is missing."""
     _models()
     return f"rapidocr/{_VERSION} {version('rapidocr')} PP-OCRv6 small det={_SIDE} max cls=off"
 
@@ -51,14 +47,30 @@ class Rapid:
     """
 
     most_side = 2000
-    """What rapidocr scales down to by itself, but not to fewer than 16 pixels on the shorter side."""
+    """rapidocr scales down to it by itself, but not to fewer than 16 pixels on the shorter side."""
     margin = 1.6
     """1.4 to 1.9 for letters of 10 to 24 points at 144 dpi."""
 
     def __init__(self) -> None:
         self.key = key()
+        models = _models()
         try:
-            self._engine = _start(_models())
+            import cv2
+            from rapidocr import RapidOCR
+
+            cv2.setNumThreads(1)
+            params = {
+                "Global.log_level": "error",
+                "Global.use_cls": False,
+                "Global.return_word_box": True,
+                "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+                "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+                "Det.model_path": str(models / _DETECTION),
+                "Det.limit_side_len": _SIDE,
+                "Det.limit_type": "max",
+                "Rec.model_path": str(models / _RECOGNITION),
+            }
+            self._engine: Any = RapidOCR(params=params)
         except (ImportError, MemoryError, RuntimeError) as error:
             raise _reason(error) from error
 
@@ -81,53 +93,29 @@ class Rapid:
         return reading_order(lines_of(pieces))
 
 
-def _start(models: Path) -> Any:
-    import cv2
-    from rapidocr import RapidOCR
-
-    cv2.setNumThreads(1)
-    return RapidOCR(
-        params={
-            "Global.log_level": "error",
-            "Global.use_cls": False,
-            "Global.return_word_box": True,
-            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
-            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
-            "Det.model_path": str(models / _DETECTION),
-            "Det.limit_side_len": _SIDE,
-            "Det.limit_type": "max",
-            "Rec.model_path": str(models / _RECOGNITION),
-        }
-    )
-
-
 def _words(
     text: str, quad: np.ndarray, parts: Sequence[Any], size: tuple[int, int]
 ) -> Iterator[tuple[str, Box]]:
-    """Yield the words of a line with their places; rapidocr parts them where letters stand apart, too."""
+    """Yield the words of a line with their places; rapidocr splits them where letters stand apart, too."""
     tokens = text.split()
     letters = [
         (letter, part[2]) for part in parts if part[2] is not None for letter in "".join(part[0].split())
     ]
     # one more letter or one less, and no part is that of its word
     if not letters or "".join(letter for letter, _ in letters) != "".join(tokens):
-        yield from _evenly(tokens, fractions(_rectangle(quad), size))
+        # all letters as wide
+        box = fractions(_rectangle(quad), size)
+        start, width = 0, (box[2] - box[0]) / max(sum(map(len, tokens)) + len(tokens) - 1, 1)
+        for token in tokens:
+            left = box[0] + start * width
+            yield token, fractions((left, box[1], left + len(token) * width, box[3]), (1, 1))
+            start += len(token) + 1
         return
     start = 0
     for token in tokens:
         quads = [place for _, place in letters[start : start + len(token)]]
         yield token, union(fractions(_rectangle(place), size) for place in quads)
         start += len(token)
-
-
-def _evenly(tokens: Sequence[str], box: Box) -> Iterator[tuple[str, Box]]:
-    """Yield words in a box, all letters as wide."""
-    letters = sum(len(token) for token in tokens) + len(tokens) - 1
-    start, width = 0, (box[2] - box[0]) / max(letters, 1)
-    for token in tokens:
-        left = box[0] + start * width
-        yield token, fractions((left, box[1], left + len(token) * width, box[3]), (1, 1))
-        start += len(token) + 1
 
 
 def _rectangle(quad: Any) -> tuple[float, float, float, float]:
@@ -165,15 +153,12 @@ def _reason(error: Exception) -> Exception:
 
 
 def reading_order(lines: Iterable[OcrLine]) -> tuple[OcrLine, ...]:
-    """Return lines from top to bottom, column by column; pieces of one row become one line.
+    """Return lines, given in any order, from top to bottom, column by column; pieces of one row become one.
 
     Recursive X-Y cut (Nagy and Seth 1984, "Hierarchical representation of optically scanned documents"): a
     white strip from top to bottom parts columns when on both sides of it stand at least four lines of prose,
     which keeps the rows of tables together; else the highest white strip from left to right parts what is
     above it from what is below, where that shows columns.
-
-    Args:
-        lines: pieces of lines, in any order.
     """
     return tuple(row for block in _blocks(list(lines), 0) for row in _rows(block))
 
@@ -182,7 +167,10 @@ def _blocks(lines: list[OcrLine], depth: int) -> list[list[OcrLine]]:
     if len(lines) < 2 * _FEWEST or depth > _DEEPEST:
         return [lines]
     sides = _parted(lines, 0, _NARROWEST)
-    if sides and all(map(_is_prose, sides)):
+    if sides and all(
+        len(side) >= _FEWEST and statistics.median(len(line.text) for line in side) >= _PROSE
+        for side in sides
+    ):
         return [block for side in sides for block in _blocks(side, depth + 1)]
     found = [_blocks(part, depth + 1) for part in _parted(lines, 1, 0.0) or ()]
     if any(len(blocks) > 1 for blocks in found):
@@ -190,12 +178,8 @@ def _blocks(lines: list[OcrLine], depth: int) -> list[list[OcrLine]]:
     return [lines]
 
 
-def _is_prose(lines: Sequence[OcrLine]) -> bool:
-    return len(lines) >= _FEWEST and statistics.median(len(line.text) for line in lines) >= _PROSE
-
-
 def _parted(lines: Sequence[OcrLine], axis: int, least: float) -> _Sides | None:
-    """Return what is before and behind the widest gap of more than `least` along an axis (0: x, 1: y)."""
+    """Return the lines before and behind the widest gap of more than `least` along an axis (0: x, 1: y)."""
     ordered = sorted(lines, key=lambda line: line.box[axis])
     widest, place = least, 0
     end = ordered[0].box[axis + 2]
@@ -221,7 +205,7 @@ def _rows(lines: Sequence[OcrLine]) -> list[OcrLine]:
 
 
 def _beside(one: OcrLine, other: OcrLine) -> bool:
-    """Whether two pieces stand in one row: half of the lower one's height, and not one over the other."""
+    """Return whether two pieces share half of the lower one's height, and neither is over the other."""
     a, b = one.box, other.box
     shared = min(a[3], b[3]) - max(a[1], b[1])
     apart = a[2] <= b[0] + 0.01 or b[2] <= a[0] + 0.01

@@ -14,9 +14,9 @@ from itertools import groupby
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.limits import DocumentError
-from docagent_rl.documents.ocr.words import DPI, OcrLine, fractions, lines_of, reduced
-from docagent_rl.documents.refs import Box
+from docagent_rl.documents.manifest import Box
+from docagent_rl.documents.ocr import DPI, OcrLine, fractions, lines_of, reduced
+from docagent_rl.documents.settings import DocumentError
 
 _PROGRAM = "tesseract"
 # Raised when the same version is asked for other words or other places of them.
@@ -28,11 +28,7 @@ _ENDED_S = 60
 
 
 def key(language: str) -> str:
-    """Return the `OcrEngine.key`.
-
-    Raises:
-        UserError: The program or a language is missing.
-    """
+    """Return the `OcrEngine.key`; a `UserError` says that the program or a language is missing."""
     program = shutil.which(_PROGRAM)
     if program is None:
         raise UserError(
@@ -67,10 +63,10 @@ class Tesseract:
         # it ends with the process that started it: they are killed together
         done = _run("stdin", "stdout", "-l", self._language, "--dpi", str(DPI), "tsv", data=buffer.getvalue())
         if done.returncode:
-            said = done.stderr.decode("utf-8", errors="replace").strip()
-            if "bad_alloc" in said or "memory" in said.casefold():
-                raise MemoryError(said)
-            raise DocumentError(f"tesseract fails on it (status {done.returncode}: {said[-300:]})")
+            message = done.stderr.decode("utf-8", errors="replace").strip()
+            if "bad_alloc" in message or "memory" in message.casefold():
+                raise MemoryError(message)
+            raise DocumentError(f"tesseract fails on it (status {done.returncode}: {message[-300:]})")
         return lines_of(_lines(done.stdout.decode("utf-8", errors="replace"), image.size))
 
 
@@ -90,11 +86,11 @@ def _word(row: dict[str, str], size: tuple[int, int]) -> tuple[str, Box]:
 @lru_cache(maxsize=4)
 def _installed(program: str) -> tuple[str, frozenset[str]]:
     """Return its version and its languages."""
-    said = _run("--version").stdout.decode("utf-8", errors="replace").split()
+    version = _run("--version").stdout.decode("utf-8", errors="replace").split()
     listed = _run("--list-langs").stdout.decode("utf-8", errors="replace").splitlines()
-    if len(said) < 2:
+    if len(version) < 2:
         raise UserError(f"{program} does not tell its version: is it tesseract?")
-    return said[1], frozenset(name.strip() for name in listed[1:])
+    return version[1], frozenset(name.strip() for name in listed[1:])
 
 
 def _run(*arguments: str, data: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.documents.derived import Face, derive
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.store import PageContent
+from docagent_rl.documents.store import Face, PageContent, derive
 from docagent_rl.lab.eval.choices import Condition
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, authors
 from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid, digits, interval_text, p_text

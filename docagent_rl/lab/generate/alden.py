@@ -24,7 +24,8 @@ from docagent_rl.lab.generate.draft import named_pages
 from docagent_rl.lab.generate.forecast import Forecast
 from docagent_rl.lab.generate.funnel import digest_of, head
 from docagent_rl.lab.generate.replies import Labelled, NoReplyError, ShapeReader, UnkeptError, UnreadableError
-from docagent_rl.samples.sample import Sample, check_sample
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import check_sample
 
 # words that are written small behind "On page 7, "
 _SMALL = re.compile(

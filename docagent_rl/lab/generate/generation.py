@@ -20,7 +20,8 @@ from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
 from docagent_rl.lab.generate.replies import NoReplyError, ShapeReader, UnkeptError, UnreadableError, Written
 from docagent_rl.rewards.judge_client import RemoteJudge
-from docagent_rl.samples.sample import Sample, check_sample
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import check_sample
 
 
 class Generation:

@@ -18,7 +18,8 @@ from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.draft import answer_format, question_name, repeating
 from docagent_rl.samples.fields import EvidenceSource, Split
 from docagent_rl.samples.leakage import THRESHOLD
-from docagent_rl.samples.sample import Sample, check_sample
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import check_sample
 
 DATASET = "outline"
 _CAPTION = re.compile(

@@ -17,7 +17,7 @@ from docagent_rl.lab.sft.rows import SftRow, sft_rows
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.splitting import SplitUnit, unit_key, unit_keys
+from docagent_rl.samples.selection import SplitUnit, unit_key, unit_keys
 
 
 class Dropped(Enum):

@@ -10,7 +10,8 @@ from docagent_rl.lab.synth.candidates import Candidate, candidates, to_decimal
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.settings import PROFILES, QuestionKind, SynthSettings
 from docagent_rl.samples.fields import Box, Split
-from docagent_rl.samples.sample import Sample, check_sample
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import check_sample
 
 _REPEAT = 0.5
 """Factor on the weight of a kind each time it is drawn: even a few questions then are of several kinds."""

@@ -1,4 +1,4 @@
-"""Importers of public benchmarks, by name; each reads the official files and has a module of its own."""
+"""Importers of public benchmarks, by name; each reads the official files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Benchmark(StrEnum):
-    """A benchmark that can be imported; its module has the same name."""
+    """A benchmark that can be imported."""
 
     MMLONGBENCH_DOC = "mmlongbench_doc"
     LONGDOCURL = "longdocurl"
@@ -25,6 +25,16 @@ class Benchmark(StrEnum):
     ALDEN = "alden"
 
 
+_MODULES = {
+    "pdf_sets": (Benchmark.MMLONGBENCH_DOC, Benchmark.LONGDOCURL, Benchmark.DUDE),
+    "picture_sets": (Benchmark.SLIDEVQA, Benchmark.MP_DOCVQA, Benchmark.ALDEN),
+    "corpora": (Benchmark.VIDOSEEK, Benchmark.VRAG_RL, Benchmark.UNIDOC_RL),
+    "uda": (Benchmark.UDA,),
+}
+
+
 def get_importer(benchmark: Benchmark) -> Importer:
     """Return the importer of a benchmark."""
-    return import_module(f"{__name__}.{benchmark.value}").IMPORTER
+    (name,) = (name for name, benchmarks in _MODULES.items() if benchmark in benchmarks)
+    importers = import_module(f"{__name__}.{name}").IMPORTERS
+    return next(importer for importer in importers if importer.name == benchmark)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
 from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.fields import Box
-from docagent_rl.samples.gold_boxes import OTHER_BOXES, OTHER_FLAGS, Page
 from docagent_rl.samples.importers.holdings import Holdings
 from docagent_rl.samples.importers.native import Cite, Draft, Skip
-from docagent_rl.samples.importers.paging import PageBase
-from docagent_rl.samples.importers.report import Tally
-from docagent_rl.samples.sample import Sample, validate_sample
+from docagent_rl.samples.importers.report import PageBase, Tally
+from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Page, Sample
+from docagent_rl.samples.validation import validate_sample
 
 OUTSIDE = "pages outside the document were dropped"
 CLAMPED = "boxes reached beyond their page and were clamped"
@@ -27,8 +25,7 @@ WINDOW = "the page window does not lie in the document"
 def finished(draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> Sample:
     """Return the sample of a draft whose pages count from `base`; count what was mended in `notes`.
 
-    Raises:
-        Skip: the sample would not be valid; the message names the first problem.
+    A sample that is not valid is skipped; the message names the first problem.
     """
     sample = _Finish(draft, base, holdings, notes).sample()
     try:
@@ -46,8 +43,7 @@ def normalised(
 ) -> tuple[Box | None, bool]:
     """Return a box on a page of size `scale` as fractions, clamped to 0..1, and whether it had to be.
 
-    Returns:
-        None in place of a box without area, or with edges that are no numbers.
+    A box without area, or with edges that are no numbers, becomes None.
     """
     raw = tuple(edge / scale[place % 2] for place, edge in enumerate(edges))
     if not all(map(math.isfinite, raw)):
@@ -59,13 +55,31 @@ def normalised(
 class _Finish:
     def __init__(self, draft: Draft, base: PageBase, holdings: Holdings, notes: Tally) -> None:
         self._draft, self._base, self._holdings, self._notes = draft, base, holdings, notes
-        self._dropped = False
-        """Whether a citation was left out."""
 
     def sample(self) -> Sample:
         draft, doc_id = self._draft, self._draft.doc_id
-        pages = self._pages()
+        length = self._length(doc_id)
+        if draft.num_pages not in (None, length):
+            self._note(LENGTH)
+        cited = {self._place(cite) for cite in draft.cites}
+        pages = [page for page in sorted(cited) if 1 <= page[1] <= (self._length(page[0]) or math.inf)]
+        if dropped := len(pages) < len(cited):
+            self._note(OUTSIDE)
         boxes = self._boxes(pages)
+        extra = {
+            "gold": draft.gold,
+            "num_pages": length,
+            "native_id": draft.native_id,
+            "row": draft.row.number,
+            **draft.extra,
+            **{key: value for key, value in self._optional(pages, boxes).items() if value},
+        }
+        window = extra.get("window")
+        if window is not None and length is not None and window[1] > length:
+            extra["native_window"] = extra.pop("window")
+            self._note(WINDOW)
+        if dropped:
+            extra["native_evidence_pages"] = draft.native_pages
         return Sample(
             question_id=draft.question_id,
             dataset=draft.row.dataset,
@@ -80,57 +94,33 @@ class _Finish:
             },
             evidence_sources=draft.sources,
             answerable=draft.answerable,
-            extra=self._extra(pages, boxes),
+            extra=extra,
         )
 
-    def _extra(self, pages: list[Page], boxes: dict[Page, list[Box]]) -> dict[str, Any]:
+    def _optional(self, pages: list[Page], boxes: dict[Page, list[Box]]) -> dict[str, Any]:
+        """Return the keys of `extra` that are left out where they are empty."""
         draft, doc_id = self._draft, self._draft.doc_id
-        length, flags = self._length(doc_id), self._crop_flags()
+
+        def of_others(values: dict[Page, Any]) -> dict[str, Any]:
+            others = (page for page in values if page[0] != doc_id)
+            return dict(sorted((_page_id(page), values[page]) for page in others))
+
+        flags = {self._place(cite): flag for cite, flag in draft.crops.items()}
+        flags = {page: flag for page, flag in flags.items() if page[1] >= 1}
+        unused: dict[str, list[list[float]]] = {}
+        for each in draft.unused_boxes:
+            unused.setdefault(_page_id(self._place(each.cite)), []).append(list(each.edges))
         several = any(name != doc_id for name, _ in pages)
-        optional = {
+        return {
             "document_sha256": self._holdings.digests.get(doc_id),
             "page_ids": [_page_id(page) for page in pages] if several else None,
-            OTHER_BOXES: self._of_others(
-                {page: [list(box) for box in found] for page, found in boxes.items()}
-            ),
+            OTHER_BOXES: of_others({page: [list(box) for box in found] for page, found in boxes.items()}),
             "crop_required": {str(page[1]): flag for page, flag in flags.items() if page[0] == doc_id},
-            OTHER_FLAGS: self._of_others(flags),
-            "unused_boxes": self._unused_boxes(),
+            OTHER_FLAGS: of_others(flags),
+            "unused_boxes": unused,
         }
-        extra = {
-            "gold": draft.gold,
-            "num_pages": length,
-            "native_id": draft.native_id,
-            "row": draft.row.number,
-            **draft.extra,
-            **{key: value for key, value in optional.items() if value},
-        }
-        window = extra.get("window")
-        if window is not None and length is not None and window[1] > length:
-            extra["native_window"] = extra.pop("window")
-            self._note(WINDOW)
-        if self._dropped:
-            extra["native_evidence_pages"] = draft.native_pages
-        return extra
 
-    def _pages(self) -> list[Page]:
-        """Return the cited pages that there are, sorted."""
-        draft = self._draft
-        if draft.num_pages not in (None, self._length(draft.doc_id)):
-            self._note(LENGTH)
-        cited = {self._place(cite) for cite in draft.cites}
-        kept = [page for page in sorted(cited) if 1 <= page[1] <= (self._length(page[0]) or math.inf)]
-        self._dropped = len(kept) < len(cited)
-        if self._dropped:
-            self._note(OUTSIDE)
-        return kept
-
-    def _length(self, doc_id: str) -> int | None:
-        """Return the pages of a document: as counted, else as the row says of its own."""
-        stated = self._draft.num_pages if doc_id == self._draft.doc_id else None
-        return self._holdings.lengths.get(doc_id, stated)
-
-    def _boxes(self, cited: Collection[Page]) -> dict[Page, list[Box]]:
+    def _boxes(self, cited: list[Page]) -> dict[Page, list[Box]]:
         """Return the boxes of cited pages, in the order of pages."""
         found: dict[Page, list[Box]] = {}
         troubles: set[str] = set()
@@ -148,21 +138,10 @@ class _Finish:
             self._note(trouble)
         return dict(sorted(found.items()))
 
-    def _crop_flags(self) -> dict[Page, bool]:
-        flags = {self._place(cite): flag for cite, flag in self._draft.crops.items()}
-        return {page: flag for page, flag in flags.items() if page[1] >= 1}
-
-    def _of_others(self, values: dict[Page, Any]) -> dict[str, Any]:
-        """Return the values of pages of other documents, by `doc#page`."""
-        others = (page for page in values if page[0] != self._draft.doc_id)
-        return dict(sorted((_page_id(page), values[page]) for page in others))
-
-    def _unused_boxes(self) -> dict[str, list[list[float]]]:
-        """Return boxes that are kept aside, by `doc#page`, as they stand."""
-        found: dict[str, list[list[float]]] = {}
-        for each in self._draft.unused_boxes:
-            found.setdefault(_page_id(self._place(each.cite)), []).append(list(each.edges))
-        return found
+    def _length(self, doc_id: str) -> int | None:
+        """Return the pages of a document: as counted, else as the row says of its own."""
+        stated = self._draft.num_pages if doc_id == self._draft.doc_id else None
+        return self._holdings.lengths.get(doc_id, stated)
 
     def _place(self, cite: Cite) -> Page:
         return cite.doc_id, cite.number + 1 - self._base

@@ -14,13 +14,13 @@ from filelock import FileLock, Timeout
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import writable
 from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents.chunks import probe, probe_sizes
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.documents.limits import DocumentError, IngestLimits
+from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, link_out
 from docagent_rl.documents.workers import WorkerPool
-from docagent_rl.samples.importers.library import NativeDocument
-from docagent_rl.samples.importers.measures import Measured, measure, measure_sizes
+from docagent_rl.samples.importers.source import NativeDocument
 
 _PICTURED = 32
 """Documents whose pictures are written out of Parquet files at a time."""
@@ -62,22 +62,23 @@ class Gathering:
             found: documents in the download.
             wanted: ids of documents that questions need; the store may hold them from elsewhere.
             root: folder of the download; documents with links that lead out of it cannot be used.
-
-        Raises:
-            UserError: the store cannot be used, or a file of pictures is damaged.
         """
-        holdings = Holdings(failed=_links_out(found, root))
+        links = ((name, link_out(path, root)) for name, each in found.items() for path in each.files)
+        holdings = Holdings(failed={name: link for name, link in links if link is not None})
         found = {name: each for name, each in found.items() if name not in holdings.failed}
         store = self._opened()
         # an ingest counts and hashes by itself what the store does not hold
         held_alone = self.store is not None and not self.sizes
         known = [
-            each for each in found.values() if each.files and (not held_alone or _holds(store, each.doc_id))
+            each
+            for name, each in found.items()
+            if each.files and (not held_alone or (store is not None and name in store))
         ]
         self._measure(holdings, known)
         if self.store is not None:
-            _refuse_others(holdings, store, found)
-            new = [each for name, each in sorted(found.items()) if not _holds(store, name)]
+            if store is not None:
+                _refuse_others(holdings, store, found)
+            new = [each for name, each in sorted(found.items()) if store is None or name not in store]
             self._ingest(holdings, [each for each in new if each.doc_id not in holdings.failed])
             store = self._opened()
         for name in sorted({*found, *wanted} - set(holdings.failed)):
@@ -101,7 +102,7 @@ class Gathering:
         return DocumentStore(self.store, image_cache=0)
 
     def _measure(self, holdings: Holdings, documents: Sequence[NativeDocument]) -> None:
-        function = measure_sizes if self.sizes else measure
+        function = probe_sizes if self.sizes else probe
         sources = [document.source() for document in documents]
         pool = WorkerPool(self.workers or os.cpu_count() or 1, IngestLimits())
         with pool, closing(pool.run(function, sources)) as outcomes:
@@ -110,7 +111,7 @@ class Gathering:
                 if outcome.error is not None:
                     holdings.failed[name] = str(outcome.error)
                 else:
-                    measured: Measured = outcome.value()
+                    measured = outcome.value()
                     holdings.lengths[name], holdings.digests[name] = measured.num_pages, measured.sha256
                     holdings.sizes[name] = measured.sizes
 
@@ -155,7 +156,11 @@ class Gathering:
                 folder.mkdir()
                 for document in batch:
                     try:
-                        _stage(folder / document.doc_id, document.pictures())
+                        pages = folder / document.doc_id
+                        pages.mkdir()
+                        for number, content in enumerate(document.pictures(), start=1):
+                            # read by content, whatever the name
+                            (pages / f"{number:05d}.jpg").write_bytes(content)
                     except DocumentError as error:
                         holdings.failed[document.doc_id] = str(error)
                 yield folder
@@ -165,35 +170,18 @@ class Gathering:
                 Path(lock.lock_file).unlink(missing_ok=True)
 
 
-def _stage(folder: Path, pictures: Iterable[bytes]) -> None:
-    folder.mkdir()
-    for number, content in enumerate(pictures, start=1):
-        (folder / f"{number:05d}.jpg").write_bytes(content)  # read by content, whatever the name
-
-
-def _holds(store: DocumentStore | None, name: str) -> bool:
-    return store is not None and name in store
-
-
 def _place(document: NativeDocument) -> tuple[tuple[str, int], str]:
     return document.place, document.doc_id
 
 
-def _links_out(found: Mapping[str, NativeDocument], root: Path) -> dict[str, str]:
-    links = ((name, link_out(path, root)) for name, each in found.items() for path in each.files)
-    return {name: link for name, link in links if link is not None}
-
-
-def _refuse_others(
-    holdings: Holdings, store: DocumentStore | None, found: Mapping[str, NativeDocument]
-) -> None:
+def _refuse_others(holdings: Holdings, store: DocumentStore, found: Mapping[str, NativeDocument]) -> None:
     """Refuse documents of which the store holds another by the same id.
 
     Pictures inside of Parquet files are read for it: MP-DocVQA has windows of one document and of one length.
     """
     for native in sorted(found.values(), key=_place):
         name = native.doc_id
-        if store is None or name not in store or name in holdings.failed:
+        if name not in store or name in holdings.failed:
             continue
         document = store.document(name)
         same = native.num_pages in (None, document.num_pages)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docagent_rl.samples.importers.library import NativeDocument
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
-from docagent_rl.samples.importers.paging import PageBase
-from docagent_rl.samples.importers.source import Source, parquet_columns, split_in
+from docagent_rl.samples.importers.report import PageBase
+from docagent_rl.samples.importers.source import NativeDocument, Source, parquet_columns, split_in
 from docagent_rl.samples.sample import Split
 
 
@@ -64,19 +63,11 @@ class Importer:
         return {(self.dataset, split): rows for split, rows in zip(Split, self.released, strict=True) if rows}
 
     def paths(self, source: Source) -> Sequence[Path]:
-        """Return the files of questions.
-
-        Raises:
-            UserError: there is none.
-        """
+        """Return the files of questions; there is at least one."""
         return source.require("questions", *self.files)
 
     def rows(self, source: Source) -> Iterator[NativeRow]:
-        """Yield every row of every file of questions.
-
-        Raises:
-            UserError: there is no file, or one cannot be read as a whole.
-        """
+        """Yield every row of every file of questions."""
         for path in self.paths(source):
             columns = None
             if self.pictures and path.suffix == ".parquet":
@@ -90,11 +81,7 @@ class Importer:
         return self.split or split_in(path, source.root, self.unnamed_split)
 
     def draft(self, row: NativeRow) -> Draft:
-        """Return a row as a question.
-
-        Raises:
-            Skip: it cannot be one; the reason is counted.
-        """
+        """Return a row as a question, or skip it."""
         fields = self.fields
         split = self.split or row.split or self.unnamed_split
         if split is None:

@@ -1,18 +1,21 @@
-"""Rows as a benchmark has them, and the draft of a question that an importer makes of one."""
+"""Rows as a benchmark has them, the draft of a question made of one, and lists written as text."""
 
 from __future__ import annotations
 
+import ast
+import json
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.samples.importers.literals import as_pages, as_texts
+from docagent_rl.samples.fields import is_digits
 from docagent_rl.samples.sample import Split
 
 LONGEST_TEXT = 100_000
-"""Characters of a question or an answer."""
+"""Characters of a question or an answer, and of a text that is parsed as a list."""
 LONGEST_ID = 200
 """Bytes of an id: it becomes the name of a file."""
 
@@ -116,9 +119,9 @@ class Draft:
     """The field that `cites` were read from."""
     boxes: list[NativeBox] = field(default_factory=list)
     unused_boxes: list[NativeBox] = field(default_factory=list)
-    """Those of pages that need no magnifying."""
+    """Boxes of pages that need no magnifying."""
     crops: dict[Cite, bool] = field(default_factory=dict)
-    """Whether a page has to be magnified, where the benchmark says so."""
+    """Pages that have to be magnified, or not, where the benchmark says so."""
     sources: tuple[str, ...] = ()
     num_pages: int | None = None
     """Length of the document by the row."""
@@ -146,7 +149,7 @@ class Draft:
         self.cites = [Cite(self.doc_id, page) for page in self.parse(name, as_pages, [])]
 
     def label(self, name: str) -> None:
-        """Take the labels of the evidence from a field; one alone may stand without a list."""
+        """Set the labels of the evidence by a field; one alone may stand without a list."""
 
         def read(value: Any) -> list[str]:
             alone = isinstance(value, str) and not value.strip().startswith("[")
@@ -159,7 +162,7 @@ class Draft:
         self.extra.update({name: self.row.get(name) for name in names if self.row.get(name) is not None})
 
     def measure(self, name: str) -> None:
-        """Take the length of the document from a field, if it is a number of pages."""
+        """Set the length of the document by a field, if it is a number of pages."""
         length = self.row.get(name)
         self.num_pages = length if type(length) is int and length > 0 else None
 
@@ -177,11 +180,7 @@ def answers_of(name: str, values: list[str]) -> tuple[str, ...]:
 
 
 def document_id(text: str, name: str) -> str:
-    """Return the id of a document from its native name; only a last `.pdf` goes.
-
-    Raises:
-        Skip: it cannot be the name of a file: a folder in it, a leading dot, control characters, too long.
-    """
+    """Return the id of a document from its native name without a last `.pdf`; skip one that names no file."""
     found = without_pdf(text)
     if not is_file_name(found) or found.lower().endswith(".pdf"):
         raise Skip(f"field {name!r} is no name of a document")
@@ -212,3 +211,64 @@ def is_texts(value: Any) -> bool:
 def is_span(value: Any) -> bool:
     """Return whether a value is a list of two whole numbers."""
     return isinstance(value, list) and [type(end) for end in value] == [int, int]
+
+
+def parse_literal(text: str) -> Any:
+    """Return the value that a text spells: JSON, else a literal of Python (`"['Chart']"`), not evaluated.
+
+    It is text, a number, true, false, None, or a list or dict of these (tuples become lists); a text that
+    spells no such value, or is longer than `LONGEST_TEXT`, raises a `ValueError`.
+    """
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(f"a text of {len(text)} characters is not parsed")
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of backslashes in other people's texts
+            return _plain(ast.literal_eval(text.strip()))
+    except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
+        raise ValueError(f"not a literal: {text[:80]!r}") from error
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list that may have been written as text; a `ValueError` says that it is none."""
+    found = parse_literal(value) if isinstance(value, str) else value
+    if not isinstance(found, list | tuple):
+        raise ValueError(f"not a list: {str(value)[:80]!r}")
+    return list(found)
+
+
+def as_texts(value: Any) -> list[str]:
+    """Return a list of texts and numbers as texts, numbers as JSON writes them; else a `ValueError`."""
+    items = as_list(value)
+    if not all(isinstance(item, str) or type(item) in (int, float) for item in items):
+        raise ValueError(f"not a list of texts: {str(value)[:80]!r}")
+    return [item if isinstance(item, str) else json.dumps(item) for item in items]
+
+
+def as_pages(value: Any) -> list[int]:
+    """Return a list of page numbers: integers, their digits as text, or whole floats; else a `ValueError`."""
+    pages = []
+    for item in as_list(value):
+        whole = type(item) is int or (isinstance(item, float) and item.is_integer())
+        if not (whole or (isinstance(item, str) and is_digits(item.strip()) and len(item) < 10)):
+            raise ValueError(f"not a page number: {str(item)[:80]!r}")
+        pages.append(int(item))
+    return pages
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    raise ValueError(f"a {type(value).__name__} has no place in a sample")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)

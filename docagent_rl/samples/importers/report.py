@@ -1,16 +1,100 @@
-"""The report of an import, row by row and document by document."""
+"""The report of an import, row by row and document by document, and the number of a document's first page."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from docagent_rl.samples.importers.native import NativeRow
-from docagent_rl.samples.importers.paging import FoundBase
 
+_CLEARLY = 5
+"""Factor by which more citations must contradict the documented base than the other one to overrule it."""
 _EXAMPLES = 5
+
+
+class PageBase(IntEnum):
+    """The number of a document's first page."""
+
+    ZERO = 0
+    ONE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBase:
+    """The base that a benchmark's pages count from, and its evidence."""
+
+    base: PageBase
+    expected: PageBase
+    cited: int
+    """Citations of pages."""
+    measured: int
+    """Citations in documents whose length is known."""
+    outside: tuple[int, int]
+    """Citations outside their document if pages counted from 0, and from 1."""
+    set_by_option: bool = False
+    certain: bool = False
+    """The documented base was checked on the released files."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is not the documented one, or more citations contradict it than the other.
+
+        Of a benchmark whose base is certain no doubt arises before documents are measured.
+        """
+        if self.certain and not self.measured:  # stray zeros alone, and no length that last pages could pass
+            return False
+        contradicted = self.outside[self.base] > self.outside[1 - self.base]
+        return (self.base is not self.expected and not self.set_by_option) or contradicted
+
+    def __str__(self) -> str:
+        how = "as documented" if self.base is self.expected else f"documented is {self.expected.value}"
+        how = f"as --page-base says, {how}" if self.set_by_option else how
+        return (
+            f"pages count from {self.base.value} ({how}); {self.cited} citations, {self.measured} of them in "
+            f"documents of known length: {self.outside[0]} are outside by base 0, {self.outside[1]} by base 1"
+        )
+
+
+def find_base(
+    cites: Iterable[tuple[int, int | None]],
+    expected: PageBase,
+    *,
+    certain: bool,
+    chosen: PageBase | None = None,
+) -> FoundBase:
+    """Find out how pages are counted: as documented, unless clearly more citations contradict it.
+
+    Args:
+        cites: page number and length of its document, None when it is not known.
+        expected: the documented base.
+        certain: it was checked on the released file, whose errors must not overrule it.
+        chosen: holds whatever is found.
+    """
+    listed = list(cites)
+    measured = sum(length is not None for _, length in listed)
+
+    def outside(base: PageBase) -> int:
+        """Count the citations that no page answers to."""
+        return sum(
+            number < base or (length is not None and number > length - 1 + base) for number, length in listed
+        )
+
+    counts = {base: outside(base) for base in PageBase}
+    clearly = 0 < counts[expected] >= counts[PageBase(1 - expected)] * _CLEARLY
+    found = PageBase(1 - expected) if clearly and measured and not certain else expected
+    return FoundBase(
+        found if chosen is None else chosen,
+        expected,
+        len(listed),
+        measured,
+        (counts[PageBase.ZERO], counts[PageBase.ONE]),
+        chosen is not None,
+        certain,
+    )
 
 
 @dataclass(slots=True)
@@ -58,7 +142,7 @@ class ImportReport:
     text_check: dict[str, int] = field(default_factory=dict)
     """Sampled answers whose text stands on the cited page, on the one before and on the one after."""
     gold_check: dict[str, Any] = field(default_factory=dict)
-    """Gold answers as predictions, by the benchmark's own metric; filled in by who knows metrics."""
+    """Gold answers as predictions, by the benchmark's own metric; filled in by the caller."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -73,6 +157,7 @@ class ImportReport:
 
     def to_json(self) -> str:
         """Return the report as a file."""
+        base = self.base if self.base is not None and self.base.cited else None
         content = {
             "importer": self.importer,
             "selection": self.selection,
@@ -84,21 +169,18 @@ class ImportReport:
                 "notes": self.notes.listed(),
             },
             "documents": {**self.documents, "missing_ids": self.missing, "failed_ids": self.failed},
-            "page_base": None if self.base is None or not self.base.cited else _base(self.base),
+            "page_base": base
+            and {
+                "base": base.base.value,
+                "documented": base.expected.value,
+                "set_by_option": base.set_by_option,
+                "citations": base.cited,
+                "citations_measured": base.measured,
+                "outside_by_base_0": base.outside[0],
+                "outside_by_base_1": base.outside[1],
+            },
             "answers_on_pages": self.text_check or None,
             "gold_as_prediction": self.gold_check or None,
             "warnings": self.warnings,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _base(found: FoundBase) -> dict[str, Any]:
-    return {
-        "base": found.base.value,
-        "documented": found.expected.value,
-        "set_by_option": found.set_by_option,
-        "citations": found.cited,
-        "citations_measured": found.measured,
-        "outside_by_base_0": found.outside[0],
-        "outside_by_base_1": found.outside[1],
-    }

@@ -12,18 +12,22 @@ from rich.console import Console
 from rich.progress import Progress
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.importers.finishing import finished
 from docagent_rl.samples.importers.holdings import Gathering, Holdings
 from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
-from docagent_rl.samples.importers.paging import FoundBase, PageBase, find_base
-from docagent_rl.samples.importers.report import ImportReport
-from docagent_rl.samples.importers.selection import Selection
+from docagent_rl.samples.importers.report import FoundBase, ImportReport, PageBase, find_base
 from docagent_rl.samples.importers.source import Source
-from docagent_rl.samples.importers.text_check import check_texts
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.selection import Selection
 
 _SHOWN_IDS = 200
+_SAMPLED = 50
+_SHORTEST = 4
+"""Characters of an answer that is looked for: shorter ones stand on any page."""
+_CLEAR = 5
+_PLACES = {"cited": 0, "before": -1, "after": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,6 @@ class ImportSettings:
     """The choices of an import."""
 
     gathering: Gathering = field(default_factory=Gathering)
-    """The store that takes documents in."""
     selection: Selection = field(default_factory=Selection)
     exclude: Sequence[Sample] = ()
     """Questions, or by the selection's unit documents, that must not be among them."""
@@ -47,13 +50,11 @@ class ImportSettings:
 def run_import(
     importer: Importer, path: Path, settings: ImportSettings
 ) -> tuple[dict[str, list[Sample]], ImportReport]:
-    """Read a benchmark, take in its documents and make its samples.
+    """Read a benchmark, ingest its documents and return its samples by part, with a report.
 
     Nothing is written but documents into the store. An interrupted import is started again: documents that
-    are stored stay, and the samples come out the same.
-
-    Returns:
-        Samples by part (one without a name unless the selection has parts), and what happened.
+    are stored stay, and the samples come out the same. Without parts in the selection there is one part
+    without a name.
 
     Raises:
         UserError: files are missing or damaged, their number of rows is not the released one, or no sample is
@@ -69,9 +70,16 @@ class _Import:
 
     def run(self) -> tuple[dict[str, list[Sample]], ImportReport]:
         report, store = self.report, self.settings.gathering.store
-        drafts = self._drafts()
-        self.importer.settle(drafts)
-        drafts = self._selected(drafts)
+        read = self._drafts()
+        self.importer.settle(read)
+        drafts = []
+        for draft in read:  # documents of those that are refused are not needed
+            hidden, answerable = draft.hidden, draft.answerable
+            refusal = self.settings.selection.early_refusal(draft.split, answerable=answerable, hidden=hidden)
+            if refusal is None:
+                drafts.append(draft)
+            else:
+                report.skipped.add(refusal, draft.row)
         holdings = self._holdings(drafts)
         report.base = self._base(drafts, holdings)
         parts, left = self.settings.selection.part(self._samples(drafts, holdings, report.base))
@@ -91,7 +99,7 @@ class _Import:
             rows = f"none of {report.rows_read} rows gives a sample"
             raise UserError(f"{self.source.path}: {rows} ({reasons or 'no rows'})")
         if store is not None:
-            check_texts(report, samples, store)
+            _check_texts(report, samples, store)
         return parts, report
 
     def _drafts(self) -> list[Draft]:
@@ -141,18 +149,6 @@ class _Import:
                         "--any-count takes it as it is"
                     )
                 self.report.warnings.append(sentence)
-
-    def _selected(self, drafts: Iterable[Draft]) -> list[Draft]:
-        """Return drafts that the selection does not refuse at once: documents of others are not needed."""
-        selected = []
-        for draft in drafts:
-            selection = self.settings.selection
-            refusal = selection.early_refusal(draft.split, answerable=draft.answerable, hidden=draft.hidden)
-            if refusal is None:
-                selected.append(draft)
-            else:
-                self.report.skipped.add(refusal, draft.row)
-        return selected
 
     def _holdings(self, drafts: Sequence[Draft]) -> Holdings:
         found, report = self.importer.documents(self.source, drafts), self.report
@@ -211,6 +207,48 @@ class _Import:
         if refusal := self.settings.selection.refusal(sample, hidden=draft.hidden):
             raise Skip(refusal)
         return sample
+
+
+def _check_texts(report: ImportReport, samples: Sequence[Sample], store: Path) -> None:
+    """Look for sampled answers on the cited page, on the one before and on the one after.
+
+    The counts go to the report, with a warning when a neighbour has clearly more. Documents without a text
+    layer are passed over.
+    """
+    documents = DocumentStore(store, image_cache=0)
+    hits = {"sampled": 0, **dict.fromkeys(_PLACES, 0)}
+    for sample in sorted(samples, key=lambda sample: hashlib.sha256(sample.question_id.encode()).digest()):
+        one_page = len(sample.evidence_pages) == 1 and sample.extra.get("page_ids") is None
+        if not (one_page and sample.answerable and len(sample.answers) == 1):
+            continue
+        if len(sample.answers[0]) < _SHORTEST:
+            continue
+        if hits["sampled"] == _SAMPLED:
+            break
+        document, (page,) = documents.document(sample.doc_id), sample.evidence_pages
+        texts = {
+            name: _folded(document.page(page + place).text())
+            if 1 <= page + place <= document.num_pages
+            else ""
+            for name, place in _PLACES.items()
+        }
+        if any(texts.values()):
+            hits["sampled"] += 1
+            for name, text in texts.items():
+                hits[name] += _folded(sample.answers[0]) in text
+    if not hits["sampled"]:
+        return
+    report.text_check = hits
+    if max(hits["before"], hits["after"]) > hits["cited"] + _CLEAR:
+        report.warnings.append(
+            f"of {hits['sampled']} sampled answers {hits['cited']} stand on the cited page, {hits['before']} "
+            f"on the one before and {hits['after']} on the one after: pages may be counted otherwise "
+            "(--page-base 0 or 1 sets how)"
+        )
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _needed(draft: Draft) -> set[str]:

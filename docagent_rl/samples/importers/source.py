@@ -1,17 +1,24 @@
-"""The files of a benchmark as they were downloaded."""
+"""The files of a benchmark as they were downloaded: rows of questions, and documents."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.sources import link_out
+from docagent_rl.documents.settings import DocumentError
+from docagent_rl.documents.sources import IMAGE_SUFFIXES, SourceDocument, SourceKind, link_out
+from docagent_rl.samples.importers.native import is_file_name
 from docagent_rl.samples.parquet import UNREADABLE
 from docagent_rl.samples.sample import Split
 
@@ -21,7 +28,11 @@ _BATCH = 512
 
 @dataclass(slots=True)
 class Source:
-    """A folder as downloaded, or one file of questions in it."""
+    """A folder as downloaded, or one file of questions in it.
+
+    Raises (all methods):
+        UserError: a file is missing or damaged, or a link that leads out of the folder.
+    """
 
     path: Path
     read: list[Path] = field(default_factory=list)
@@ -50,11 +61,7 @@ class Source:
         return []
 
     def require(self, what: str, *patterns: str) -> list[Path]:
-        """Return as `find` does.
-
-        Raises:
-            UserError: there is none; the message lists what was looked for.
-        """
+        """Return files as `find` does; an error lists the patterns when there is none."""
         if found := self.find(*patterns):
             return found
         raise UserError(
@@ -62,11 +69,7 @@ class Source:
         )
 
     def json(self, path: Path) -> Any:
-        """Read a file of JSON.
-
-        Raises:
-            UserError: it is not UTF-8 or not JSON, or a link that leads out of the folder.
-        """
+        """Read a file of JSON."""
         self.note(path)
         try:
             return json.loads(path.read_text(encoding="utf-8-sig"))
@@ -76,21 +79,21 @@ class Source:
     def rows(self, path: Path, *, under: str | None = None, columns: Sequence[str] | None = None) -> Iterator:
         """Yield the rows of a file: `.jsonl`, `.parquet`, or `.json` (a list, or an object with one `under`).
 
-        Raises:
-            UserError: the file as a whole cannot be read, or is a link that leads out of the folder. A line
-                that is no JSON comes as text.
+        A line that is no JSON comes as text.
         """
         if path.suffix in (".parquet", ".jsonl"):
             self.note(path)
             return _parquet_rows(path, columns) if path.suffix == ".parquet" else _lines(path)
-        return iter(_listed(path, self.json(path), under))
+        content = self.json(path)
+        if isinstance(content, dict) and under is not None:
+            content = content.get(under)
+        if not isinstance(content, list):
+            place = f" or an object with the list {under!r}" if under else ""
+            raise UserError(f"{path}: expected a list of rows{place}, found {type(content).__name__}")
+        return iter(content)
 
     def note(self, path: Path) -> None:
-        """Note that a file is read.
-
-        Raises:
-            UserError: it is a link that leads out of the folder.
-        """
+        """Add a file to those that were read; a link that leads out of the folder is an error."""
         if problem := link_out(path, self.root):
             raise UserError(f"{path}: {problem}")
         self.read.append(path)
@@ -118,19 +121,14 @@ def split_in(path: Path, root: Path, default: Split | None = None) -> Split | No
 
 
 def parquet_columns(path: Path) -> set[str]:
-    """Return the names of a Parquet file's columns.
-
-    Raises:
-        UserError: it is cut off or no Parquet file.
-    """
+    """Return the names of a Parquet file's columns; one that is damaged raises a `UserError`."""
     try:
         return set(pq.read_schema(path).names)
     except UNREADABLE as error:
-        raise damaged(path, error) from error
+        raise _damaged(path, error) from error
 
 
-def damaged(path: Path, error: Exception) -> UserError:
-    """Return the error for a Parquet file that cannot be read."""
+def _damaged(path: Path, error: Exception) -> UserError:
     return UserError(f"{path}: not a whole Parquet file ({error}); download it again")
 
 
@@ -141,7 +139,7 @@ def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[st
             for batch in file.iter_batches(_BATCH, columns=names):
                 yield from batch.to_pylist()
     except UNREADABLE as error:
-        raise damaged(path, error) from error
+        raise _damaged(path, error) from error
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -158,10 +156,114 @@ def _lines(path: Path) -> Iterator[Any]:
         raise UserError(f"{path}: not UTF-8 text ({error}); download it again") from error
 
 
-def _listed(path: Path, content: Any, under: str | None) -> list[Any]:
-    if isinstance(content, dict) and under is not None:
-        content = content.get(under)
-    if not isinstance(content, list):
-        place = f" or an object with the list {under!r}" if under else ""
-        raise UserError(f"{path}: expected a list of rows{place}, found {type(content).__name__}")
-    return content
+@dataclass(frozen=True, slots=True)
+class NativeDocument:
+    """A document of a benchmark: a PDF, page images in order, or pictures inside a Parquet file."""
+
+    doc_id: str
+    files: tuple[Path, ...] = ()
+    pictures: Callable[[], list[bytes]] = list
+    """Reads the pictures of a document that is no files; raises `DocumentError` where one is missing."""
+    place: tuple[str, int] = ("", 0)
+    """File and row of its pictures: documents are read in this order."""
+    num_pages: int | None = None
+    """Number of pictures, where it is known without reading them."""
+
+    def digest(self) -> str:
+        """Return the digest of its pictures, as the manifest of a stored document has it."""
+        hashes = "".join(hashlib.sha256(picture).hexdigest() for picture in self.pictures())
+        return hashlib.sha256(hashes.encode("ascii")).hexdigest()
+
+    def source(self) -> SourceDocument:
+        """Return the document as it is ingested; for documents that are files."""
+        kind = SourceKind.PDF if self.files[0].suffix.lower() == ".pdf" else SourceKind.IMAGES
+        return SourceDocument(self.doc_id, kind, self.files, self.doc_id)
+
+
+def pdfs(root: Path, *patterns: str) -> dict[str, NativeDocument]:
+    """Return PDFs by name without `.pdf`, of the first pattern that matches any; of equal names the first."""
+    for pattern in patterns:
+        found: dict[str, NativeDocument] = {}
+        for path in sorted(root.glob(pattern)):
+            if path.suffix.lower() == ".pdf" and path.is_file() and is_file_name(path.name):
+                found.setdefault(path.stem, NativeDocument(path.stem, (path,)))
+        if found:
+            return found
+    return {}
+
+
+def page_images(root: Path, *patterns: str, first: int = 1) -> dict[str, NativeDocument]:
+    """Return documents of files named `<document>_<page>`, counted from `first`, without gaps."""
+    pages: dict[str, dict[int, Path]] = defaultdict(dict)
+    for path in sorted(path for pattern in patterns for path in root.glob(pattern)):
+        name, _, number = path.stem.rpartition("_")
+        if (
+            path.suffix.lower() in IMAGE_SUFFIXES
+            and is_file_name(name)
+            and number.isascii()
+            and number.isdecimal()
+        ):
+            pages[name].setdefault(int(number), path)
+    return {
+        name: NativeDocument(name, tuple(path for _, path in sorted(numbered.items())))
+        for name, numbered in pages.items()
+        if sorted(numbered) == list(range(first, first + len(numbered)))
+    }
+
+
+class RowReader:
+    """Rows of a Parquet file by number, one group of rows held at a time."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self._path, self._columns = path, list(columns)
+        self._group: tuple[int, pa.Table] | None = None
+        try:
+            meta = pq.read_metadata(path)
+        except UNREADABLE as error:
+            raise _damaged(path, error) from error
+        sizes = (meta.row_group(group).num_rows for group in range(meta.num_row_groups))
+        self._starts = list(accumulate(sizes, initial=0))
+
+    def rows(self, first: int, end: int) -> Iterator[dict[str, Any]]:
+        """Yield rows `first` to `end`, the last not included; a `DocumentError` says that there are none."""
+        if not 0 <= first <= end <= self._starts[-1]:
+            raise DocumentError(f"there are no rows {first} to {end} in {self._path.name}")
+        while first < end:
+            group = bisect_right(self._starts, first) - 1
+            start, stop = self._starts[group], min(end, self._starts[group + 1])
+            if self._group is None or self._group[0] != group:
+                self._group = None  # not two at a time
+                try:
+                    with pq.ParquetFile(self._path) as file:
+                        self._group = group, file.read_row_group(group, columns=self._columns)
+                except UNREADABLE as error:
+                    raise _damaged(self._path, error) from error
+            yield from self._group[1].slice(first - start, stop - first).to_pylist()
+            first = stop
+
+
+def picture_bytes(value: Any) -> bytes | None:
+    """Return a picture as Parquet files hold it: bytes, or an object with the key `bytes`."""
+    if isinstance(value, dict):
+        value = value.get("bytes")
+    return value if isinstance(value, bytes) and value else None
+
+
+def column_pages(
+    readers: dict[Path, RowReader], doc_id: str, path: Path, row: int, columns: Sequence[str]
+) -> NativeDocument:
+    """Return a document whose pages are the columns of a row; columns that are null end it."""
+
+    def read() -> list[bytes]:
+        if path not in readers:
+            readers[path] = RowReader(path, columns)
+        (values,) = readers[path].rows(row, row + 1)
+        found = [picture_bytes(values.get(name)) for name in columns]
+        while found and found[-1] is None:
+            found.pop()
+        pictures = [picture for picture in found if picture is not None]
+        if not found or len(pictures) < len(found):
+            raise DocumentError("a page of it has no picture")
+        return pictures
+
+    return NativeDocument(doc_id, pictures=read, place=(str(path), row))

@@ -9,9 +9,8 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.importer import Fields, Importer
-from docagent_rl.samples.importers.library import NativeDocument, pdfs
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, answers_of
-from docagent_rl.samples.importers.source import Source
+from docagent_rl.samples.importers.source import NativeDocument, Source, pdfs
 from docagent_rl.samples.sample import Split
 
 _PAPER_ANSWERS = ("answer_1", "answer_2", "answer_3")
@@ -79,11 +78,7 @@ def _files(source: Source, part: str) -> list[Path]:
 
 
 def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
-    """Yield rows of text; a sample that a stray line break cut in two is joined with the next line.
-
-    Raises:
-        UserError: the file is not UTF-8, or no table.
-    """
+    """Yield rows of text; a sample that a stray line break cut in two is joined with the next line."""
     source.note(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -123,4 +118,4 @@ def _evidence(source: Source, part: str) -> dict[tuple[str, str, str], Any]:
     return found
 
 
-IMPORTER = _UDA()
+IMPORTERS = (_UDA(),)

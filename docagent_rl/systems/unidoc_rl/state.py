@@ -12,8 +12,7 @@ from docagent_rl.documents import PageRef, PageRegion
 from docagent_rl.envs.base import EndReason, EnvState, measured
 from docagent_rl.envs.views import View
 from docagent_rl.rewards.retrieval import recall
-from docagent_rl.samples.gold_boxes import OTHER_BOXES, magnified_boxes
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import OTHER_BOXES, Sample, magnified_boxes
 from docagent_rl.systems.unidoc_rl.rewards import TERMS
 from docagent_rl.systems.unidoc_rl.roi import Wanted
 from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound, interleave, search_ndcg

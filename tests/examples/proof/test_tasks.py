@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
-from docagent_rl.samples.sample import check_sample
+from docagent_rl.samples.validation import check_sample
 from proof.floors import measure_floors
 from proof.tasks import get_task
 from proof.tasks.base import Part

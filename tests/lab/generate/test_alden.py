@@ -22,7 +22,8 @@ from docagent_rl.lab.generate.alden import (
 )
 from docagent_rl.lab.generate.config import GenerateConfig, Prompts
 from docagent_rl.lab.generate.draft import named_pages
-from docagent_rl.samples.sample import Sample, Split, validate_sample
+from docagent_rl.samples.sample import Sample, Split
+from docagent_rl.samples.validation import validate_sample
 from tests.chat_server import completion
 
 CONFIG = GenerateConfig()

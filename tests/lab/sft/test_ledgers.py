@@ -17,7 +17,7 @@ from docagent_rl.lab.sft.trajectories import Account, Dropped, Parts, RowMaker, 
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Status
-from docagent_rl.samples.splitting import SplitUnit
+from docagent_rl.samples.selection import SplitUnit
 from docagent_rl.systems import SYSTEMS
 from tests.examples.learning.small_task import LIMITS
 from tests.lab.sft.recorded import about, copied, in_texts, masked

@@ -16,7 +16,8 @@ from docagent_rl.lab.synth.model import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import Difficulty, QuestionKind, SynthSettings
 from docagent_rl.samples.fields import Split
-from docagent_rl.samples.sample import Sample, validate_sample
+from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import validate_sample
 
 
 class Reader:

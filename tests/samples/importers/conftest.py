@@ -23,8 +23,8 @@ from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
 from docagent_rl.samples.importers.report import ImportReport, Tally
 from docagent_rl.samples.importers.running import ImportSettings, run_import
-from docagent_rl.samples.importers.selection import Selection
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.selection import Selection
 
 
 class Files:

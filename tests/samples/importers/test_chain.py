@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +19,23 @@ from docagent_rl.samples.importers.report import Tally
 from docagent_rl.samples.parquet import read_parquet, validate_parquet, write_parquet
 from docagent_rl.samples.sample import Sample, Split, write_jsonl
 from docagent_rl.samples.validation import sample_problems, validate_jsonl
-from tests.samples.importers import test_alden as alden
 from tests.samples.importers import test_corpora as corpora
-from tests.samples.importers import test_dude as dude
-from tests.samples.importers import test_longdocurl as longdocurl
-from tests.samples.importers import test_mmlongbench_doc as mmlongbench_doc
-from tests.samples.importers import test_mp_docvqa as mp_docvqa
-from tests.samples.importers import test_slidevqa as slidevqa
+from tests.samples.importers import test_pdf_sets as pdfs
+from tests.samples.importers import test_picture_sets as pictures
 from tests.samples.importers import test_uda as uda
 from tests.samples.importers.conftest import Files
 
 ROWS: Mapping[Benchmark, Mapping[str, Any]] = {
-    Benchmark.MMLONGBENCH_DOC: mmlongbench_doc.row(),
-    Benchmark.LONGDOCURL: longdocurl.row(),
-    Benchmark.SLIDEVQA: slidevqa.row(),
-    Benchmark.MP_DOCVQA: mp_docvqa.row(),
-    Benchmark.DUDE: dude.row(),
+    Benchmark.MMLONGBENCH_DOC: pdfs.mm_row(),
+    Benchmark.LONGDOCURL: pdfs.url_row(),
+    Benchmark.SLIDEVQA: pictures.slide_row(),
+    Benchmark.MP_DOCVQA: pictures.mp_row(),
+    Benchmark.DUDE: pdfs.dude_row(),
     Benchmark.VIDOSEEK: corpora.row(),
     Benchmark.UDA: {"doc_name": "a", "q_uid": "1", "question": "Who?", "answer": "me", "doc_url": "u"},
     Benchmark.VRAG_RL: corpora.row(),
     Benchmark.UNIDOC_RL: corpora.unidoc(),
-    Benchmark.ALDEN: alden.row(),
+    Benchmark.ALDEN: pictures.alden_row(),
 }
 ODD = ["[1, 'a']", "[0]", "{'a_1': [[1, 2, 3, 4]]}", "../x", "Not answerable", "[]", "nan", "a_1", "7"]
 TEXTS = st.text(max_size=20) | st.sampled_from(ODD)
@@ -87,18 +82,18 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
         case Benchmark.MMLONGBENCH_DOC:
             files.pdf("data/documents/annual_report.v2.pdf", 4)
             nothing = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": "[2]"}
-            files.json("data/samples.json", [mmlongbench_doc.row(), mmlongbench_doc.row(**nothing)])
+            files.json("data/samples.json", [pdfs.mm_row(), pdfs.mm_row(**nothing)])
         case Benchmark.LONGDOCURL:
             files.pdf("pdf_files/4026369.pdf", 6)
-            files.jsonl(longdocurl.FILE, [longdocurl.row(), longdocurl.row(question_id="b", answer=3)])
+            files.jsonl(pdfs.URL_FILE, [pdfs.url_row(), pdfs.url_row(question_id="b", answer=3)])
         case Benchmark.SLIDEVQA:
-            files.parquet("data/test-0.parquet", [slidevqa.hub_row(3), slidevqa.hub_row(3, qa_id=2)])
+            files.parquet("data/test-0.parquet", [pictures.deck_row(3), pictures.deck_row(3, qa_id=2)])
         case Benchmark.MP_DOCVQA:
             files.images("images/pybv0228_p{}.jpg", (80, 81, 82))
-            mp_docvqa.write(files, "val", [mp_docvqa.row(), mp_docvqa.row(questionId=2)])
+            pictures.write_mp(files, "val", [pictures.mp_row(), pictures.mp_row(questionId=2)])
         case Benchmark.DUDE:
             files.pdf("PDF/train/0017b64b.pdf", 3)
-            dude.write(files, [dude.row(), dude.row(questionId="n", **dude.NOTHING)])
+            pdfs.write_dude(files, [pdfs.dude_row(), pdfs.dude_row(questionId="n", **pdfs.NOTHING)])
         case Benchmark.VIDOSEEK:
             files.pdf("vidoseek_pdf_document/a_b_02.pdf", 11)
             files.json("vidoseek.json", {"examples": [corpora.row(), corpora.row(uid="b")]})
@@ -113,18 +108,15 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
             files.images("img/deck_a_{}.jpg", (1, 2, 3))
             files.images("img/deck_b_{}.jpg", (1,))
         case Benchmark.ALDEN:
-            alden.corpus(files, {"scan": alden.ORDER["scan"]})
+            pictures.corpus(files, {"scan": pictures.ORDER["scan"]})
             nothing = {"answer": "The problem is not answerable", "answer_page_idx": []}
-            files.parquet("dude/train.parquet", [alden.row(), alden.row(**nothing)])
-
-
-MAKERS: Mapping[str, Callable[[Files], None]] = {each: partial(miniature, each) for each in Benchmark}
+            files.parquet("dude/train.parquet", [pictures.alden_row(), pictures.alden_row(**nothing)])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("benchmark", Benchmark)
 def test_a_benchmark_becomes_a_file_to_train_on(files, run, tmp_path, benchmark):
-    MAKERS[benchmark](files)
+    miniature(benchmark, files)
     samples, report = run(benchmark, store=True)
     assert (len(samples), report.rows_read, report.rows_skipped) == (2, 2, 0)
     assert report.documents["missing"] == report.documents["failed"] == 0

@@ -6,7 +6,7 @@ import json
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.importers.finishing import OUTSIDE
-from docagent_rl.samples.importers.paging import PageBase
+from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.validation import sample_problems
 from docagent_rl.systems.unidoc_rl.state import gold_regions

@@ -6,16 +6,15 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.ingestion import ingest
-from tests.samples.importers import test_longdocurl as longdocurl
 from tests.samples.importers.conftest import Files, numbers, rows_of
-from tests.samples.importers.test_mmlongbench_doc import row
+from tests.samples.importers.test_pdf_sets import DUDE_FILE, URL_FILE, mm_row, url_row
 
 QUESTIONS = {
     "mmlongbench_doc": "data/samples.json",
-    "longdocurl": longdocurl.FILE,
+    "longdocurl": URL_FILE,
     "slidevqa": "annotations/qa/train.jsonl",
     "mp_docvqa": "val.json",
-    "dude": "2023-03-23_DUDE_gt_test_PUBLIC.json",
+    "dude": DUDE_FILE,
     "vidoseek": "vidoseek.json",
     "uda": "dataset/qa/feta_qa.csv",
     "vrag_rl": "rag_dataset.json",
@@ -47,7 +46,7 @@ def test_a_file_of_something_else_is_one_clear_error(files, run, name):
 
 @pytest.mark.parametrize("name", PARQUET)
 def test_a_cut_parquet_file_is_one_clear_error(files, run, name):
-    path = files.parquet(PARQUET[name], [row(), row(), row()])
+    path = files.parquet(PARQUET[name], [mm_row(), mm_row(), mm_row()])
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(UserError, match=path.name):
         run(name)
@@ -69,18 +68,18 @@ def test_a_deep_or_endless_file_is_one_clear_error(files, run, name, text):
 def test_no_folder_and_another_number_of_rows_are_refused(files, run):
     with pytest.raises(UserError, match=files.root.name):
         run("mmlongbench_doc")
-    files.json("data/samples.json", [row()])
+    files.json("data/samples.json", [mm_row()])
     with pytest.raises(UserError, match=r"mmlongbench/test.*\b1\b.*1082"):
         run("mmlongbench_doc", any_count=False)
 
 
 def test_rows_of_wrong_types_are_counted(files, run):
     odd = [None, 7, "text", [1], {"doc_id": {"a": 1}}, {"question": 5}]
-    files.json("data/samples.json", [*odd, row()])
+    files.json("data/samples.json", [*odd, mm_row()])
     samples, report = run("mmlongbench_doc")
     assert [sample.extra["row"] for sample in samples] == [len(odd)]
     assert report.rows_skipped == len(odd)
-    path = files.jsonl(longdocurl.FILE, [longdocurl.row()])
+    path = files.jsonl(URL_FILE, [url_row()])
     path.write_text(path.read_text() + '{"cut": \n\n[1, 2]\n')
     samples, report = run("longdocurl")
     assert len(samples) == 1
@@ -95,7 +94,7 @@ IDS = [
 
 def test_ids_that_leave_the_folder_are_counted(files, run, tmp_path):
     files.pdf("data/documents/annual_report.v2.pdf", 3)
-    files.json("data/samples.json", [*(row(doc_id=doc_id) for doc_id in IDS), row()])
+    files.json("data/samples.json", [*(mm_row(doc_id=doc_id) for doc_id in IDS), mm_row()])
     samples, report = run("mmlongbench_doc", store=True)
     assert [sample.doc_id for sample in samples] == ["annual_report.v2"]
     assert list(rows_of(report.skipped)) == ["doc_id"]
@@ -107,7 +106,7 @@ def test_links_out_of_the_download_are_not_read(files, run, tmp_path):
     secret = Files(tmp_path / "elsewhere").pdf("secret.pdf", 3)
     (files.root / "data" / "documents").mkdir(parents=True)
     (files.root / "data" / "documents" / "annual_report.v2.pdf").symlink_to(secret)
-    questions = files.json("data/samples.json", [row()])
+    questions = files.json("data/samples.json", [mm_row()])
     with pytest.raises(UserError, match="a link that leads out"):
         run("mmlongbench_doc", store=True)
     questions.rename(tmp_path / "samples.json")
@@ -124,8 +123,8 @@ def test_huge_fields_are_counted(files, run):
         "[1e999, NaN]",
         "__import__('os').system('true')",
     ]
-    rows = [row(question="x" * 200_000), *(row(evidence_pages=text) for text in pages)]
-    files.json("data/samples.json", [*rows, row(question="half \ud800 character")])
+    rows = [mm_row(question="x" * 200_000), *(mm_row(evidence_pages=text) for text in pages)]
+    files.json("data/samples.json", [*rows, mm_row(question="half \ud800 character")])
     samples, report = run("mmlongbench_doc")
     assert [sample.extra["row"] for sample in samples] == [1, 2, 3, 4, 5]
     assert all(sample.evidence_pages == () for sample in samples)
@@ -138,7 +137,7 @@ def test_a_document_of_the_store_serves_unless_the_download_has_another(files, r
     other = Files(tmp_path / "other")
     other.pdf("annual_report.v2.pdf", pages)
     ingest(other.root, tmp_path / "store", workers=1)
-    files.json("data/samples.json", [row()])
+    files.json("data/samples.json", [mm_row()])
     (sample,), report = run("mmlongbench_doc", store=True)
     assert (sample.extra["num_pages"], report.documents["missing"]) == (pages, 0)
     files.pdf("data/documents/annual_report.v2.pdf", 2)

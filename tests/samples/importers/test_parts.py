@@ -7,8 +7,8 @@ import math
 import pytest
 
 from docagent_rl.samples.importers.finishing import normalised
-from docagent_rl.samples.importers.literals import as_pages, as_texts, parse_literal
-from docagent_rl.samples.importers.paging import PageBase, find_base
+from docagent_rl.samples.importers.native import as_pages, as_texts, parse_literal
+from docagent_rl.samples.importers.report import PageBase, find_base
 
 
 @pytest.mark.parametrize(

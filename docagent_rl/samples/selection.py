@@ -1,19 +1,30 @@
-"""The choice of a benchmark's questions, and of their parts."""
+"""The choice of questions, and of parts that share no question, or no document."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.sample import Sample, Split
-from docagent_rl.samples.splitting import SplitUnit, UnitKey, shuffled, unit_key, unit_keys
+
+UnitKey = tuple[str, ...]
 
 REST = -1
-"""Size of a part that takes what is left."""
+"""Size of a part that takes the questions that are left."""
+
+
+class SplitUnit(StrEnum):
+    """The questions that stay together: one about a document, however often it is written down, or all
+    about a document.
+    """
+
+    QUESTION = "question"
+    DOCUMENT = "document"
 
 
 class Paper(StrEnum):
@@ -25,6 +36,76 @@ class Paper(StrEnum):
     """Documents of 10 pages or more (DUDE, MP-DocVQA, SlideVQA)."""
     MM_DOC_R1 = "mm_doc_r1"
     """LongDocURL: 300 questions for validation, the others for training."""
+
+
+def split_samples(
+    samples: Sequence[Sample], fraction: float, *, seed: int = 0, unit: SplitUnit = SplitUnit.QUESTION
+) -> tuple[list[Sample], list[Sample]]:
+    """Set a fraction of the questions aside for validation, and return both parts in their order.
+
+    Questions (or documents) are ordered by a hash of seed and text, and the first ones set aside: the choice
+    does not depend on the order of lines, and mostly stays when questions are added. White space, case and a
+    final mark aside, no question about a document is in both parts.
+
+    Args:
+        samples: all in the split `train`.
+        fraction: of the questions, or of the documents, in (0, 1); at least one is set aside, and not all.
+        seed: decides the choice.
+        unit: the questions that stay together.
+    """
+    if not 0 < fraction < 1:
+        raise UserError(f"--split {fraction:g}: a fraction must lie between 0 and 1")
+    if other := [sample for sample in samples if sample.split is not Split.TRAIN]:
+        raise UserError(
+            f"question {other[0].question_id!r} says that it is in the split {other[0].split.value!r}: "
+            "convert each split by name (--split train, --split val), or take the field 'split' out"
+        )
+    keys = unit_keys(samples, unit)
+    units = set(keys)
+    if len(units) < 2:
+        raise UserError(f"--split {fraction:g}: there is one {unit.value}, and each part needs one")
+    aside = set(shuffled(units, seed)[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+    keyed = list(zip(samples, keys, strict=True))
+    train = [sample for sample, key in keyed if key not in aside]
+    val = [dataclasses.replace(sample, split=Split.VAL) for sample, key in keyed if key in aside]
+    return train, val
+
+
+def shuffled(units: Iterable[UnitKey], seed: int) -> list[UnitKey]:
+    """Return units in the order of a hash of seed and key, which does not depend on their order."""
+    return sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
+
+
+def unit_keys(samples: Sequence[Sample], unit: SplitUnit) -> list[UnitKey]:
+    """Return `unit_key` of each question; by document, those that cite pages of one document have one key.
+
+    A question over two documents ties all questions about either: parts that kept them apart would share a
+    document.
+    """
+    if unit is SplitUnit.QUESTION:
+        return [unit_key(sample, unit) for sample in samples]
+    tied: dict[str, str] = {}
+    for sample in samples:
+        roots = sorted({_root(tied, name) for name in sample.document_keys})
+        tied.update(dict.fromkeys(roots, roots[0]))
+    return [(_root(tied, sample.document_key),) for sample in samples]
+
+
+def _root(tied: dict[str, str], name: str) -> str:
+    """Return the first by name of the documents that are tied to one."""
+    while (other := tied.setdefault(name, name)) != name:
+        tied[name] = name = tied[other]
+    return name
+
+
+def unit_key(sample: Sample, unit: SplitUnit) -> UnitKey:
+    """Return the key that questions that stay together share: the document, and by question its text as well.
+
+    Windows of one document (`Sample.document_key`) stay together.
+    """
+    if unit is SplitUnit.DOCUMENT:
+        return (sample.document_key,)
+    return sample.document_key, " ".join(sample.question.casefold().split()).rstrip("?!. ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +124,14 @@ class Selection:
     sample: int | None = None
     """Keep so many, chosen by seed."""
     parts: Mapping[str, int] = field(default_factory=dict)
-    """Name and size of each part, `REST` for what is left; empty: one part without a name."""
+    """Name and size of each part, `REST` for the questions left; empty: one part without a name."""
     seed: int = 0
     """The seed of sample and parts."""
     unit: SplitUnit = SplitUnit.QUESTION
     """The unit that parts and exclusion keep apart."""
 
     def refusal(self, sample: Sample, *, hidden: bool) -> str | None:
-        """Return why a question is left out, by itself; None: it is kept."""
+        """Return the reason to leave a question out, by itself; None: it is kept."""
         if refusal := self.early_refusal(sample.split, answerable=sample.answerable, hidden=hidden):
             return refusal
         pages = sample.extra.get("num_pages")
@@ -65,7 +146,7 @@ class Selection:
         return None
 
     def early_refusal(self, split: Split, *, answerable: bool | None, hidden: bool) -> str | None:
-        """Return why a question is left out, whatever its document is."""
+        """Return the reason to leave a question out, whatever its document is."""
         if hidden and not self.hidden:
             return "the answer is hidden (--hidden keeps such rows)"
         if self.split not in (None, split):
@@ -87,10 +168,10 @@ class Selection:
 
         Units (questions about a document with one text, or documents and what is tied to them) are handed out
         in the order of `shuffled`: the choice does not depend on the order of rows. A unit is never cut: a
-        part of whole documents may fall short of its size.
+        part of whole documents may fall short of its size. A part named by a split is put into it.
 
         Raises:
-            UserError: there are fewer questions than a part wants.
+            UserError: there are fewer questions than a part asks for.
         """
         keys = unit_keys(samples, self.unit)
         sizes = Counter(keys)
@@ -107,7 +188,9 @@ class Selection:
             free = [key for key in queue if key not in owner]
             chosen = free if size == REST else _fitting(free, sizes, size)
             owner.update(dict.fromkeys(chosen, name))
-            parts[name] = [_renamed(sample, name) for sample in owned_by(name)]
+            parts[name] = owned_by(name)
+            if name in set(Split):
+                parts[name] = [dataclasses.replace(sample, split=Split(name)) for sample in parts[name]]
             if len(parts[name]) < size and len(chosen) == len(free):
                 raise UserError(f"--part {name}={size}: only {len(parts[name])} questions are left for it")
         return parts, owned_by(None)
@@ -137,8 +220,3 @@ def _fitting(queue: Sequence[UnitKey], sizes: Mapping[UnitKey, int], most: int) 
             chosen.append(key)
             count += sizes[key]
     return chosen
-
-
-def _renamed(sample: Sample, part: str) -> Sample:
-    """Return the sample in the split that the part is named by, if it is named by one."""
-    return dataclasses.replace(sample, split=Split(part)) if part in set(Split) else sample

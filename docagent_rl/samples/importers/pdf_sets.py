@@ -1,0 +1,259 @@
+"""MMLongBench-Doc, LongDocURL and DUDE: questions about PDFs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.native import (
+    Cite,
+    Draft,
+    NativeBox,
+    NativeRow,
+    Skip,
+    answers_of,
+    as_list,
+    as_texts,
+    bounded,
+    is_span,
+    without_pdf,
+)
+from docagent_rl.samples.importers.report import PageBase
+from docagent_rl.samples.importers.source import (
+    NativeDocument,
+    Source,
+    nested,
+    page_images,
+    pdfs,
+    split_named,
+)
+from docagent_rl.samples.sample import Split
+
+_UNANSWERABLE = "Not answerable"
+_INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
+_NUMBER = r"\s*(-?[0-9]*\.?[0-9]+)\s*"
+_BOX = re.compile(rf"<box>\s*[(\[]{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}[)\]]\s*</box>")
+_PAGE = re.compile(r"\b(?:pages?|p\.)\s*(?:number|no\.?)?\s*[:#=]?\s*([0-9]{1,6})\b", re.IGNORECASE)
+_NEAR = 80
+"""Characters between a box and the page that it stands on."""
+_DUDE_NOTHING = "not-answerable"
+_DUDE_TYPES = frozenset({"extractive", "abstractive", "list/extractive", "list/abstractive", _DUDE_NOTHING})
+
+
+class _MMLongBenchDoc(Importer):
+    """MMLongBench-Doc: https://github.com/mayubo2333/MMLongBench-Doc, hub `yubo2333/MMLongBench-Doc`.
+
+    All seven fields are text; lists are Python's. Golds stay as they are, spaces and all.
+
+    There is no id: `<document>#<row>`. Three rows cite page 0 and one page 1418, which are dropped.
+    """
+
+    name = "mmlongbench_doc"
+    dataset = "mmlongbench"
+    released = (0, 0, 1082)
+    files = ("data/samples.json", "samples.json", "data/*.parquet", "*.parquet")
+    split = Split.TEST
+    fields = Fields(
+        "doc_id", "answer", pages="evidence_pages", sources="evidence_sources", kept=("doc_type",)
+    )
+    base_certain = True
+
+    def rows(self, source: Source) -> Iterator[NativeRow]:
+        for number, row in enumerate(super().rows(source)):
+            yield replace(row, number=number)
+
+    def answer(self, draft: Draft) -> None:
+        draft.question_id = f"{draft.doc_id}#{draft.row.number:04d}"
+        gold, kind = draft.row.text("answer"), draft.row.text("answer_format")
+        draft.answers, draft.answer_format = (gold,), kind
+        if gold == _UNANSWERABLE:
+            draft.answers, draft.answerable = (), False
+        elif kind == "List":
+            draft.answers = _items(draft, gold)
+        elif kind == "Int" and not _INTEGER.fullmatch(gold):
+            draft.notes.append("an Int gold that is no integer")
+
+    def complete(self, draft: Draft) -> None:
+        if draft.answerable and not draft.cites:
+            draft.notes.append("answerable, without evidence pages")
+        if not draft.answerable and draft.cites:
+            draft.notes.append("unanswerable, with evidence pages")
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        return pdfs(source.root, "data/documents/*", "documents/*", "*.pdf")
+
+
+def _items(draft: Draft, gold: str) -> tuple[str, ...]:
+    """Return the items of a list; two golds are plain numbers, one list is empty: these stay whole."""
+    try:
+        items = answers_of("answer", as_texts(gold))
+    except ValueError:
+        draft.notes.append("a list gold that is no list")
+        return (gold,)
+    if not items:
+        draft.notes.append("a list gold without items")
+    return items or (gold,)
+
+
+class _LongDocURL(Importer):
+    """LongDocURL: hub `dengchao/LongDocURL`.
+
+    Answers have JSON types; boxes stand in free text; evidence pages count from 1, image names from 0.
+
+    `extra.window` is the part of the document that the question was written from, which official runs show.
+    """
+
+    name = "longdocurl"
+    dataset = "longdocurl"
+    released = (0, 0, 2325)
+    files = (
+        "LongDocURL_public_with_subtask_category.jsonl",
+        "LongDocURL_public.jsonl",
+        "data/LongDocURL.jsonl",
+        "LongDocURL.jsonl",
+    )
+    split = Split.TEST
+    fields = Fields(
+        "doc_no",
+        "answer",
+        id="question_id",
+        pages="evidence_pages",
+        sources="evidence_sources",
+        kept=("question_type", "task_tag", "subTask", "subtask", "detailed_evidences"),
+    )
+    base_certain = True
+
+    def answer(self, draft: Draft) -> None:
+        gold = draft.gold
+        if gold is None:
+            raise Skip("field 'answer' is missing")
+        draft.answerable = gold != _UNANSWERABLE
+        if draft.answerable:
+            try:
+                draft.answers = answers_of("answer", as_texts(gold if isinstance(gold, list) else [gold]))
+            except ValueError:
+                raise Skip("field 'answer' is no text, number or list of them") from None
+        draft.answer_format = draft.row.text("answer_format")
+        draft.measure("total_pages")
+
+    def complete(self, draft: Draft) -> None:
+        window = draft.row.get("start_end_idx")
+        if is_span(window) and 1 <= window[0] <= window[1]:
+            draft.extra["window"] = window
+        elif window is not None:
+            draft.extra["native_window"] = window
+            draft.notes.append("field 'start_end_idx' is no page window")
+        _attach_box_texts(draft)
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        by_name, found = pdfs(source.root, "**/*.pdf"), {}
+        for draft in drafts:
+            if pdf := by_name.get(_file_name(draft)):
+                found[draft.doc_id] = NativeDocument(draft.doc_id, pdf.files)
+        lengths = {draft.doc_id: draft.num_pages for draft in drafts if draft.doc_id not in found}
+        images = page_images(source.root, "**/*.png", first=0) if lengths else {}
+        # page images come in windows: only those of whole documents will do
+        whole = {name: each for name, each in images.items() if len(each.files) == lengths.get(name)}
+        return {**whole, **found}
+
+
+def _file_name(draft: Draft) -> str:
+    """Return the name of the PDF; the path is of the authors' machine."""
+    path = draft.row.get("pdf_path")
+    name = PurePosixPath(path.replace("\\", "/")).name if isinstance(path, str) else ""
+    return without_pdf(name) if name.lower().endswith(".pdf") else draft.doc_id
+
+
+def _attach_box_texts(draft: Draft) -> None:
+    text = draft.row.get("detailed_evidences")
+    if not isinstance(text, str):
+        return
+    bounded("detailed_evidences", text)
+    pages = {cite.number for cite in draft.cites}
+    for found in _BOX.finditer(text):
+        page = _page_of(text, found.start(), found.end(), pages)
+        if page is None:
+            draft.notes.append("a box in the text could not be given to a page")
+            continue
+        left, top, right, bottom = map(float, found.groups())
+        draft.boxes.append(NativeBox(Cite(draft.doc_id, page), (left, top, right, bottom)))
+
+
+def _page_of(text: str, start: int, end: int, pages: set[int]) -> int | None:
+    """Return the cited page named next to a box: right before it, else right after; else the only page."""
+    before = _PAGE.findall(text[max(start - _NEAR, 0) : start].rpartition("</box>")[2])
+    after = _PAGE.findall(text[end : end + _NEAR].partition("<box>")[0])
+    for page in map(int, (*reversed(before), *after)):
+        if page in pages:
+            return page
+    return next(iter(pages)) if len(pages) == 1 else None
+
+
+class _Dude(Importer):
+    """DUDE: Zenodo sample 7763635 and the binaries of hub `jordyvl/DUDE_loader`.
+
+    Boxes are pixels of the page at 200 dpi, with the page that they stand on, from 0 (by the demo file).
+
+    Whether a question is answerable is a matter of its type alone. Test rows hold no answers.
+    """
+
+    name = "dude"
+    dataset = "dude"
+    released = (23728, 6315, 11402)
+    files = ("*DUDE_gt*.json", "*/*DUDE_gt*.json", "**/*DUDE_gt*.json", "*DUDE*.json")
+    under = "data"
+    fields = Fields("docId", "answers", id="questionId")
+    base = PageBase.ZERO
+    sizes = True
+
+    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
+        return split_named(nested(values, "data_split"))
+
+    def answer(self, draft: Draft) -> None:
+        row, test = draft.row, draft.split is Split.TEST
+        draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
+        draft.extra["variants"] = draft.parse("answers_variants", as_texts, [])
+        if test and not draft.answers and not row.get("answer_type"):
+            draft.answerable, draft.hidden = None, True
+            return
+        kind = row.text("answer_type").replace("not answerable", _DUDE_NOTHING)
+        if kind not in _DUDE_TYPES:
+            raise Skip("field 'answer_type' is none of DUDE's")
+        draft.answer_format, draft.answerable = kind, kind != _DUDE_NOTHING
+        if not draft.answerable:
+            draft.answers = ()
+        elif not draft.answers:
+            draft.answerable, draft.hidden = None, test
+        _attach_boxes(draft)
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        images = page_images(source.root, "**/images/*/*", first=0)
+        return {**images, **pdfs(source.root, "**/PDF/*/*", "**/PDF/*")}
+
+
+def _attach_boxes(draft: Draft) -> None:
+    name = "answers_page_bounding_boxes"
+    draft.native_pages = draft.row.get(name)
+    for group in draft.parse(name, as_list, []):
+        for box in group if isinstance(group, list) else [group]:
+            if (found := _box(draft.doc_id, box)) is None:
+                draft.notes.append("a box is no box")
+            else:
+                draft.boxes.append(found)
+    draft.cites = list(dict.fromkeys(box.cite for box in draft.boxes))
+
+
+def _box(doc_id: str, box: Any) -> NativeBox | None:
+    page, *edges = (nested(box, name) for name in ("page", "left", "top", "width", "height"))
+    if type(page) is not int or not all(type(edge) in (int, float) and math.isfinite(edge) for edge in edges):
+        return None
+    left, top, width, height = edges
+    return NativeBox(Cite(doc_id, page), (left, top, left + width, top + height), in_pixels=True)
+
+
+IMPORTERS = (_MMLongBenchDoc(), _LongDocURL(), _Dude())

@@ -1,0 +1,288 @@
+"""MP-DocVQA, SlideVQA and ALDEN's training data: questions about pictures of pages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.settings import DocumentError
+from docagent_rl.documents.sources import IMAGE_SUFFIXES
+from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.native import (
+    Cite,
+    Draft,
+    NativeRow,
+    Skip,
+    answers_of,
+    as_pages,
+    as_texts,
+    is_file_name,
+    is_span,
+    is_texts,
+    without_pdf,
+)
+from docagent_rl.samples.importers.report import PageBase
+from docagent_rl.samples.importers.source import (
+    NativeDocument,
+    RowReader,
+    Source,
+    column_pages,
+    nested,
+    parquet_columns,
+    pdfs,
+    picture_bytes,
+    split_named,
+)
+from docagent_rl.samples.sample import Split
+
+_UNANSWERABLE = "The problem is not answerable"
+_CORPUS = "images.parquet"
+_NEEDED = frozenset({"question", "answer", "doc_id", "answer_page_idx"})
+
+
+class _MPDocVQA(Importer):
+    """MP-DocVQA: Robust Reading Competition, DocVQA, task 4; hub `lmms-lab/MP-DocVQA` (val and test).
+
+    The answer's page is an index, from 0, into the pages of the row.
+
+    Long documents are cut to a window of 20 pages, so that one may come with several lists of pages: each
+    list is then a document, named by the document's id and a hash of the list.
+    """
+
+    name = "mp_docvqa"
+    dataset = "mpdocvqa"
+    released = (36230, 5187, 5019)
+    files = ("train.json", "*/train.json", "val.json", "*/val.json", "test.json", "*/test.json")
+    under = "data"
+    pictures = tuple(f"image_{number}" for number in range(1, 21))
+    fields = Fields("doc_id", "answers", id="questionId")
+    base = PageBase.ZERO
+    base_certain = True
+
+    def paths(self, source: Source) -> Sequence[Path]:
+        if source.path.is_file():
+            return [source.path]
+        if found := [path for name in self.files for path in source.find(name)]:
+            return found
+        hub = ("data/*.parquet", "*.parquet")
+        if not source.find(*hub) and source.find("**/imdb_*.npy"):
+            raise UserError(
+                f"{source.path}: imdb_*.npy files are pickled and not read; take the competition's JSON files"
+            )
+        return source.require("questions", *self.files, *hub)
+
+    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
+        return split_named(nested(values, "data_split")) or super().split_of(values, source, path)
+
+    def answer(self, draft: Draft) -> None:
+        draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
+        pages = draft.parse("page_ids", as_texts, [])
+        if not pages or not all(map(is_file_name, pages)):
+            raise Skip("field 'page_ids' is no list of pages")
+        draft.num_pages, draft.extra["page_names"] = len(pages), pages
+        draft.native_pages = value = draft.row.get("answer_page_idx")
+        if value != "":
+            pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
+            draft.cites = [Cite(draft.doc_id, page) for page in pages]
+        if not draft.answers:
+            draft.answerable, draft.hidden = None, draft.split is Split.TEST
+
+    def settle(self, drafts: Sequence[Draft]) -> None:
+        lists: dict[str, set[tuple[str, ...]]] = defaultdict(set)
+        for draft in drafts:
+            lists[draft.doc_id].add(tuple(draft.extra["page_names"]))
+        for draft in drafts:
+            if len(lists[draft.doc_id]) > 1:
+                content = json.dumps(draft.extra["page_names"]).encode()
+                draft.extra["native_doc_id"] = draft.doc_id
+                draft.doc_id = f"{draft.doc_id}-{hashlib.sha256(content).hexdigest()[:8]}"
+                draft.cites = [Cite(draft.doc_id, cite.number) for cite in draft.cites]
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        found: dict[str, NativeDocument] = {}
+        readers: dict[Path, RowReader] = {}
+        images: dict[str, Path] = {}
+        if any(draft.row.path.suffix != ".parquet" for draft in drafts):
+            paths = sorted(path for path in source.root.glob("**/*") if path.suffix.lower() in IMAGE_SUFFIXES)
+            images = {path.stem: path for path in reversed(paths)}
+        for draft in drafts:
+            doc_id, row, pages = draft.doc_id, draft.row, draft.extra["page_names"]
+            if doc_id in found:
+                continue
+            if row.path.suffix == ".parquet" and self.pictures[0] in parquet_columns(row.path):
+                found[doc_id] = column_pages(readers, doc_id, row.path, row.number, self.pictures)
+            elif all(name in images for name in pages):
+                found[doc_id] = NativeDocument(doc_id, tuple(images[name] for name in pages))
+        return found
+
+
+class _SlideVQA(Importer):
+    """SlideVQA: GitHub `nttmdlab-nlp/SlideVQA`, hub `NTT-hil-insight/SlideVQA` (gated).
+
+    One gold, one list of pages; regions of the `bbox` files are layout, not evidence.
+
+    The licence forbids to pass the annotations on: samples stay where they were made.
+    """
+
+    name = "slidevqa"
+    dataset = "slidevqa"
+    released = (10617, 1652, 2215)
+    files = ("annotations/qa/*.jsonl", "qa/*.jsonl", "data/*.parquet", "*.parquet", "*.jsonl")
+    # slides of a deck; a shorter deck leaves the last ones null
+    pictures = tuple(f"page_{number}" for number in range(1, 21))
+    no_split = "the name of its file tells no split"
+    fields = Fields("deck_name", "answer", id="qa_id", pages="evidence_pages")
+
+    def __init__(self) -> None:
+        self._layout: dict[str, Mapping[str, Any]] = {}
+
+    def rows(self, source: Source) -> Iterator[NativeRow]:
+        self.paths(source)  # that there are questions comes first
+        self._layout = _layouts(source)
+        yield from super().rows(source)
+
+    def answer(self, draft: Draft) -> None:
+        draft.question_id = f"{draft.split.value}-{draft.question_id}"
+        # some golds are numbers in the repository's files
+        number = type(draft.gold) is float and math.isfinite(draft.gold)
+        draft.answers = (json.dumps(draft.gold) if number else draft.row.id("answer"),)
+
+    def complete(self, draft: Draft) -> None:
+        # the official evidence score goes by their order
+        draft.extra["native_evidence_pages"] = draft.row.get("evidence_pages")
+        arithmetic = draft.row.get("arithmetic_expression")
+        draft.extra["arithmetic_expression"] = None if arithmetic == "None" else arithmetic
+        draft.keep("deck_url", "reasoning_type", "answer_type")
+        deck, pages = self._layout.get(draft.doc_id, {}), [str(cite.number) for cite in draft.cites]
+        if layout := {page: deck[page] for page in pages if page in deck}:
+            draft.extra["layout"] = layout
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        first = {draft.doc_id: draft.row for draft in reversed(drafts)}
+        found: dict[str, NativeDocument] = {}
+        readers: dict[Path, RowReader] = {}
+        for doc_id, row in first.items():
+            if row.path.suffix == ".parquet" and self.pictures[0] in parquet_columns(row.path):
+                found[doc_id] = column_pages(readers, doc_id, row.path, row.number, self.pictures)
+        if missing := set(first) - set(found):
+            patterns = ("images/*", "images/*/*", "*/*")
+            folders = sorted(path for pattern in patterns for path in source.root.glob(pattern))
+            # of the first place that has a folder named by the deck
+            named = {path.name: path for path in reversed(folders) if path.is_dir() and path.name in missing}
+            for name, folder in named.items():
+                if deck := _deck(name, folder, first[name]):
+                    found[name] = deck
+            found |= {name: each for name, each in pdfs(source.root, "**/*.pdf").items() if name in missing}
+        return found
+
+
+def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
+    """Return the slides of a deck in the order of `image_urls`; None: some could not be downloaded.
+
+    The repository's script names a file as its address ends (`...-7-1024.jpg?cb=1`). By their names alone,
+    slides behind a dead address would move up.
+    """
+    files = {
+        path.name: path
+        for path in folder.iterdir()
+        if path.suffix.partition("?")[0].lower() in IMAGE_SUFFIXES
+    }
+    try:
+        addresses = as_texts(row.get("image_urls") or [])
+    except ValueError:
+        addresses = []
+    ends = [address.rpartition("/")[2] for address in addresses]
+    named = [files.get(end) or files.get(end.partition("?")[0]) for end in ends]
+    slides = tuple(path for path in named if path is not None)
+    if slides and len(slides) == len(set(ends)) == len(ends):
+        return NativeDocument(name, slides)
+    if not files or (addresses and len(files) != len(addresses)):
+        return None
+    return NativeDocument(name, tuple(files[each] for each in sorted(files, key=_natural_key)))
+
+
+def _natural_key(name: str) -> tuple:
+    """Return a key that sorts `page2` before `page10`."""
+    parts = re.split(r"([0-9]+)", name)
+    return tuple(int(part) if i % 2 else part.casefold() for i, part in enumerate(parts)), name
+
+
+def _layouts(source: Source) -> dict[str, Mapping[str, Any]]:
+    """Return layout regions by deck and page: native boxes `[x1, y1, w, h]` with their classes."""
+    found: dict[str, Mapping[str, Any]] = {}
+    paths = [] if source.path.is_file() else source.find("annotations/bbox/*.jsonl", "bbox/*.jsonl")
+    for row in (row for path in paths for row in source.rows(path)):
+        name, pages = nested(row, "deck_name"), nested(row, "bboxes")
+        if isinstance(name, str) and isinstance(pages, list):
+            pairs = (page for page in pages if isinstance(page, list) and len(page) == 2)
+            found[name] = {str(number): regions for number, regions in pairs}
+    return found
+
+
+class _Alden(Importer):
+    """ALDEN's training data: hub `SkyFishQ/ALDEN`, as the released code reads it.
+
+    Stored pages count from 0, as text, in no order: rows of `images.parquet` go by their `id`.
+    """
+
+    name = "alden"
+    dataset = "alden"
+    unnamed_split = Split.TRAIN
+    fields = Fields("doc_id", "answer", pages="answer_page_idx")
+    base = PageBase.ZERO
+    base_certain = True
+
+    def paths(self, source: Source) -> Sequence[Path]:
+        paths = [path for path in source.find("**/*.parquet") if path.name != _CORPUS]
+        if found := [path for path in paths if parquet_columns(path) >= _NEEDED]:
+            return found
+        columns = ", ".join(sorted(_NEEDED))
+        raise UserError(f"{source.path}: no Parquet file has the columns {columns}; see docs/benchmarks.md")
+
+    def answer(self, draft: Draft) -> None:
+        several = is_texts(draft.gold) and draft.gold
+        draft.answers = answers_of("answer", draft.gold) if several else (draft.row.text("answer"),)
+        if _UNANSWERABLE in draft.answers:
+            draft.answers, draft.answerable = (), False
+        draft.measure("doc_length")
+
+    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
+        found: dict[str, NativeDocument] = {}
+        for path in sorted(source.root.glob(f"**/{_CORPUS}")):
+            ranges_path = path.with_name("id2idx.json")
+            ranges = source.json(ranges_path) if ranges_path.is_file() else None
+            if not isinstance(ranges, dict):
+                raise UserError(f"{ranges_path}: missing, or no object of row ranges")
+            source.note(path)
+            reader = RowReader(path, ["id", "image"])
+            for name, rows in ranges.items():
+                doc_id = without_pdf(name)
+                if is_file_name(doc_id) and is_span(rows) and 0 <= rows[0] < rows[1]:
+                    pictures, length = partial(_pages, reader, *rows), rows[1] - rows[0]
+                    place = (str(path), rows[0])
+                    found.setdefault(doc_id, NativeDocument(doc_id, (), pictures, place, length))
+        return found
+
+
+def _pages(reader: RowReader, first: int, end: int) -> list[bytes]:
+    """Return the pictures of a document in the order of its pages."""
+    pictures = {}
+    for row in reader.rows(first, end):
+        number, picture = row.get("id"), picture_bytes(row.get("image"))
+        if picture is None or not isinstance(number, str) or not (number.isascii() and number.isdecimal()):
+            raise DocumentError("a row of it is no page")
+        pictures[int(number)] = picture
+    if sorted(pictures) != list(range(end - first)):
+        raise DocumentError(f"its rows are not the pages 0 to {end - first - 1}")
+    return [pictures[number] for number in sorted(pictures)]
+
+
+IMPORTERS = (_MPDocVQA(), _SlideVQA(), _Alden())

@@ -1,0 +1,290 @@
+"""MMLongBench-Doc, LongDocURL and DUDE."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.documents import DocumentStore
+from docagent_rl.samples.importers.finishing import CLAMPED, EMPTY, LENGTH, OUTSIDE, WINDOW
+from docagent_rl.samples.importers.report import PageBase
+from docagent_rl.samples.sample import Split
+from docagent_rl.samples.selection import Selection
+from tests.samples.importers.conftest import Files, numbers, rows_of
+
+
+def mm_row(**changes: object) -> dict[str, object]:
+    """All seven fields are text."""
+    return {
+        "doc_id": "annual_report.v2.pdf",
+        "doc_type": "Financial report",
+        "question": "Which colours are in the chart? ",
+        "answer": "['red', 'blue']",
+        "evidence_pages": "[3, 1]",
+        "evidence_sources": "['Chart', 'Generalized-text (Layout)']",
+        "answer_format": "List",
+        **changes,
+    }
+
+
+def test_rows_become_samples(files, run):
+    files.pdf("data/documents/annual_report.v2.pdf", 4)
+    single = {"answer": "12 ", "answer_format": "Int", "evidence_pages": "[4]", "evidence_sources": "[]"}
+    files.json("data/samples.json", [mm_row(), mm_row(question="How many?", **single)])
+    first, second = run("mmlongbench_doc", store=True)[0]
+    assert first.question_id == "annual_report.v2#0000"
+    assert (first.dataset, first.split, first.doc_id) == ("mmlongbench", Split.TEST, "annual_report.v2")
+    assert first.question == "Which colours are in the chart? "
+    assert (first.answers, first.answer_format, first.evidence_pages) == (("red", "blue"), "List", (1, 3))
+    assert first.evidence_sources == ("Chart", "Generalized-text (Layout)")
+    assert first.extra["gold"] == "['red', 'blue']"
+    assert (first.extra["doc_type"], first.extra["num_pages"]) == ("Financial report", 4)
+    assert len(first.extra["document_sha256"]) == 64
+    assert (second.answers, second.evidence_pages, second.evidence_sources) == (("12 ",), (4,), ())
+
+
+def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
+    files.pdf("data/documents/annual_report.v2.pdf", 4)
+    rows = [
+        mm_row(evidence_pages="[0]"),
+        mm_row(evidence_pages="[2, 1418]"),
+        mm_row(answer="Not answerable", answer_format="None", evidence_pages="[2]"),
+        mm_row(answer="92"),
+        mm_row(answer="[]"),
+        mm_row(answer="['combshj@unk.edu']", answer_format="Str"),
+        mm_row(evidence_pages="[3, x"),
+        mm_row(answer="2.5", answer_format="Int"),
+    ]
+    files.json("data/samples.json", rows)
+    samples, report = run("mmlongbench_doc")
+    pages = [sample.evidence_pages for sample in samples]
+    assert pages == [(), (2,), (2,), (1, 3), (1, 3), (1, 3), (), (1, 3)]
+    native = [sample.extra.get("native_evidence_pages") for sample in samples[:2]]
+    assert native == ["[0]", "[2, 1418]"]
+    assert (samples[2].answerable, samples[2].answers) == (False, ())
+    assert [sample.answers for sample in samples[3:6]] == [("92",), ("[]",), ("['combshj@unk.edu']",)]
+    assert samples[6].extra["parse_error"] == {"evidence_pages": "[3, x"}
+    noted = rows_of(report.notes)
+    assert (noted[OUTSIDE], noted["evidence_pages"]) == ([0, 1], [6])
+    # without evidence; unanswerable with some; lists that are none, and one without items; no integer
+    assert numbers(report.notes) == [[0, 1], [2], [3], [4], [6], [6], [7]]
+    assert (report.base.base, *report.base.outside) == (1, 1, 2)
+
+
+def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files, run):
+    files.parquet("data/train-00000-of-00001.parquet", [mm_row(), mm_row(), mm_row()])
+    files.pdf("documents/annual_report.v2.pdf", 4)
+    samples, report = run("mmlongbench_doc")
+    assert [sample.question_id[-5:] for sample in samples] == ["#0000", "#0001", "#0002"]
+    assert [sample.extra["num_pages"] for sample in samples] == [4, 4, 4]
+    assert report.documents == {"wanted": 1, "found": 1, "missing": 0, "failed": 0}
+
+
+def test_rows_without_their_document_are_counted(files, run):
+    files.pdf("data/documents/annual_report.v2.pdf", 4)
+    files.text("data/documents/broken.pdf", "no PDF")
+    files.json("data/samples.json", [mm_row(), mm_row(doc_id="gone.pdf"), mm_row(doc_id="broken.pdf")])
+    samples, report = run("mmlongbench_doc", store=True)
+    assert [sample.doc_id for sample in samples] == ["annual_report.v2"]
+    assert (report.missing, list(report.failed)) == (["gone"], ["broken"])
+    assert numbers(report.skipped) == [[1], [2]]
+
+
+URL_FILE = "LongDocURL_public.jsonl"
+
+
+def url_row(**changes: object) -> dict[str, object]:
+    return {
+        "question_id": "free_gpt4o_4026369_60_90_7",
+        "doc_no": "4026369",
+        "total_pages": 6,
+        "start_end_idx": [2, 5],
+        "question_type": "extract",
+        "question": "What is the <b>ratio</b>?\nGive a number.",
+        "answer": 3.5,
+        "detailed_evidences": "The ratio stands on page 4: <box>(0.1, 0.2, 0.5, 0.4)</box>.",
+        "evidence_pages": [4],
+        "evidence_sources": ["Table"],
+        "answer_format": "Float",
+        "task_tag": "Understanding",
+        "images": ["/home/authors/png/4026/4026369_1.png"],
+        "pdf_path": "/home/authors/pdfs/4026369.pdf",
+        **changes,
+    }
+
+
+def test_rows_of_longdocurl_become_samples(files, run):
+    files.pdf("pdf_files/4026/4026369.pdf", 6)
+    several = {
+        "answer": ["a", 2],
+        "answer_format": "List",
+        "evidence_pages": [2, 3],
+        "detailed_evidences": "",
+    }
+    none = {"answer": "Not answerable", "answer_format": "None", "evidence_pages": [], "evidence_sources": []}
+    files.jsonl(URL_FILE, [url_row(), url_row(question_id="b", **several), url_row(question_id="c", **none)])
+    first, listed, nothing = run("longdocurl", store=True)[0]
+    assert first.question_id == "free_gpt4o_4026369_60_90_7"
+    assert first.question == "What is the <b>ratio</b>?\nGive a number."
+    assert (first.answers, first.answer_format, first.extra["gold"]) == (("3.5",), "Float", 3.5)
+    assert first.evidence_pages == (4,)
+    assert first.evidence_boxes == {4: ((0.1, 0.2, 0.5, 0.4),)}
+    assert (first.extra["window"], first.extra["num_pages"]) == ([2, 5], 6)
+    assert (listed.answers, listed.extra["gold"]) == (("a", "2"), ["a", 2])
+    assert (nothing.answerable, nothing.answers, nothing.evidence_boxes) == (False, (), {})
+
+
+def test_boxes_go_to_the_page_named_beside_them(files, run):
+    boxes = [f"<box>({left}, 0.5, 0.9, 0.6)</box>" for left in (0.1, 0.2, 0.3)]
+    text = f"On page 2 there is {boxes[0]} and {boxes[1]} on page 5. {'x' * 100} {boxes[2]}"
+    files.jsonl(URL_FILE, [url_row(evidence_pages=[2, 5], detailed_evidences=text)])
+    (sample,), report = run("longdocurl")
+    assert sample.evidence_boxes == {2: ((0.1, 0.5, 0.9, 0.6),), 5: ((0.2, 0.5, 0.9, 0.6),)}
+    assert numbers(report.notes) == [[0]]
+
+
+def test_bad_boxes_windows_and_lengths_are_counted(files, run):
+    files.pdf("pdf_files/4026369.pdf", 5)
+    text = "<box>(0.1, 0.2, 1.5, 0.4)</box> <box>(0.3, 0.3, 0.3, 0.4)</box>"
+    rows = [
+        url_row(detailed_evidences=text),
+        url_row(question_id="b", start_end_idx=[4, 6], detailed_evidences=""),
+    ]
+    rows.append(url_row(question_id="c", start_end_idx="4-6", detailed_evidences=""))
+    files.jsonl(URL_FILE, rows)
+    (clamped, windowless, textual), report = run("longdocurl")
+    assert clamped.evidence_boxes == {4: ((0.1, 0.2, 1.0, 0.4),)}
+    assert clamped.extra["num_pages"] == 5
+    assert "window" not in windowless.extra
+    assert (windowless.extra["native_window"], textual.extra["native_window"]) == ([4, 6], "4-6")
+    noted = {CLAMPED: [0], EMPTY: [0], LENGTH: [0, 1, 2], WINDOW: [1], "start_end_idx": [2]}
+    assert rows_of(report.notes) == noted
+
+
+def test_page_images_count_from_0_and_only_whole_documents_are_taken(files, run):
+    files.images("png/4026/4026369_{}.png", range(6))
+    files.images("png/4026/4026370_{}.png", range(3))
+    files.jsonl(URL_FILE, [url_row(), url_row(question_id="b", doc_no="4026370")])
+    (sample,), report = run("longdocurl", store=True)
+    assert (sample.doc_id, sample.extra["num_pages"]) == ("4026369", 6)
+    assert (report.missing, numbers(report.skipped)) == (["4026370"], [[1]])
+
+
+DUDE_FILE = "2023-03-23_DUDE_gt_test_PUBLIC.json"
+NOTHING = {"answers": [], "answer_type": "not-answerable", "answers_page_bounding_boxes": []}
+
+
+def box(page: int, left: int = 100, top: int = 50, width: int = 400, height: int = 100) -> dict[str, int]:
+    return {"left": left, "top": top, "width": width, "height": height, "page": page}
+
+
+def dude_row(**changes: object) -> dict[str, object]:
+    return {
+        "questionId": "0017b64b_a1",
+        "question": "Who signed it?",
+        "answers": ["Jane Roe"],
+        "answers_page_bounding_boxes": [[box(1)]],
+        "answers_variants": ["J. Roe"],
+        "answer_type": "extractive",
+        "docId": "0017b64b",
+        "data_split": "train",
+        **changes,
+    }
+
+
+def on(page: int, name: str = "0017b64b_a1") -> dict[str, object]:
+    return dude_row(questionId=name, answers_page_bounding_boxes=[[box(page)]])
+
+
+def write_dude(files: Files, rows: list[object]) -> None:
+    files.json(DUDE_FILE, {"dataset_name": "DUDE Dataset", "dataset_version": "1.0.7", "data": rows})
+
+
+def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files, run):
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    two = [[box(0), box(2, 900, 400, 300, 50)], [box(2, 0, 0, 0, 9)]]
+    listed = dude_row(questionId="b", answers=["A", "B"], answer_type="list/extractive")
+    write_dude(files, [dude_row(), {**listed, "answers_page_bounding_boxes": two}])
+    (first, second), report = run("dude", store=True)
+    assert (first.dataset, first.split, first.doc_id) == ("dude", Split.TRAIN, "0017b64b")
+    assert (first.answers, first.answer_format) == (("Jane Roe",), "extractive")
+    assert first.evidence_pages == (2,)
+    assert first.evidence_boxes == {2: (pytest.approx((0.1, 0.1, 0.5, 0.3)),)}
+    assert first.extra["variants"] == ["J. Roe"]
+    assert second.evidence_pages == (1, 3)
+    assert second.evidence_boxes[3] == (pytest.approx((0.9, 0.8, 1.0, 0.9)),)
+    assert (second.answers, second.answer_format) == (("A", "B"), "list/extractive")
+    assert rows_of(report.notes).pop(CLAMPED) == [1]
+    assert numbers(report.notes) == [[1], [1]]
+    assert (report.base.base, *report.base.outside) == (0, 0, 1)
+
+
+def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files, run):
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    write_dude(files, [*(on(3, f"q{number}") for number in range(10)), on(0, "cover")])
+    samples, report = run("dude")
+    assert [sample.evidence_pages for sample in samples] == [(3,)] * 10 + [()]
+    found = report.base
+    assert (found.base, found.expected, *found.outside) == (1, 0, 10, 1)
+    assert "--page-base" in report.warnings[-1]
+
+
+def test_the_base_may_be_told(files, run):
+    files.pdf("PDF/train/0017b64b.pdf", 3)
+    write_dude(files, [on(2)])
+    for base, page in ((PageBase.ZERO, 3), (PageBase.ONE, 2)):
+        (sample,), report = run("dude", page_base=base)
+        assert sample.evidence_pages == (page,)
+        assert '"set_by_option": true' in report.to_json()
+        assert not any("--page-base" in warning for warning in report.warnings)
+
+
+def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(files, run):
+    folder = "data/DUDE_train-val-test_binaries/DUDE_train-val-test_binaries"
+    files.pdf(f"{folder}/PDF/train/0017b64b.pdf", 3)
+    files.images(folder + "/images/train/other_{}.jpg", range(3), size=(1000, 500))
+    files.json(f"{folder}/{DUDE_FILE}", {"data": [dude_row(), dude_row(questionId="b", docId="other")]})
+    (_, other), report = run("dude", store=True)
+    assert (other.extra["num_pages"], other.evidence_boxes) == (3, {2: ((0.1, 0.1, 0.5, 0.3),)})
+    assert report.documents["missing"] == 0
+
+
+def test_documents_of_questions_that_are_not_taken_stay_where_they_are(files, run, tmp_path):
+    for name in ("a", "b", "c", "d"):
+        files.pdf(f"PDF/train/{name}.pdf", 2)
+    rows = [
+        dude_row(questionId="a", docId="a"),
+        dude_row(questionId="b", docId="b", data_split="val"),
+        {"questionId": "c", "question": "Who?", "docId": "c", "data_split": "test"},
+        dude_row(questionId="d", docId="d", **NOTHING),
+    ]
+    write_dude(files, rows)
+    chosen = Selection(split=Split.TRAIN, answerable_only=True)
+    (sample,), report = run("dude", store=True, selection=chosen)
+    assert sample.doc_id == "a"
+    assert DocumentStore(tmp_path / "store").doc_ids() == ["a"]
+    assert numbers(report.skipped) == [[1], [2], [3]]
+
+
+def test_unanswerable_hidden_doubled_and_broken_rows(files, run):
+    nothing = dude_row(
+        questionId="n", answers=[""], answer_type="not answerable", answers_page_bounding_boxes=[]
+    )
+    test = {"questionId": "t", "question": "Who?", "docId": "0017b64b", "data_split": "test"}
+    blank = {**test, "questionId": "t2", "answers": [""], "answer_type": "", "answers_variants": None}
+    odd = [
+        dude_row(questionId="o1", docId="nan/../x"),
+        dude_row(questionId="o2", data_split="trial"),
+        dude_row(questionId="o3", answer_type="guess"),
+        dude_row(questionId="o4", answers=[]),
+        dude_row(answers=["another"]),
+        "no object",
+    ]
+    write_dude(files, [dude_row(), dude_row(), nothing, test, blank, *odd])
+    (first, unanswerable), report = run("dude")
+    assert first.question_id == "0017b64b_a1"
+    assert (unanswerable.answerable, unanswerable.answers) == (False, ())
+    assert (unanswerable.answer_format, unanswerable.extra["gold"]) == ("not-answerable", [""])
+    skipped = rows_of(report.skipped)
+    assert (skipped["docId"], skipped["data_split"], skipped["answer_type"]) == ([5], [6], [7])
+    assert [rows for reason, rows in skipped.items() if "--hidden" in reason] == [[3, 4]]
+    assert numbers(report.skipped) == [[1], [3, 4], [5], [6], [7], [8], [9], [10]]
