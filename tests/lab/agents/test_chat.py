@@ -14,7 +14,7 @@ from docagent_rl.envs.delivery import render
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_model import ImageFormat
 from docagent_rl.lab.eval.scoring.played import read_trajectory
-from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
+from docagent_rl.lab.eval.scoring.protocols import TokenUse, use_values
 from docagent_rl.lab.sft.ledgers import observation_of
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import ChatServer, completion, serving

@@ -14,9 +14,17 @@ from docagent_rl.lab.eval.metrics.judges import Agreement, AnswerJudge, agreemen
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS
 from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.protocols import CORRECT, GENERAL, JUDGED, paper_measures, protocol_of
+from docagent_rl.lab.eval.scoring.protocols import (
+    CORRECT,
+    GENERAL,
+    JUDGED,
+    NAVIGATION,
+    TOOLS,
+    USE,
+    paper_measures,
+    protocol_of,
+)
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, mean
-from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS, USE
 
 RIGHT = 0.5
 """A trajectory counts as right from here on, where scores are graded and a yes or no is asked for."""

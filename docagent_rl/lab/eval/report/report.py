@@ -22,9 +22,8 @@ from docagent_rl.lab.eval.report.runs import AgainstPaper, RunReport, ScoredRun,
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.report.tables import overall_table, tables
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
-from docagent_rl.lab.eval.scoring.protocols import protocol_of
+from docagent_rl.lab.eval.scoring.protocols import NAVIGATION, USE, protocol_of
 from docagent_rl.lab.eval.scoring.scored import plain
-from docagent_rl.lab.eval.scoring.use import NAVIGATION, USE
 
 PAGE, DATA, PICTURE = "report.md", "report.json", "report.svg"
 VERSION = 1

@@ -16,18 +16,9 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
+from docagent_rl.lab.eval.metrics import judges
 from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
-from docagent_rl.lab.eval.metrics.judges import (
-    EXTRACTOR_PROMPT,
-    JUDGE_PROMPT,
-    AnswerJudge,
-    Extractor,
-    Flavour,
-    Label,
-    parse_bool_judge,
-    parse_label_judge,
-    parse_score_judge,
-)
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, Label
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
 from docagent_rl.rewards.rule_judge import RuleJudge
 
@@ -102,7 +93,7 @@ async def opinion(model: RemoteModel | None, expert: Expert, case: Case) -> Opin
 
 def expert_prompt(expert: Expert) -> PromptTemplate:
     """Load the prompt of an expert."""
-    spec = EXTRACTOR_PROMPT if isinstance(expert, Extractor) else JUDGE_PROMPT
+    spec = judges.EXTRACTOR_PROMPT if isinstance(expert, Extractor) else judges.JUDGE_PROMPT
     return load_prompt(expert.value, spec)
 
 
@@ -137,11 +128,11 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
             found = longdocurl_parse(reply)
             return None if isinstance(found, str) and found == FAILED else found
         case AnswerJudge.VIDOSEEK:
-            return parse_score_judge(reply)
+            return judges.parse_score_judge(reply)
         case AnswerJudge.TRUE_FALSE:
-            return parse_bool_judge(reply, flavour)
+            return judges.parse_bool_judge(reply, flavour)
         case AnswerJudge.ALDEN:
-            label = parse_label_judge(reply)
+            label = judges.parse_label_judge(reply)
             return None if label is None else label.value
 
 

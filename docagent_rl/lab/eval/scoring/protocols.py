@@ -1,17 +1,23 @@
-"""Scoring protocols: the numbers of each benchmark, their definition, and the experts they need."""
+"""Numbers of a run: the scoring protocol of each benchmark, with its experts, and navigation and use."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.envs.system import PaperJudge
+from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
 from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Expert
 from docagent_rl.lab.eval.scoring.official import Official, Subject
+from docagent_rl.lab.eval.scoring.played import Played, Tool
 from docagent_rl.lab.eval.scoring.scored import Form, Measure, Unit, mean
+from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import published
 
 _MM, _LONG = Extractor.MMLONGBENCH_DOC, Extractor.LONGDOCURL
@@ -137,3 +143,108 @@ def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
     if AnswerJudge.ALDEN in experts:
         found["correct"] = float(experts[AnswerJudge.ALDEN] == Label.CORRECT)
     return found
+
+
+_TOOL_NAMES = {Tool.RETRIEVAL: "retrieval", Tool.FETCH: "fetch"}
+
+NAVIGATION = (
+    mean("page_recall", "page recall"),
+    mean("page_precision", "page precision"),
+    mean("page_f1", "page F1"),
+    mean("unique_pages", "unique pages", unit=Unit.NUMBER),
+)
+"""ALDEN, appendix E: of all pages that a trajectory collected. F1 is the mean of the questions' F1 (Eq. 11).
+"""
+
+TOOLS = tuple(
+    mean(f"{name}_{part}", f"{name} {title}", unit=unit)
+    for name in _TOOL_NAMES.values()
+    for part, title, unit in (
+        ("called", "called", Unit.PERCENT),
+        ("recall", "recall", Unit.PERCENT),
+        ("precision", "precision", Unit.PERCENT),
+        ("f1", "F1", Unit.PERCENT),
+        ("pages", "pages", Unit.NUMBER),
+    )
+)
+"""Doc-V*, table 5: each tool over the trajectories that call it."""
+
+USE = (
+    mean("finished", "finished"),
+    mean("invalid_rate", "invalid turns a trajectory"),
+    Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns"),
+    mean("turns", "turns", unit=Unit.NUMBER),
+    mean("sent_tokens", "tokens sent", unit=Unit.NUMBER),
+    mean("output_tokens", "tokens sampled", unit=Unit.NUMBER),
+    mean("image_tokens", "image tokens", unit=Unit.NUMBER),
+    mean("images", "images", unit=Unit.NUMBER),
+    mean("seconds", "seconds", unit=Unit.SECONDS),
+    mean("cost", "cost of a trajectory", unit=Unit.MONEY),
+)
+"""VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUse:
+    """Tokens of a trajectory."""
+
+    sent: int
+    """Tokens of all requests: every turn sends its whole context again."""
+    sampled: int
+    fresh: int
+    """Sent tokens that no request had sent before: prompts and observations."""
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> TokenUse:
+        """Count the tokens of a trajectory that was played."""
+        turns, prompt = trajectory.turns, trajectory.prompt_tokens
+        fresh = prompt + sum(turn.observation_tokens for turn in turns)
+        sent, context, before = 0, prompt, None
+        for turn in turns:
+            if before is not None:
+                # a new row begins with the observation alone
+                kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
+                context = kept + before.observation_tokens
+            sent += context
+            before = turn
+        return cls(sent, sum(turn.sampled for turn in turns), fresh)
+
+
+def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
+    """Return the values of `NAVIGATION` and `TOOLS` of a trajectory that was played."""
+    gold = sample.gold_pages
+    numbers = page_numbers(gold, played.collected)
+    found: dict[str, float | None] = {f"page_{name}": value for name, value in numbers.items()}
+    found["unique_pages"] = float(len(set(played.collected)))
+    for tool, name in _TOOL_NAMES.items():
+        brought = played.by_tool.get(tool)
+        found[f"{name}_called"] = float(brought is not None)
+        if brought is not None:
+            found |= {f"{name}_{part}": value for part, value in page_numbers(gold, brought).items()}
+            found[f"{name}_pages"] = float(len(set(brought)))
+    return found
+
+
+def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float | None]:
+    """Return the values of `USE`; a trajectory that was not played is unfinished and has no other.
+
+    Invalid turns are those without an action that could be executed, as the environment counts them; image
+    tokens are of what it showed after the prompt; images are page images and crops alike.
+    """
+    if trajectory.masked:
+        return {"finished": 0.0}
+    turns, metrics, tokens = trajectory.turns, trajectory.metrics, TokenUse.of(trajectory)
+    messages = [*trajectory.prompt, *(m for turn in turns if not turn.dropped for m in turn.observation)]
+    invalid = int(metrics.get("invalid_actions", sum(turn.info.get("valid") is False for turn in turns)))
+    return {
+        "finished": float(trajectory.status == Status.FINISHED.value),
+        "turns": float(len(turns)),
+        "invalid": float(invalid),
+        "invalid_rate": invalid / len(turns) if turns else None,
+        "sent_tokens": float(tokens.sent),
+        "output_tokens": float(tokens.sampled),
+        "image_tokens": float(metrics.get("image_tokens", 0.0)),
+        "images": float(sum("image" in p for m in messages for p in m.get("parts", ()))),
+        "seconds": math.fsum(second for turn in turns for second in turn.seconds.values()),
+        "cost": None if price is None else price.cost(tokens.sent, tokens.sampled, tokens.fresh),
+    }

@@ -35,9 +35,15 @@ from docagent_rl.lab.eval.scoring.experts import (
 )
 from docagent_rl.lab.eval.scoring.official import Official, Subject, refuses
 from docagent_rl.lab.eval.scoring.played import labels_of, read_trajectory
-from docagent_rl.lab.eval.scoring.protocols import judged_values, paper_judge, paper_measures, protocol_of
+from docagent_rl.lab.eval.scoring.protocols import (
+    judged_values,
+    navigation_values,
+    paper_judge,
+    paper_measures,
+    protocol_of,
+    use_values,
+)
 from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredTrajectory, plain, read_scores
-from docagent_rl.lab.eval.scoring.use import navigation_values, use_values
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory

@@ -16,8 +16,8 @@ from docagent_rl.lab.eval.report.runs import RunReport
 from docagent_rl.lab.eval.report.tables import tables
 from docagent_rl.lab.eval.run_facts import RunFacts
 from docagent_rl.lab.eval.scoring.played import Tool
+from docagent_rl.lab.eval.scoring.protocols import TokenUse, use_values
 from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
-from docagent_rl.lab.eval.scoring.use import TokenUse, use_values
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from tests.lab.eval.metrics import slow

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.report.paired import compare, paired_tables
 from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, holm, intervals, sums_of
-from docagent_rl.lab.eval.scoring.use import USE
+from docagent_rl.lab.eval.scoring.protocols import USE
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.report.scores import F1, SCORE, scored, slow_bootstrap, slow_number, slow_permutation
 

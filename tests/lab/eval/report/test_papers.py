@@ -21,8 +21,7 @@ from docagent_rl.lab.eval.report.statistics import ALL
 from docagent_rl.lab.eval.run_facts import RunFacts
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.played import KINDS, labels_of
-from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, paper_measures
-from docagent_rl.lab.eval.scoring.use import NAVIGATION, TOOLS
+from docagent_rl.lab.eval.scoring.protocols import NAVIGATION, PROTOCOLS, TOOLS, paper_measures
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.sample import Split
 from tests.lab.eval.scoring.trajectories import question

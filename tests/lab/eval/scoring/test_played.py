@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.lab.eval.scoring.played import Tool, read_trajectory
-from docagent_rl.lab.eval.scoring.use import navigation_values
+from docagent_rl.lab.eval.scoring.protocols import navigation_values
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig

@@ -16,9 +16,9 @@ from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.protocols import TokenUse
 from docagent_rl.lab.eval.scoring.run import ScoringSettings, ordered, score_run
 from docagent_rl.lab.eval.scoring.scored import read_scores
-from docagent_rl.lab.eval.scoring.use import TokenUse
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.eval.scoring.trajectories import answered, masked, play_of, question, run_of, turn
 
