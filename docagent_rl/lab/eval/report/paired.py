@@ -61,9 +61,9 @@ class Comparison:
     """Two runs over the questions that both have."""
 
     whole: tuple[Difference, ...]
-    """Of each measure, the headline first."""
+    """Differences of each measure, the headline first."""
     parts: tuple[Difference, ...]
-    """Of the headline by line of the breakdowns."""
+    """Differences of the headline by line of the breakdowns."""
     won: int
     """Questions whose headline value is higher in the second run."""
     lost: int
