@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
@@ -55,21 +54,6 @@ class PageBatch:
     first: int
     last: int
 
-    def refs(self) -> Iterator[PageRef]:
-        """Yield its pages."""
-        return (PageRef(self.doc_id, number) for number in range(self.first, self.last + 1))
-
-    def contents(self, store: DocumentStore, content: PageContent) -> list[str] | list[Image.Image]:
-        """Return its texts or pictures.
-
-        Raises:
-            UserError: the store has not these pages any more, or an object is damaged.
-        """
-        pages = [store.page(ref) for ref in self.refs()]
-        if content is PageContent.IMAGE:
-            return [page.image() for page in pages]
-        return [page.text() for page in pages]
-
 
 @runtime_checkable
 class PageVectors(Protocol):
@@ -100,9 +84,7 @@ class LocalVectors:
         self, store: DocumentStore, batches: Iterable[PageBatch], pool_factor: int
     ) -> Iterator[list[np.ndarray]]:
         """See `PageVectors`."""
-        content = self._encoder.content
-        for batch in batches:
-            yield encode_batch(self._encoder, batch, batch.contents(store, content), pool_factor)
+        return (encode_batch(self._encoder, store, batch, pool_factor) for batch in batches)
 
 
 def encode_documents(
@@ -119,13 +101,17 @@ def encode_documents(
 
 
 def encode_batch(
-    encoder: PageEncoder, batch: PageBatch, pages: Sequence[str] | Sequence[Image.Image], pool_factor: int
+    encoder: PageEncoder, store: DocumentStore, batch: PageBatch, pool_factor: int
 ) -> list[np.ndarray]:
     """Return the vectors of a batch, as they are stored but for rounding.
 
     Raises:
+        UserError: the store has not these pages any more, or an object is damaged.
         InfrastructureError: the encoder cannot read its files, or gives other arrays than promised.
     """
+    refs = [PageRef(batch.doc_id, number) for number in range(batch.first, batch.last + 1)]
+    stored, image = map(store.page, refs), encoder.content is PageContent.IMAGE
+    pages: Any = [page.image() if image else page.text() for page in stored]
     try:
         found = encoder.encode_pages(pages)
     except OSError as error:
@@ -134,7 +120,7 @@ def encode_batch(
         raise InfrastructureError(
             f"the encoder gave vectors of {len(found)} pages for {len(pages)} of {batch.doc_id}"
         )
-    for ref, vectors in zip(batch.refs(), found, strict=True):
+    for ref, vectors in zip(refs, found, strict=True):
         if vectors.ndim != 2 or vectors.shape[1] != encoder.dim or not np.isfinite(vectors).all():
             raise InfrastructureError(
                 f"page {ref}: the encoder gave an array of shape {vectors.shape}, not finite numbers of "
@@ -261,7 +247,7 @@ class _EncoderActor:
             documents = DocumentStore(store)
         except UserError as error:
             raise InfrastructureError(f"node {node} does not see the store: {error}") from error
-        return encode_batch(encoder, batch, batch.contents(documents, encoder.content), pool_factor)
+        return encode_batch(encoder, documents, batch, pool_factor)
 
     def _encoder(self) -> PageEncoder:
         with self._lock:
