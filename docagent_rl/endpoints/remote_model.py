@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import zlib
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -171,9 +171,20 @@ class RemoteModel:
             InfrastructureError: the endpoint failed; its cause is the last failure.
         """
         key = await asyncio.to_thread(self.key, messages, sampling, sample, partial)
-        reply, shared = await self._coming.get(
-            key, lambda: self._fetch(key, messages, accept, sampling, partial)
-        )
+
+        async def send() -> ChatReply:
+            try:
+                reply = await self._client.complete(messages, accept, sampling=sampling, partial=partial)
+            except InfrastructureError as error:
+                self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
+                if isinstance(error.__cause__, CutOffError):
+                    raise CutOffError(str(error.__cause__)) from error
+                raise
+            self.failed_in_a_row = 0
+            return reply
+
+        most = self._most(sampling)
+        reply, shared = await self._coming.get(key, lambda: self._fetch(key, send, most))
         if shared and not reply.cached:
             self._count_cached()
             return dataclasses.replace(reply, cached=True)
@@ -232,18 +243,11 @@ class RemoteModel:
         key = self.key(messages, sampling, sample)
         return _kept(self._cache.get(key)) if self._cache else None
 
-    async def _fetch(
-        self,
-        key: str,
-        messages: Sequence[ChatMessage],
-        accept: Callable[[str], object],
-        sampling: Sampling,
-        partial: bool,
-    ) -> ChatReply:
+    async def _fetch(self, key: str, send: Callable[[], Awaitable[ChatReply]], most: int) -> ChatReply:
         if self._cache is None:
-            return await self._reply(messages, accept, sampling, partial)
+            return await send()
         # under another key, so that a whole reply may come later
-        limit, most = f"{key} cut off at", self._most(sampling)
+        limit = f"{key} cut off at"
         kept = _kept(await asyncio.to_thread(self._cache.get, key))
         if kept is not None:
             self._count_cached()
@@ -253,30 +257,13 @@ class RemoteModel:
             self._count_cached()
             raise CutOffError(f"reply cut off at max_tokens={cut_off_at}")
         try:
-            reply = await self._reply(messages, accept, sampling, partial)
+            reply = await send()
         except CutOffError:
             await asyncio.to_thread(self._cache.put, limit, most)
             raise
         # another process may be faster, and all agree on one reply
         first = await asyncio.to_thread(self._cache.put_first, key, dataclasses.asdict(reply))
         return dataclasses.replace(_kept(first) or reply, cached=False)
-
-    async def _reply(
-        self,
-        messages: Sequence[ChatMessage],
-        accept: Callable[[str], object],
-        sampling: Sampling,
-        partial: bool,
-    ) -> ChatReply:
-        try:
-            reply = await self._client.complete(messages, accept, sampling=sampling, partial=partial)
-        except InfrastructureError as error:
-            self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
-            if isinstance(error.__cause__, CutOffError):
-                raise CutOffError(str(error.__cause__)) from error
-            raise
-        self.failed_in_a_row = 0
-        return reply
 
     def _most(self, sampling: Sampling) -> int:
         return sampling.max_tokens or self.endpoint.max_tokens
