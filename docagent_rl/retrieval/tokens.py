@@ -37,7 +37,17 @@ class Tokenizer:
     """
 
     def __init__(self, stemmer: Stemmer = Stemmer.NONE) -> None:
-        self._stem = _stem_words(stemmer)
+        self._stem: Callable[[list[str]], list[str]] = list
+        if stemmer is Stemmer.NONE:
+            return
+        try:
+            module = importlib.import_module("Stemmer")
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"the stemmer {stemmer.value!r} needs the package PyStemmer: pip install PyStemmer"
+            ) from error
+        # a Snowball object is not thread safe and costs little, so each call has its own
+        self._stem = lambda words: module.Stemmer(stemmer.value).stemWords(words)
 
     def __call__(self, text: str) -> list[str]:
         """Return the tokens of `text` in reading order, repetitions included."""
@@ -89,16 +99,3 @@ def _is_kept(character: str) -> bool:
     if category[0] == "C":
         return character.isspace()
     return category not in ("Mn", "Me") and character not in _UNSEEN
-
-
-def _stem_words(stemmer: Stemmer) -> Callable[[list[str]], list[str]]:
-    if stemmer is Stemmer.NONE:
-        return list
-    try:
-        module = importlib.import_module("Stemmer")
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"the stemmer {stemmer.value!r} needs the package PyStemmer: pip install PyStemmer"
-        ) from error
-    # a Snowball object is not thread safe and costs little, so each call has its own
-    return lambda words: module.Stemmer(stemmer.value).stemWords(words)

@@ -210,7 +210,9 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
             f"{named} ({whole}) is a model of type {found}, where {asked or form.model_type} is read: set "
             "family"
         )
-    model_class, processor_class = _classes(form, by_transformers)
+    library = importlib.import_module("transformers" if by_transformers else "colpali_engine.models")
+    names = (form.hub_model, form.hub_processor) if by_transformers else (form.model, form.processor)
+    model_class, processor_class = (getattr(library, str(name)) for name in names)
     model, info = model_class.from_pretrained(
         whole, dtype=getattr(torch, spec.dtype), output_loading_info=True, local_files_only=True
     )
@@ -273,16 +275,6 @@ def image_tokens(processor: Any) -> set[str]:
     named = (getattr(processor, f"{kind}_token", None) for kind in ("image", "video"))
     # a string, or an added token of the tokenizers' library
     return {str(getattr(token, "content", token)) for token in named if token}
-
-
-def _classes(form: Form, by_transformers: bool) -> tuple[Any, Any]:
-    if by_transformers:
-        import transformers
-
-        return getattr(transformers, str(form.hub_model)), getattr(transformers, str(form.hub_processor))
-    import colpali_engine.models as engine
-
-    return getattr(engine, form.model), getattr(engine, form.processor)
 
 
 def _add_adapter(model: Any, folder: Path, named: str) -> set[str]:
