@@ -17,7 +17,7 @@ from docagent_rl.retrieval.base import PageRows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, rebuild_command
 from docagent_rl.retrieval.vectors.bank import Bank, Precision, open_bank
 from docagent_rl.retrieval.vectors.candidates import Candidates
-from docagent_rl.retrieval.vectors.maxsim import page_scores, scattered_scores
+from docagent_rl.retrieval.vectors.maxsim import page_scores
 
 
 class Kind(StrEnum):
@@ -194,7 +194,3 @@ class VectorIndex:
             UserError: there is no such document.
         """
         return page_scores(self.bank, queries, *self.rows.span(doc_id))
-
-    def scores_of(self, query: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return exact scores of some pages for a query, float32, in the order of `rows` (int64)."""
-        return scattered_scores(self.bank, query, rows)

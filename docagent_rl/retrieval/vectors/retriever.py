@@ -15,7 +15,7 @@ from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows
+from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows, scattered_scores
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class VectorRetriever:
         # those of the whole corpus, so that parts together score what one alone would
         rows = np.sort(rank_rows(sums, max(top_k, self._candidates)))
         rows = rows[(rows >= start) & (rows < end)]
-        scores = self.index.scores_of(query, rows)
+        scores = scattered_scores(self.index.bank, query, rows)
         best = rank_rows(scores, top_k)
         return self._hits(rows[best], scores[best])
 

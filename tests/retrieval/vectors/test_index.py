@@ -17,6 +17,7 @@ from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.candidates import Candidates
 from docagent_rl.retrieval.vectors.encoding import RayVectors
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex, VectorSettings
+from docagent_rl.retrieval.vectors.maxsim import scattered_scores
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
@@ -50,7 +51,7 @@ def test_a_document_is_scored_as_in_the_corpus(built):
         start, end = index.rows.span(doc_id)
         assert index.scores(QUERIES, doc_id).tobytes() == everything[:, start:end].tobytes()
     rows = np.random.default_rng(0).permutation(index.num_pages)[:40]
-    assert index.scores_of(QUERIES[2], rows).tobytes() == everything[2, rows].tobytes()
+    assert scattered_scores(index.bank, QUERIES[2], rows).tobytes() == everything[2, rows].tobytes()
     with pytest.raises(UserError, match="'doc-11'"):
         index.scores(QUERIES, "doc-1")
 
