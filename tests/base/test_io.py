@@ -10,13 +10,21 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir, atomic_write
 
-KILLED = """
+KILLED = {
+    "folder": """
 import os, signal, sys
 from docagent_rl.base.io import atomic_dir
 with atomic_dir(sys.argv[1]) as folder:
     (folder / "part").write_text("x")
     os.kill(os.getpid(), signal.SIGKILL)
-"""
+""",
+    "file": """
+import os, signal, sys
+from docagent_rl.base import io
+os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
+io.atomic_write(sys.argv[1], "half")
+""",
+}
 
 
 def test_a_file_is_replaced_whole(tmp_path):
@@ -25,16 +33,20 @@ def test_a_file_is_replaced_whole(tmp_path):
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"new")]
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
-    target = tmp_path / "index"
-    other = tmp_path / "index.v2"
+@pytest.mark.parametrize("kind", KILLED)
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, kind):
+    target, other = tmp_path / "index", tmp_path / "index.v2"
     for path in (target, target, other):
-        subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+        subprocess.run([sys.executable, "-c", KILLED[kind], str(path)], check=False)
     assert len(list(tmp_path.iterdir())) == 3
     for text in ("one", "two"):
-        with atomic_dir(target) as folder:
-            (folder / "a").write_text(text)
-        assert (target / "a").read_text() == text
+        if kind == "file":
+            written = atomic_write(target, text)
+        else:
+            with atomic_dir(target) as folder:
+                (folder / "a").write_text(text)
+            written = target / "a"
+        assert written.read_text() == text
         (foreign,) = set(tmp_path.iterdir()) - {target}
         assert foreign.name.startswith(".index.v2.")
 
@@ -59,34 +71,10 @@ def test_a_failed_writer_leaves_the_old_directory(tmp_path):
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_half_a_character_loses_no_file(tmp_path):
-    assert (
-        atomic_write(tmp_path / "a" / "file", "before \ud83d after é").read_bytes()
-        == "before ? after é".encode()
-    )
-
-
-def test_bytes_are_written_as_they_are(tmp_path):
+def test_half_a_character_loses_no_file_and_bytes_are_written_as_they_are(tmp_path):
+    written = atomic_write(tmp_path / "a" / "file", "before \ud83d after é")
+    assert written.read_bytes() == "before ? after é".encode()
     assert atomic_write(tmp_path / "file", b"\xed\xa0\xbd").read_bytes() == b"\xed\xa0\xbd"
-
-
-KILLED_FILE = """
-import os, signal, sys
-from docagent_rl.base import io
-os.fsync = lambda handle: os.kill(os.getpid(), signal.SIGKILL)
-io.atomic_write(sys.argv[1], "half")
-"""
-
-
-def test_the_half_file_of_a_killed_writer_is_removed_by_the_next(tmp_path):
-    target = tmp_path / "a.json"
-    for path in (target, target, tmp_path / "a.json.b"):
-        subprocess.run([sys.executable, "-c", KILLED_FILE, str(path)], check=False)
-    assert len(list(tmp_path.iterdir())) == 3
-    atomic_write(target, "whole")
-    assert target.read_text() == "whole"
-    (foreign,) = set(tmp_path.iterdir()) - {target}
-    assert foreign.name.startswith(".a.json.b.")
 
 
 def test_writers_of_one_file_at_a_time_leave_each_other_alone(tmp_path):
