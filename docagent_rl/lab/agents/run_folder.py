@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,12 +93,21 @@ class RunFolder:
         return found
 
     @contextmanager
-    def writing(self) -> Generator[TrajectoryWriter]:
-        """Hold the folder and add trajectories to it.
+    def writing(self) -> Generator[Callable[[Trajectory], None]]:
+        """Lock the folder; what is yielded appends a trajectory, which is on disk when that returns.
 
         Raises:
-            UserError: another process holds it, or it cannot be written.
+            UserError: another process holds it, or it cannot be written; by the function, the disk is full
+                or went away.
         """
+
+        def append(trajectory: Trajectory) -> None:
+            line = encodable(trajectory.to_json()).encode() + b"\n"
+            with writable(self.trajectories_file):
+                while line:
+                    line = line[os.write(handle, line) :]
+                os.fsync(handle)
+
         with writable(self.trajectories_file):
             handle = os.open(self.trajectories_file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         try:
@@ -110,7 +119,7 @@ class RunFolder:
                         f"{self.path} is written by another process: wait for it, or stop it"
                     ) from None
             _cut_torn_line(handle)
-            yield TrajectoryWriter(handle, self.trajectories_file)
+            yield append
         finally:
             os.close(handle)
 
@@ -136,26 +145,6 @@ class RunFolder:
             ordered = sorted((place[key], where) for key, where in at.items() if key in place)
             pieces = (os.pread(file.fileno(), length, begin) for _, (begin, length) in ordered)
             atomic_write(self.trajectories_file, pieces)
-
-
-@dataclass(frozen=True, slots=True)
-class TrajectoryWriter:
-    """Appends trajectories to a file that this process has locked and opened as `handle`."""
-
-    handle: int
-    file: Path
-
-    def add(self, trajectory: Trajectory) -> None:
-        """Append a trajectory; it is on disk when this returns.
-
-        Raises:
-            UserError: the disk is full or went away.
-        """
-        line = encodable(trajectory.to_json()).encode() + b"\n"
-        with writable(self.file):
-            while line:
-                line = line[os.write(self.handle, line) :]
-            os.fsync(self.handle)
 
 
 def key_of(trajectory: Trajectory) -> Key:

@@ -69,7 +69,7 @@ class Runner:
         """
         tasks = tasks_of(samples, self.settings.trajectories)
         keys = {task.key for task in tasks}
-        with self.folder.writing() as writer:
+        with self.folder.writing() as append:
             played = set()
             for trajectory in self.folder.trajectories():
                 if key_of(trajectory) in keys and not service_failed(trajectory):
@@ -81,7 +81,7 @@ class Runner:
                 async with aclosing(self._all(left)) as ended:
                     async for trajectory in ended:
                         # off the loop: the disk is waited for
-                        await asyncio.to_thread(writer.add, trajectory)
+                        await asyncio.to_thread(append, trajectory)
                         undone -= 1
                         self.listener(trajectory)
             except BudgetError as error:

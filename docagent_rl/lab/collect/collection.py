@@ -23,7 +23,7 @@ from docagent_rl.lab.collect.case import Case, case_of
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.curation import rates
 from docagent_rl.lab.collect.filters import Balance, Failed, Filter
-from docagent_rl.lab.collect.judging import EvidenceJudge, judged
+from docagent_rl.lab.collect.judging import PageJudge, judged
 from docagent_rl.lab.eval.evaluation import digest_of
 from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.recorder import Player
@@ -199,7 +199,7 @@ def sift(
     folder: RunFolder,
     config: CollectConfig,
     judge: Judge | None = None,
-    evidence: EvidenceJudge | None = None,
+    evidence: PageJudge | None = None,
 ) -> Funnel:
     """Filter the trajectories of a whole run; write what is left, the funnel, and every trajectory's verdict.
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
@@ -37,29 +37,21 @@ _MOST_PIXELS = 1024 * 1024
 _JPEG_QUALITY = 90
 
 
-class EvidenceJudge(Protocol):
-    """A judge of pages and answers."""
-
-    async def supports(self, question: str, answer: str, pages: Sequence[PageRef]) -> bool:
-        """Return whether what the pages show is enough for the answer.
-
-        Raises:
-            BudgetError: what may be spent is spent.
-            InfrastructureError: the judge failed.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PageJudge:
-    """An `EvidenceJudge` behind an endpoint that takes images; cached and budgeted as `model` says."""
+    """A judge of pages and answers behind an endpoint that takes images; cached and budgeted by `model`."""
 
     model: RemoteModel
     store: DocumentStore
     prompt: PromptTemplate = field(default_factory=lambda: load_prompt("evidence", EVIDENCE_PROMPT))
 
     async def supports(self, question: str, answer: str, pages: Sequence[PageRef]) -> bool:
-        """Ask the model; without pages nothing is supported."""
+        """Return whether what the pages show is enough for the answer; without pages nothing is.
+
+        Raises:
+            BudgetError: what may be spent is spent.
+            InfrastructureError: the judge failed.
+        """
         if not pages:
             return False
         messages = await asyncio.to_thread(self._messages, question, answer, pages)
@@ -93,7 +85,7 @@ async def judged(
     cases: Sequence[Case],
     filters: Sequence[Filter],
     judge: Judge | None = None,
-    evidence: EvidenceJudge | None = None,
+    evidence: PageJudge | None = None,
 ) -> list[Case]:
     """Return cases with the verdicts that filters ask for, about trajectories that those before let through.
 
@@ -162,6 +154,6 @@ def _pages(case: Case, step: Evidence) -> list[PageRef]:
     return sorted(PageRef.parse(page) for page in step.found(case) & case.shown)
 
 
-async def _supported(case: Case, step: Evidence, evidence: EvidenceJudge) -> Case:
+async def _supported(case: Case, step: Evidence, evidence: PageJudge) -> Case:
     supported = await evidence.supports(case.text, case.prediction or "", _pages(case, step))
     return replace(case, supported=supported)

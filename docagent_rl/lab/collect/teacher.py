@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -22,23 +22,16 @@ from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 
 
-class Shuffle:
-    """Permutations from a shuffled pool of all, refilled when it is empty, so that each comes equally often
-    (UniDoc-RL: the index of the right candidate must not be a habit).
+def shuffled_orders(size: int, seed: str) -> Iterator[tuple[int, ...]]:
+    """Yield permutations from a shuffled pool of all, refilled when it is empty, without end.
+
+    So each comes equally often (UniDoc-RL: the index of the right candidate must not be a habit).
     """
-
-    def __init__(self, size: int, seed: str) -> None:
-        self._size = size
-        self._rng = random.Random(seed)
-        self._pool: list[tuple[int, ...]] = []
-
-    def __call__(self, hits: list[Hit]) -> list[Hit]:
-        """Return the hits with the first `size` of them, or fewer, in another order."""
-        if not self._pool:
-            self._pool = list(itertools.permutations(range(self._size)))
-            self._rng.shuffle(self._pool)
-        order = [place for place in self._pool.pop() if place < len(hits)]
-        return [*(hits[place] for place in order), *hits[self._size :]]
+    rng = random.Random(seed)
+    while True:
+        pool = list(itertools.permutations(range(size)))
+        rng.shuffle(pool)
+        yield from reversed(pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +42,26 @@ class HelpedRetriever(RetrieverService):
     """
 
     gold: frozenset[PageRef] = frozenset()
-    shuffle: Shuffle | None = field(default=None, compare=False)
+    orders: Iterator[tuple[int, ...]] | None = field(default=None, compare=False)
 
     @classmethod
     def of(
-        cls, service: RetrieverService, sample: Sample, *, guided: bool, shuffle: Shuffle | None
+        cls,
+        service: RetrieverService,
+        sample: Sample,
+        *,
+        guided: bool,
+        orders: Iterator[tuple[int, ...]] | None,
     ) -> HelpedRetriever:
         """Make one over the retriever of the environments.
 
-        With `guided` gold pages come first (VRAG-RL's released collection).
+        With `guided` gold pages come first (VRAG-RL's released collection); the hits of a search, as far as
+        there are places, are put into the next of the `orders`.
         """
         pages = sample.gold_pages if guided else ()
         gold = frozenset(PageRef(doc_id, page) for doc_id, page in pages)
         shared = {each.name: getattr(service, each.name) for each in fields(RetrieverService) if each.init}
-        helped = cls(**shared, gold=gold, shuffle=shuffle)
+        helped = cls(**shared, gold=gold, orders=orders)
         # the limit of searches at a time and what is known hold for all trajectories together
         for name in (each.name for each in fields(RetrieverService) if not each.init):
             object.__setattr__(helped, name, getattr(service, name))
@@ -74,7 +73,10 @@ class HelpedRetriever(RetrieverService):
         """Search, and put the hits in the order that helps."""
         hits = await RetrieverService.search(self, query, doc_id=doc_id, top_k=top_k, exclude=exclude)
         hits = sorted(hits, key=lambda hit: hit.ref not in self.gold)
-        return hits if self.shuffle is None else self.shuffle(hits)
+        if self.orders is None:
+            return hits
+        order = next(self.orders)
+        return [*(hits[place] for place in order if place < len(hits)), *hits[len(order) :]]
 
 
 class TeacherPlayer:
@@ -112,13 +114,12 @@ class TeacherPlayer:
         config, resources = self.config, self.resources
         if not config.guided_search and config.shuffled_candidates is None:
             return await self.chat.play(sample, number)
-        shuffle = None
+        orders = None
         if config.shuffled_candidates is not None:
-            shuffle = Shuffle(config.shuffled_candidates, f"{self.seed} {sample.question_id} {number}")
+            seed = f"{self.seed} {sample.question_id} {number}"
+            orders = shuffled_orders(config.shuffled_candidates, seed)
         services = resources.services
-        retriever = HelpedRetriever.of(
-            services.retriever, sample, guided=config.guided_search, shuffle=shuffle
-        )
+        retriever = HelpedRetriever.of(services.retriever, sample, guided=config.guided_search, orders=orders)
         env = resources.system.open(
             resources.env_config, replace(services, retriever=retriever), resources.prompt, validate=False
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -44,15 +44,6 @@ class Account:
     longest: int = 0
     """Tokens of the longest row."""
     dropped: Counter[Dropped] = field(default_factory=Counter)
-
-    def count(self, rows: Sequence[SftRow]) -> None:
-        """Add the rows of a trajectory."""
-        self.trajectories += 1
-        self.rows += len(rows)
-        self.tokens += sum(len(row.input_ids) for row in rows)
-        self.trained += sum(sum(row.loss_mask) for row in rows)
-        self.images += sum(len(row.images) for row in rows)
-        self.longest = max([self.longest, *(len(row.input_ids) for row in rows)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +111,12 @@ def made_rows(
         elif not rows:
             account.dropped[Dropped.UNWRITTEN] += 1
         else:
-            account.count(rows)
+            account.trajectories += 1
+            account.rows += len(rows)
+            account.tokens += sum(len(row.input_ids) for row in rows)
+            account.trained += sum(sum(row.loss_mask) for row in rows)
+            account.images += sum(len(row.images) for row in rows)
+            account.longest = max([account.longest, *(len(row.input_ids) for row in rows)])
             yield from rows
         tick()
 

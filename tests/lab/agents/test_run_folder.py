@@ -17,11 +17,11 @@ def begun(path, **manifest):
 
 
 def write(folder, *trajectories):
-    with folder.writing() as writer:
+    with folder.writing() as append:
         for trajectory, reward in trajectories:
             trajectory = new_trajectory(SAMPLE, trajectory, "none")
             trajectory.reward = reward
-            writer.add(trajectory)
+            append(trajectory)
 
 
 def test_another_run_is_refused_and_what_differs_is_named(tmp_path):

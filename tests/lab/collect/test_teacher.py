@@ -18,7 +18,7 @@ from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_model import EndpointModel
 from docagent_rl.lab.collect.config import TeacherConfig
 from docagent_rl.lab.collect.regions import picked, with_numbers
-from docagent_rl.lab.collect.teacher import HelpedRetriever, Shuffle, TeacherPlayer
+from docagent_rl.lab.collect.teacher import HelpedRetriever, TeacherPlayer, shuffled_orders
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.agents.stage import PlayingModel, resources, texts_of
 
@@ -77,7 +77,7 @@ async def test_places_of_candidates_are_shuffled_and_all_come_equally_often(worl
     plain = await service.search(sample.question, **where)
 
     async def orders(times):
-        helped = HelpedRetriever.of(service, sample, guided=False, shuffle=Shuffle(3, "seed"))
+        helped = HelpedRetriever.of(service, sample, guided=False, orders=shuffled_orders(3, "seed"))
         return [
             tuple(plain.index(hit) for hit in await helped.search(sample.question, **where))
             for _ in range(times)

@@ -161,8 +161,8 @@ async def test_scores_are_read_again_only_while_they_hold(tmp_path):
     first = await score_run(folder, ScoringSettings(), heard.append)
     assert await score_run(folder, ScoringSettings(), heard.append) == first
     assert len(heard) == 12
-    with folder.writing() as writer:
-        writer.add(answered(question(99), "Lake Ontario"))
+    with folder.writing() as append:
+        append(answered(question(99), "Lake Ontario"))
     assert len(await score_run(folder, ScoringSettings(), heard.append)) == 13
     price = Price(1.0, 2.0)
     priced = await score_run(folder, ScoringSettings(price=price), heard.append)

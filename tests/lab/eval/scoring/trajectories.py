@@ -74,7 +74,7 @@ def run_of(path: Path, trajectories, **manifest) -> RunFolder:
     """The folder of a run that is whole."""
     folder = RunFolder(path)
     folder.begin({"player": {"model": "small"}} | manifest)
-    with folder.writing() as writer:
+    with folder.writing() as append:
         for trajectory in trajectories:
-            writer.add(trajectory)
+            append(trajectory)
     return folder
