@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections import Counter
@@ -29,7 +30,6 @@ from docagent_rl.commands.options import model_options
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
-from docagent_rl.lab.generate.funnel import digest_of
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
 from docagent_rl.samples.validation import sample_problems
@@ -170,8 +170,8 @@ class _Task:
         judge: ModelConfig,
     ) -> None:
         """Have a model write questions about documents."""
-        from docagent_rl.lab.generate.config import Prompts
         from docagent_rl.lab.generate.generation import Generation
+        from docagent_rl.lab.generate.prompt_files import Prompts
 
         out, settings = self.out, self.settings
         prompts = Prompts.load(settings.prompts)
@@ -203,7 +203,7 @@ class _Task:
     def label(self, samples: Sequence[Sample], endpoint: ModelConfig) -> None:
         """Have a model label questions, and make some name their page."""
         from docagent_rl.lab.generate import alden
-        from docagent_rl.lab.generate.config import Prompts
+        from docagent_rl.lab.generate.prompt_files import Prompts
 
         out, settings = self.out, self.settings
         prompts = Prompts.load(settings.prompts)
@@ -358,7 +358,7 @@ def may_replace(out: Path, settings: str, *, force: bool) -> bool:
             "--force"
         )
     lacking = recorded.get("unanswered")
-    if isinstance(lacking, Mapping) and lacking.get("sha256") != digest_of(out.read_bytes()):
+    if isinstance(lacking, Mapping) and lacking.get("sha256") != hashlib.sha256(out.read_bytes()).hexdigest():
         raise UserError(
             f"{out} was changed since it was made, and what got no reply is still to be asked; name another "
             "file, or replace it with --force"

@@ -37,6 +37,7 @@ def test_help_imports_no_command_and_a_command_itself_alone():
     imported = modules("view", "--help")
     assert "docagent_rl.commands.view" in imported
     assert not {"docagent_rl.commands.data", "bm25s"} & imported
+    assert not {"openai", "torch", "ray"} & modules("data", "--help")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

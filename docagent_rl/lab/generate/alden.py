@@ -19,10 +19,11 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.lab.generate.config import GenerateConfig, Kind, Prompts, conversation, fill
+from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import named_pages
 from docagent_rl.lab.generate.forecast import Forecast
 from docagent_rl.lab.generate.funnel import digest_of, head
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.replies import Labelled, NoReplyError, ShapeReader, UnkeptError, UnreadableError
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import check_sample

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.endpoints.chat_reply import CutOffError, Refusals
-from docagent_rl.lab.generate.config import GenerateConfig, Kind, Prompts, conversation, fill
+from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.replies import (
     Answered,
     Cleared,

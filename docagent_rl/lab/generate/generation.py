@@ -12,12 +12,13 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_reply import RefusedError
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
-from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, Prompts, conversation, fill
+from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, answer_format, draft_of, repeated
 from docagent_rl.lab.generate.examiner import Examiner
 from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.replies import NoReplyError, ShapeReader, UnkeptError, UnreadableError, Written
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.samples.sample import Sample

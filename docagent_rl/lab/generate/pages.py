@@ -18,7 +18,8 @@ from docagent_rl.documents import Document, DocumentStore
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.manifest import TextReason
 from docagent_rl.endpoints.usage import image_part, message_tokens, pixel_tokens
-from docagent_rl.lab.generate.config import GenerateConfig, Kind, Prompts, View, fill
+from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
+from docagent_rl.lab.generate.prompt_files import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
 
 _JPEG_QUALITY = 90

@@ -15,7 +15,8 @@ from docagent_rl.endpoints.chat_client import ChatMessage
 from docagent_rl.endpoints.chat_reply import CutOffError, Refusals, ReplyError, is_outage, reply_text
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.lab.generate.config import JsonMode, fill
+from docagent_rl.lab.generate.config import JsonMode
+from docagent_rl.lab.generate.prompt_files import fill
 
 _LONGEST = 100_000
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)

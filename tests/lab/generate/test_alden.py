@@ -20,8 +20,9 @@ from docagent_rl.lab.generate.alden import (
     rewritten,
     with_page,
 )
-from docagent_rl.lab.generate.config import GenerateConfig, Prompts
+from docagent_rl.lab.generate.config import GenerateConfig
 from docagent_rl.lab.generate.draft import named_pages
+from docagent_rl.lab.generate.prompt_files import Prompts
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.samples.validation import validate_sample
 from tests.chat_server import completion

@@ -18,11 +18,11 @@ from docagent_rl.lab.generate.config import (
     JudgedBy,
     Kind,
     KindConfig,
-    Prompts,
     View,
 )
 from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
+from docagent_rl.lab.generate.prompt_files import Prompts
 from docagent_rl.lab.generate.replies import IN_A_ROW
 from docagent_rl.samples.validation import sample_problems
 from tests.chat_server import ChatServer, completion, serving
