@@ -106,7 +106,8 @@ def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, ques
         # one that can be read in two ways is right only where both are: 03/04/2021
         return all(any(one.holds(other) for one in wanted.dates) for other in given.dates)
     if amount and given.kind is AtomKind.DATE:
-        return all(amount.equals(Quantity(Decimal(date.year or 0))) for date in given.dates)
+        years = [Quantity(Decimal(date.year)) for date in given.dates if date.year is not None]
+        return bool(years) and all(map(amount.equals, years))
     if amount and AtomKind.ORDINAL in (wanted.kind, given.kind):
         ordinal = wanted.value if wanted.kind is AtomKind.ORDINAL else given.value
         is_same = (amount.value, amount.unit, amount.high) == (ordinal, None, None)
