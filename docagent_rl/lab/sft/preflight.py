@@ -49,7 +49,7 @@ class SftPreflight(Callback):
             settle_process(config)
             if section.freeze_vision_tower:
                 # imports verl's engine, which takes seconds
-                from docagent_rl.training.workers.frozen import register_frozen_engine
+                from docagent_rl.training.workers.extensions import register_frozen_engine
 
                 register_frozen_engine(str(config.engine.strategy))
         except Exception as error:  # whatever it is: a run that was not checked must not start

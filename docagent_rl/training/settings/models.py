@@ -1,6 +1,6 @@
 """The models of a run: what they are made of, without weights or network, and whether their towers freeze.
 
-Apart from `workers.frozen`, whose base class imports the rollout servers.
+Apart from `workers.extensions`, whose base class imports the rollout servers.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.training.settings.models import STRATEGIES, freezes_critic
-from docagent_rl.training.workers.extensions import composed
-from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed
 
 VALUE_MASK = "value_mask"
 """Field of a batch: 1 on sampled tokens whose `returns` is a target, in the shape of `response_mask`."""

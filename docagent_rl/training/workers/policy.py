@@ -23,8 +23,7 @@ from docagent_rl.losses.model_parts import copied_head
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.settings.models import freezes_actor
 from docagent_rl.training.tensors import read_rows
-from docagent_rl.training.workers.extensions import Extension, worker_class
-from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.extensions import Extension, FrozenVisionWorker, worker_class
 from docagent_rl.training.workers.observation_kl import (
     EngineExactTerm,
     ObservationKlLoss,

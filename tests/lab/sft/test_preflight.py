@@ -198,7 +198,7 @@ runpy.run_module({MODULE!r}, run_name="trainer")
 import verl.workers.engine.fsdp.transformer_impl
 from verl.workers.engine import EngineRegistry
 from docagent_rl.training.patching import patch_status
-from docagent_rl.training.workers.frozen import register_frozen_engine
+from docagent_rl.training.workers.extensions import register_frozen_engine
 print(json.dumps({{s.name: s.state.value for s in patch_status()}}))
 before = EngineRegistry.get_engine_cls("language_model", "fsdp2")
 register_frozen_engine("fsdp2")

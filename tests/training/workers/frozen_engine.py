@@ -16,8 +16,7 @@ from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.training.workers.critic import CriticWorker
-from docagent_rl.training.workers.extensions import composed
-from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.extensions import FrozenVisionWorker, composed
 from docagent_rl.training.workers.policy import PolicyWorker
 from tests.training import engines
 

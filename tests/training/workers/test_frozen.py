@@ -10,7 +10,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check_statically
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY, check_vision
-from docagent_rl.training.workers.frozen import freeze
+from docagent_rl.training.workers.extensions import freeze
 from tests.training.ranks import last_report
 
 ALDEN, DOC_V_STAR, MM_DOC = "alden_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"

@@ -16,8 +16,7 @@ from docagent_rl.losses.config import KlConfig
 from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
-from docagent_rl.training.workers.extensions import Extension, worker_class
-from docagent_rl.training.workers.frozen import FrozenVisionWorker
+from docagent_rl.training.workers.extensions import Extension, FrozenVisionWorker, worker_class
 from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS, TrajectoryCountWorker
 
 ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
