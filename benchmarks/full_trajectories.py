@@ -19,7 +19,7 @@ from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.images import Picture
-from docagent_rl.envs.script import Move, QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.script import Act, Move, QuestionStatistics, Script, ScriptContext
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -39,13 +39,13 @@ class FullDocVStar(DocVStarScript):
         super().__init__(config)
         self._most = config.fetch.max_pages
 
-    def write(self, move: Move, context: ScriptContext) -> str:
+    def write(self, act: Act, state: ScriptContext) -> str:
         """See `Script.write`."""
-        text = super().write(move, context)
-        if move is not Move.FETCH:
+        text = super().write(act, state)
+        if act.move is not Move.FETCH:
             return text
-        first = (context.turn - 1) * self._most
-        pages = [(first + number) % context.num_pages + 1 for number in range(self._most)]
+        first = (state.turn - 1) * self._most
+        pages = [(first + number) % state.num_pages + 1 for number in range(self._most)]
         before, tag, _ = text.rpartition("<fetch_page>")
         return f"{before}{tag}{pages}</fetch_page></action>"
 
@@ -232,7 +232,7 @@ class _Policy:
         self._script, self._moves = script(config), size.moves
         self._codec = resources.codec
         pages = resources.services.store.document(asked.doc_id).num_pages
-        self._context = ScriptContext(rng, asked, pages, system.max_turns(config), statistics)
+        self._context = ScriptContext(asked, system.max_turns(config), rng, pages, statistics)
         self.played = played
 
     async def generate(self, ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
@@ -241,7 +241,7 @@ class _Policy:
         self.played.prompts.append(ids)
         turns, context = self.played.trajectory.turns, self._context
         context.turn, context.info = len(turns) + 1, turns[-1].info if turns else {}
-        text = _longer(self._script.write(self._move(self._script.moves(context)), context), context.rng)
+        text = _longer(self._script.write(Act(self._move(self._script.moves(context))), context), context.rng)
         sampled = [*self._codec.text_ids(text)[: max_tokens - 1], self._codec.end_of_turn_id]
         return Sampled(sampled, [-context.rng.random() for _ in sampled])
 

@@ -23,7 +23,7 @@ from benchmarks.common import show
 from benchmarks.full_trajectories import FULL, Theatre, configured, play, workspace
 from benchmarks.image_replay import EachRow, Row, Stage, opponent, ours, read
 from benchmarks.row_traffic import Traffic, queue
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 
 
 @dataclass(frozen=True, slots=True)

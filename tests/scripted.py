@@ -51,10 +51,10 @@ async def _play(
             Lines(
                 script,
                 ScriptContext(
-                    rng,
                     sample,
-                    resources.services.store.document(sample.doc_id).num_pages,
                     system.max_turns(config),
+                    rng,
+                    resources.services.store.document(sample.doc_id).num_pages,
                     statistics,
                 ),
             ),

@@ -41,11 +41,9 @@ class InvalidReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One parsed action.
+    """One parsed action: spans of its tagged block, tags included, and of the block's content.
 
-    Args:
-        block: span of the whole tagged block, tags included; `None` for an invalid turn without any block.
-        argument: span of the block's content; token-level rewards find their tokens through it.
+    Token-level rewards find their tokens by `argument`. An invalid turn without any block has neither.
     """
 
     block: Span | None
@@ -119,9 +117,7 @@ class Finish(Action):
 class Invalid(Action):
     """A turn that cannot be executed: a defined observation and a defined penalty, never an exception.
 
-    Args:
-        reason: machine-readable cause.
-        detail: one clause for the feedback turn; never holds a closed example of an action.
+    `detail` is one clause for the feedback; it never holds a closed example of an action.
     """
 
     reason: InvalidReason
@@ -138,9 +134,9 @@ class ParsedTurn:
 
     Args:
         action: the action to execute.
-        surplus: later closed actions of the same turn; they stay in the context, counted and not executed.
+        surplus: later closed actions, which are counted and not executed.
         thoughts: spans of the closed thought blocks' contents.
-        notes: spans of the contents of closed notes that are not blank, for grammars that have notes.
+        notes: spans of the contents of closed notes that are not blank.
     """
 
     action: Action
@@ -153,14 +149,11 @@ class Grammar(Protocol):
     """Parses any text into an action."""
 
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
-        """Parse one assistant turn.
+        """Parse one assistant turn, whatever its text; never raises.
 
         Args:
             text: decoded text of the sampled ids, special tokens removed.
             stop: why sampling ended.
-
-        Returns:
-            The action and what came with it. Never raises, whatever the text.
         """
         ...
 

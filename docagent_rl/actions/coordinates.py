@@ -45,7 +45,7 @@ def box_to_raw(box: Box, view: Raster, frame: Size, pad: float = 0.0) -> Box:
 
     Args:
         box: `(x1, y1, x2, y2)` in frame units.
-        view: what of the raw page the view shows.
+        view: the part of the raw page that the view shows.
         frame: `(W, H)` of the frame.
         pad: added on all four sides, in frame units.
 
@@ -66,18 +66,9 @@ def box_to_raw(box: Box, view: Raster, frame: Size, pad: float = 0.0) -> Box:
 def crop_raster(
     box: Box, *, view: Raster, page: Size, frame: Size, rounding: Rounding, pad: float = 0.0
 ) -> Raster:
-    """Return the rectangle of the raw page that a box of a view asks for.
+    """Return the rectangle of the raw page that a box of a view asks for (see `box_to_raw`).
 
-    Args:
-        box: `(x1, y1, x2, y2)` in frame units, finite.
-        view: what of the raw page the view shows.
-        page: size of the raw page.
-        frame: `(W, H)` of the frame.
-        rounding: how to reach whole pixels.
-        pad: added on all four sides, in frame units.
-
-    Returns:
-        The raster, clamped to the page, at least 1 px a side, side ratio at most 200.
+    It is clamped to the page, at least 1 px a side, side ratio at most 200.
 
     Raises:
         CropError: the box is empty, inverted or off the page.
@@ -89,15 +80,7 @@ def crop_raster(
 
 
 def raw_to_raster(raw: Box, bounds: Raster, rounding: Rounding) -> Raster:
-    """Clamp raw page pixels to bounds, then round them.
-
-    Args:
-        raw: `(X1, Y1, X2, Y2)`, not NaN.
-        bounds: the page, or the part of it that can be seen.
-        rounding: how to reach whole pixels.
-
-    Returns:
-        A raster within the bounds, at least 1 px a side.
+    """Clamp raw page pixels, not NaN, to bounds, then round them; the result has at least 1 px a side.
 
     Raises:
         CropError: the box is empty, inverted or outside the bounds.
@@ -122,12 +105,9 @@ def raster_to_region(raster: Raster, page: Size) -> Box:
 
 
 def box_to_region(box: Box, view_region: Box, frame: Size) -> Box:
-    """Return a box of a view as fractions of the raw page, not clamped.
+    """Return a box of a view in frame units as fractions of the raw page, not clamped.
 
-    Args:
-        box: `(x1, y1, x2, y2)` in frame units.
-        view_region: what of the page the view shows, as fractions.
-        frame: `(W, H)` of the frame.
+    `view_region` is the part of the page that the view shows, as fractions.
     """
     x1, y1, x2, y2 = box
     a1, b1, a2, b2 = view_region
@@ -137,3 +117,24 @@ def box_to_region(box: Box, view_region: Box, frame: Size) -> Box:
         a1 + (a2 - a1) * x2 / frame[0],
         b1 + (b2 - b1) * y2 / frame[1],
     )
+
+
+def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list[int]:
+    """Return a region of a page in the coordinates of the view that shows it, rounded outward and clamped.
+
+    Args:
+        box: as fractions of the page.
+        region: the part of the page that the view shows, as fractions.
+        frame: sides of the frame that coordinates are measured in.
+    """
+    left, top, right, bottom = region
+    (width, height), (across, down) = frame, (right - left, bottom - top)
+    x1, y1 = (box[0] - left) / across * width, (box[1] - top) / down * height
+    x2, y2 = (box[2] - left) / across * width, (box[3] - top) / down * height
+    # what is a whole number but for the last digits is one
+    x1, y1, x2, y2 = (round(edge, 6) for edge in (x1, y1, x2, y2))
+    first = [min(side - 1, max(0, math.floor(edge))) for edge, side in zip((x1, y1), frame, strict=True)]
+    return [
+        *first,
+        *(max(a + 1, min(b, math.ceil(c))) for a, b, c in zip(first, frame, (x2, y2), strict=True)),
+    ]

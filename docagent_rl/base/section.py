@@ -25,7 +25,7 @@ class Section(BaseModel):
 class VariantSection(Section):
     """A section whose keys, left out or `null`, take the value of a variant: paper or released code.
 
-    A subclass has the tables in `variants` and a field `variant` with a default, an enumeration of strings.
+    A subclass has the tables in `variants` and a field `variant` with a default, one of their names.
     """
 
     variants: ClassVar[Mapping[Any, Mapping[str, Any]]]
@@ -39,8 +39,7 @@ class VariantSection(Section):
         default = cls.model_fields["variant"].default
         chosen = data.get("variant") or default
         # an unknown variant is reported by its own field
-        table = cls.variants[chosen if chosen in list(type(default)) else default]
-        return cls.fill(table, data)
+        return cls.fill(cls.variants[chosen if chosen in list(cls.variants) else default], data)
 
     @classmethod
     def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from docagent_rl.config import Profile
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleBackend, RoleName
-from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.services import NO_SECOND_RANKING
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
 from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.retrieval.service.vrag_rl import PAGES_A_QUERY

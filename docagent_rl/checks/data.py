@@ -15,8 +15,8 @@ from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.display import DisplayError, DisplayRule
-from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.system import System
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.rollout.playability import listed
 from docagent_rl.samples.parquet import AGENT_NAME, read_table, validate_parquet
 from docagent_rl.samples.sample import Sample

@@ -70,12 +70,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class AssistantTurn:
-    """One sampled turn, decoded.
-
-    Args:
-        text: text of the sampled ids without special tokens.
-        stop: why sampling ended.
-    """
+    """One sampled turn: the text of the sampled ids without special tokens, and why sampling ended."""
 
     text: str
     stop: StopCause = StopCause.END_OF_TURN
@@ -85,11 +80,7 @@ class AssistantTurn:
 class TokenTerm:
     """A term on the tokens that carry the characters `span` of a turn; it is split evenly over them.
 
-    Args:
-        name: of the term.
-        span: half-open range of characters of the turn.
-        value: before the system's weights, as in `RewardTerms.values`.
-        weight: what the value is multiplied with in the reward; negative for a penalty.
+    `weight` is what the value is multiplied with in the reward; negative for a penalty.
     """
 
     name: str
@@ -140,13 +131,9 @@ class EndReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a turn.
+    """The result of a turn: the next observation, or why the trajectory ended, and the reward of the turn.
 
-    Args:
-        observation: the next observation; `None` when the trajectory has ended.
-        end: why the trajectory ended; `None` while it goes on.
-        terms: reward of the turn.
-        info: sample of the turn for the trajectory (action, effect, validity), JSON-ready.
+    `info` describes the turn for the trajectory (action, effect, validity), JSON-ready.
     """
 
     observation: Observation | None
@@ -168,11 +155,7 @@ class StepResult:
 class EnvState:
     """The state of one trajectory; systems add what they need.
 
-    Args:
-        sample: the question.
-        log: its turns.
-        terms: its reward, for systems that reward the last turn alone.
-        end: why it ended; `None` while it goes on.
+    `terms` is its reward, for systems that reward the last turn alone; `end` is `None` while it goes on.
     """
 
     sample: Sample
@@ -186,11 +169,7 @@ class EnvState:
         return self.terms
 
     def common_metrics(self, terms: Iterable[str]) -> dict[str, float]:
-        """Return the numbers that all systems have.
-
-        They are `reward/*` for each of `terms`, those of the log, `finished` (ended with an answer) and
-        `context_full`.
-        """
+        """Return `reward/*` of `terms`, the log's numbers, `finished` (with an answer), `context_full`."""
         return {
             **{f"reward/{name}": float(self.terms.values.get(name, 0.0)) for name in terms},
             **self.log.metrics(),
@@ -203,21 +182,15 @@ StateT = TypeVar("StateT", bound=EnvState)
 
 
 def measured(numbers: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the numbers that there are: `None` is left out, so that no average takes it for 0.
-
-    A recall, precision or NDCG of a question without gold pages is such a number.
-    """
+    """Return the numbers that are not `None`, such as a recall without gold: no average takes those for 0."""
     return {name: value for name, value in numbers.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The metrics of an environment that mark an trajectory; without one, nothing is known of that.
+    """The metrics that tell how right an answer is, 0 to 1, and whether the form was kept.
 
-    Args:
-        outcome: says how right the answer is, 0 to 1.
-        form: says whether the turns keep the form.
-        full_form: its value where they do: 1 of a reward, 0 of a penalty.
+    `full_form` is the value of `form` where it was: 1 of a reward, 0 of a penalty.
     """
 
     outcome: str | None = None
@@ -245,8 +218,7 @@ class UnknownActionError(TypeError):
 
 
 class DocEnv(ABC, Generic[StateT]):
-    """One trajectory of one system. Make a new environment for every trajectory; nothing is shared between
-    them.
+    """One trajectory of one system. Make a new environment for every trajectory; nothing is shared.
 
     A system writes `show_prompt`, `step`, `conclude` and `metrics`, and `new_state` where it keeps more
     than `EnvState`; or it extends `ToolEnv`, which does most of that.
@@ -260,7 +232,7 @@ class DocEnv(ABC, Generic[StateT]):
     """Of its system."""
 
     async def reset(self, sample: Sample) -> Observation:
-        """Begin an trajectory: open it, prepare it, show its prompt.
+        """Begin a trajectory: open it, prepare it, show its prompt.
 
         Raises:
             UserError: the sample cannot be played (unknown document, no gold pages, ...).
@@ -297,30 +269,18 @@ class DocEnv(ABC, Generic[StateT]):
 
     @abstractmethod
     def show_prompt(self, state: StateT) -> Observation:
-        """Return the prompt of an trajectory that is about to begin; `trajectory` and `running` are set.
-
-        Raises:
-            UserError: it cannot be shown.
-        """
+        """Return the prompt of a trajectory that begins; raises `UserError` if it cannot be shown."""
 
     @property
     def state(self) -> StateT:
-        """The trajectory that was begun last.
-
-        Raises:
-            RuntimeError: none was.
-        """
+        """The state of the trajectory; raises `RuntimeError` before the first `reset`."""
         if self._state is None:
             raise RuntimeError("call reset() first")
         return self._state
 
     @property
     def running(self) -> StateT:
-        """The trajectory, which goes on.
-
-        Raises:
-            RuntimeError: it has ended, or none was begun.
-        """
+        """The state of a trajectory that goes on; raises `RuntimeError` once it has ended."""
         state = self.state
         if state.end is not None:
             raise RuntimeError(f"the trajectory has ended ({state.end.value})")
@@ -343,18 +303,14 @@ class DocEnv(ABC, Generic[StateT]):
 
     @abstractmethod
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the whole trajectory by name (reward terms by their names, counters, rates).
+        """Return numbers of the whole trajectory by name (reward terms, counters, rates).
 
-        The names are the same for every trajectory of a system, so that they can be averaged. A number that
-        means nothing for an trajectory, such as a recall where nothing is gold, is left out and averaged over
-        the trajectories that have it (`measured`).
+        The names are the same for every trajectory of a system, so that they can be averaged; a number that
+        means nothing for one, such as a recall where nothing is gold, is left out (`measured`).
         """
 
     def outcome(self) -> Mapping[str, Any] | None:
-        """Return what another model made of an ended trajectory, JSON-ready; `None`: the policy answers.
-
-        It is recorded as `outcome` of the last turn.
-        """
+        """Return the answer of another model, JSON-ready, for the last turn; `None`: the policy answers."""
         return None
 
     def trajectory_text(self) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import Document, DocumentStore, PageRef
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
 
@@ -36,10 +36,7 @@ def references(sample: Sample) -> tuple[str, ...]:
     """Return the right answers of a question, in the form that judges take.
 
     Alternatives stay apart; the items of a list answer are joined by `"; "`; an unanswerable question has
-    one reference that says so.
-
-    Raises:
-        UserError: there is no reference answer; the message names the question.
+    one reference that says so. Raises `UserError` where there is none.
     """
     if sample.answerable is False:
         return (NOT_ANSWERABLE,)
@@ -54,11 +51,7 @@ def references(sample: Sample) -> tuple[str, ...]:
 
 
 def require_document(sample: Sample, doc_id: str, store: DocumentStore) -> None:
-    """Check that a document of a question is in the store.
-
-    Raises:
-        UserError: it is not; the message names the question.
-    """
+    """Raise a `UserError` that names the question if its document is not in the store."""
     if doc_id not in store:
         raise UserError(
             f"question {sample.question_id!r}: {store} has no document {doc_id!r}; "
@@ -66,18 +59,21 @@ def require_document(sample: Sample, doc_id: str, store: DocumentStore) -> None:
         )
 
 
-def played_pages(sample: Sample, num_pages: int, *, use_window: bool) -> range:
-    """Return the pages of its document that a question is played on: all, or its window (`extra.window`).
+def played_pages(sample: Sample, store: DocumentStore, *, use_window: bool) -> tuple[Document, range]:
+    """Return the document of a question and the pages it is played on: all, or a window (`extra.window`).
 
     Raises:
-        UserError: the window does not lie in the document; the message names the question.
+        UserError: there is no such document, or no such window in it; the message names the question.
     """
+    require_document(sample, sample.doc_id, store)
+    document = store.document(sample.doc_id)
+    num_pages = document.num_pages
     window = sample.extra.get("window") if use_window else None
     match window:
         case None:
-            return range(1, num_pages + 1)
+            return document, range(1, num_pages + 1)
         case [first, last] if type(first) is type(last) is int and 1 <= first <= last <= num_pages:
-            return range(first, last + 1)
+            return document, range(first, last + 1)
     raise UserError(
         f"question {sample.question_id!r}: extra.window must be the first and the last of the pages 1 to "
         f"{num_pages} of {sample.doc_id!r}, found {window!r}; correct it or switch the window off"

@@ -16,8 +16,7 @@ from docagent_rl.endpoints.remote_model import JsonCache
 from docagent_rl.endpoints.retrying import Answers
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
-from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import Picture
+from docagent_rl.envs.images import render
 from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 
 if TYPE_CHECKING:
@@ -66,12 +65,6 @@ class OpenAIRole:
 
     Conversations that are being answered are waited for, answered ones are remembered. With a cache on disk
     all workers agree: the first reply that was kept is everybody's. May be used from several event loops.
-
-    Args:
-        name: of the role, for messages.
-        client: asks its endpoint.
-        store: where images come from.
-        cache: replies given before.
     """
 
     def __init__(
@@ -91,11 +84,7 @@ class OpenAIRole:
         return reply
 
     async def check(self) -> None:
-        """Ask for one word, past the cache.
-
-        Raises:
-            UserError: there is no reply; the message names the endpoint and the model.
-        """
+        """Ask for one word, past the cache; raises a `UserError` with endpoint and model if none comes."""
         from docagent_rl.endpoints.chat_client import HELLO
 
         try:
@@ -127,7 +116,9 @@ class OpenAIRole:
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, ImagePart):
-            return image_part(_jpeg(part.image, self._store))
+            buffer = io.BytesIO()
+            render(part.image, self._store).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
+            return image_part(buffer.getvalue())
         return {"type": "text", "text": part.text}
 
     def _key(self, messages: Sequence[Message]) -> str:
@@ -135,12 +126,6 @@ class OpenAIRole:
         asked = [endpoint.model, endpoint.temperature, endpoint.max_tokens, dict(endpoint.extra_body)]
         parts = [[message.role.value, [_identity(part) for part in message.parts]] for message in messages]
         return hashlib.sha256(json.dumps([self.name, asked, parts], sort_keys=True).encode()).hexdigest()
-
-
-def _jpeg(picture: Picture, store: DocumentStore) -> bytes:
-    buffer = io.BytesIO()
-    render(picture, store).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
-    return buffer.getvalue()
 
 
 def _identity(part: Part) -> list[str]:

@@ -71,9 +71,6 @@ class RoleModel(Protocol):
     async def complete(self, messages: Sequence[Message]) -> str:
         """Return the reply to a conversation; equal conversations have one reply.
 
-        Args:
-            messages: texts and images by reference; the images are delivered when they are needed.
-
         Raises:
             InfrastructureError: no reply after all attempts or within the deadline.
             UserError: an image cannot be produced from the store.
@@ -81,9 +78,5 @@ class RoleModel(Protocol):
         ...
 
     async def check(self) -> None:
-        """Check that the model answers, before anything depends on it.
-
-        Raises:
-            UserError: it does not; the message says what to change.
-        """
+        """Raise a `UserError` that says what to change if the model does not answer."""
         ...

@@ -1,4 +1,8 @@
-"""Scripted agents: what they know, what they may do, and how they fail."""
+"""Agents without a model: the state of a trajectory from their side, and how they write turns.
+
+`ScriptedAgent` knows the references and plays the oracle, its detours and chance. `Script` writes turns at
+random; a tiny model is warmed up on them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
-from docagent_rl.samples.sample import Sample
+from docagent_rl.actions.base import Box
+from docagent_rl.actions.coordinates import Frame
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.envs.checks import references
+from docagent_rl.samples.sample import Sample, gold_boxes, parse_page_id
 
 SUBJECTS = tuple(
     """
@@ -21,7 +29,7 @@ SUBJECTS = tuple(
     result
     """.split()  # noqa: SIM905  a line of words reads better than a list of them
 )
-"""Words that are common in reports, for whatever has to write something about any of them."""
+"""Words that are common in reports, for texts about any of them."""
 
 OBJECTS = tuple(
     """
@@ -30,22 +38,20 @@ OBJECTS = tuple(
     """.split()  # noqa: SIM905  a line of words reads better than a list of them
 )
 
-MALFORMED_SHARE = 0.06
-"""Share of turns that are spoilt, so that environments meet invalid actions too."""
-
-RIGHT_ANSWERS = 0.5
-"""Share of answers that are the reference, where that is frequent. A tiny model cannot learn the rare ones,
-and would write noise in their place."""
-
-FREQUENT_ANSWERS = 3
-"""Answers are among the so many most frequent ones, which a tiny model can learn to guess."""
-
-FAMILIAR = 3
-"""A word of so many questions, no name, is familiar: a tiny model spells it right, so searches find pages."""
-
 COMMON_WORDS = ("people", "safety", "budget", "main", "table", "figure")
 """Words that most documents hold on some pages: a model this small misspells borrowed words, and would find
 nothing; words of every page would always find the first."""
+
+MALFORMED_SHARE = 0.06
+"""Share of a script's turns that are spoilt, so that environments meet invalid actions too."""
+RIGHT_ANSWERS = 0.5
+"""Share of a script's answers that are the reference, if frequent: a tiny model learns no others."""
+FREQUENT_ANSWERS = 3
+"""Number of the most frequent answers, which a tiny model can learn to guess."""
+FAMILIAR = 3
+"""Questions that hold a familiar word: a tiny model spells it right, so searches find pages."""
+TRIES = 2
+"""Searches for one page, after which an agent gives it up."""
 
 
 class Move(StrEnum):
@@ -61,13 +67,214 @@ class Move(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionStatistics:
-    """The words, answers and pages that questions have in common.
+class Act:
+    """The action that a turn is to hold; a script gives its move alone.
 
     Args:
-        words: content words that many of them hold.
-        answers: their most frequent answers, the most frequent first.
-        pages: how many of them have their evidence on a page, by its number.
+        move: its kind.
+        query: of a search.
+        pages: pages that are opened, or the one that a search is for.
+        index: of a candidate, from 0.
+        boxes: regions of the page shown last, as fractions of it.
+        text: of an answer.
+    """
+
+    move: Move
+    query: str = ""
+    pages: tuple[PageRef, ...] = ()
+    index: int = 0
+    boxes: tuple[Box, ...] = ()
+    text: str = ""
+
+
+@dataclass(slots=True)
+class WriterState:
+    """A trajectory from the side of its writer: `turn` is the one to write, `info` the last one's result."""
+
+    sample: Sample
+    turns: int
+    rng: random.Random
+    turn: int = field(default=1, kw_only=True)
+    info: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    @property
+    def last(self) -> bool:
+        """Whether no turn follows."""
+        return self.turn >= self.turns
+
+    @property
+    def effect(self) -> Mapping[str, Any]:
+        """The effect of the last turn; empty before the first."""
+        return self.info.get("effect", {})
+
+    @property
+    def kind(self) -> str:
+        """The kind of the effect."""
+        return str(self.effect.get("kind", ""))
+
+    @property
+    def brought(self) -> list[PageRef]:
+        """Pages that the last turn brought up."""
+        pages = self.effect.get("pages") or self.effect.get("hits") or ()
+        return [PageRef(*parse_page_id(page["page"])) for page in pages] if isinstance(pages, list) else []
+
+    @property
+    def gold(self) -> list[PageRef]:
+        """Pages that hold the evidence, those of the question's own document first."""
+        own = self.sample.doc_id
+        found = (PageRef(doc_id, page) for doc_id, page in self.sample.gold_pages)
+        return sorted(found, key=lambda ref: (ref.doc_id != own, ref))
+
+    def word(self) -> str:
+        """Return a word of the question."""
+        return self.rng.choice(content_words(self.sample.question))
+
+    def chance(self, share: float) -> bool:
+        """Return true in a share of the cases."""
+        return self.rng.random() < share
+
+
+class Line(NamedTuple):
+    """A written turn, and its move: `None` where it is spoilt."""
+
+    text: str
+    move: Move | None
+
+
+class TurnWriter:
+    """Writes turns of one system: a thought, then an action as a tagged block."""
+
+    title: ClassVar[str]
+    """The name of the system."""
+    tags: ClassVar[Mapping[Move, str]]
+    """The tag of each action."""
+    thoughts: ClassVar[Mapping[Move, str | tuple[str, ...]]]
+    """The thought before each action, or several to choose from, with a place for a word."""
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    def write(self, act: Act, state: Any) -> str:
+        """Return a well-formed turn."""
+        return f"<think>{self.thought(act, state)}</think>{self.action(act, state)}"
+
+    def thought(self, act: Act, state: Any) -> str:
+        """Return a thought about a word."""
+        thoughts = self.thoughts[act.move]
+        thought = thoughts if isinstance(thoughts, str) else state.rng.choice(thoughts)
+        return thought.format(state.word())
+
+    def action(self, act: Act, state: Any) -> str:
+        """Return an action as a tagged block; raises `ValueError` where the system has no such action."""
+        if act.move not in self.tags:
+            raise ValueError(f"{self.title} has no {act.move}")
+        return f"<{self.tags[act.move]}>{self.argument(act, state)}</{self.tags[act.move]}>"
+
+    def argument(self, act: Act, state: Any) -> object:
+        """Return the content of the block of an action."""
+        raise NotImplementedError
+
+
+@dataclass(slots=True)
+class AgentState(WriterState):
+    """A trajectory from the side of an agent that knows the references; `store` holds the documents."""
+
+    store: DocumentStore
+    seen: list[PageRef] = field(default_factory=list)
+    """Pages that were shown to read, in order."""
+    magnified: set[PageRef] = field(default_factory=set)
+    tries: dict[PageRef, int] = field(default_factory=dict)
+    """Searches for a page so far."""
+    searches: int = 0
+    images: int = 0
+    """Images shown so far, where a system counts them."""
+
+    @property
+    def left(self) -> int:
+        """Turns that are left, this one included."""
+        return self.turns - self.turn + 1
+
+    @property
+    def num_pages(self) -> int:
+        """Pages of the question's document."""
+        return self.store.document(self.sample.doc_id).num_pages
+
+    @property
+    def missing(self) -> list[PageRef]:
+        """Gold pages that were not shown and not given up."""
+        return [ref for ref in self.gold if ref not in self.seen and self.tries.get(ref, 0) < TRIES]
+
+    @property
+    def answer(self) -> str:
+        """A right answer, as judges want it."""
+        return references(self.sample)[0]
+
+    def boxes(self, page: PageRef) -> tuple[Box, ...]:
+        """Return the boxes of the evidence on a page, as fractions of it; none where they are unknown."""
+        return gold_boxes(self.sample).get((page.doc_id, page.page), ())
+
+    def look(self, pages: list[PageRef]) -> None:
+        """Note pages that were shown."""
+        self.seen += [page for page in pages if page not in self.seen]
+
+
+class ScriptedAgent(TurnWriter, ABC):
+    """Writes the turns of one system for the oracle, its detours and chance."""
+
+    forgives: ClassVar[bool] = True
+    """Whether a turn that cannot be read leaves the trajectory going on."""
+
+    @property
+    def pages_a_search(self) -> int:
+        """New pages that a search shows."""
+        return 1
+
+    @property
+    def corpus(self) -> bool:
+        """Whether searches look through all documents."""
+        return False
+
+    @abstractmethod
+    def legal(self, state: AgentState) -> tuple[Move, ...]:
+        """Return the moves that may come now."""
+
+    @abstractmethod
+    def right(self, state: AgentState) -> Act:
+        """Return the best action of an agent that knows the references.
+
+        A search may leave its query open: the first of `pages` is what it is for.
+        """
+
+    @abstractmethod
+    def needs(self, state: AgentState) -> int:
+        """Return the turns that the rest takes at least, the answer included."""
+
+    def argument(self, act: Act, state: AgentState) -> object:
+        """See `TurnWriter`."""
+        return act.index if act.move is Move.SELECT else act.query or act.text
+
+    def look(self, state: AgentState) -> None:
+        """Note what the last turn showed."""
+        state.look(state.brought)
+
+    def search_for(self, state: AgentState) -> Act:
+        """Return a search for the first page that is missing, or for anything."""
+        if state.missing:
+            return Act(Move.SEARCH, pages=(state.missing[0],))
+        return Act(Move.SEARCH, query=state.sample.question)
+
+    def to_magnify(self, state: AgentState) -> PageRef | None:
+        """Return the gold page with boxes that was shown last, unless it was magnified."""
+        page = state.seen[-1] if state.seen else None
+        if page is None or page in state.magnified or page not in state.gold or not state.boxes(page):
+            return None
+        return page
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionStatistics:
+    """Content words that many questions hold, in lower case; their most frequent answers, the most frequent
+    first; the number of questions with evidence on a page, by its number.
     """
 
     words: frozenset[str]
@@ -77,65 +284,25 @@ class QuestionStatistics:
     @classmethod
     def of(cls, samples: Iterable[Sample]) -> QuestionStatistics:
         """Count words, answers and pages."""
-        words: Counter[str] = Counter()
-        answers: Counter[str] = Counter()
-        pages: Counter[int] = Counter()
-        for sample in samples:
-            words.update(set(content_words(sample.question)))
-            answers[sample.answers[0]] += 1
-            pages.update(page for doc_id, page in sample.gold_pages if doc_id == sample.doc_id)
-        frequent = tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS))
+        samples = list(samples)
+        words = Counter(word for sample in samples for word in set(content_words(sample.question)))
+        answers = Counter(sample.answers[0] for sample in samples)
+        pages = Counter(page for each in samples for doc_id, page in each.gold_pages if doc_id == each.doc_id)
         familiar = frozenset(word for word, count in words.items() if count >= FAMILIAR and word.islower())
-        return cls(familiar, frequent, pages)
+        return cls(familiar, tuple(answer for answer, _ in answers.most_common(FREQUENT_ANSWERS)), pages)
 
 
 @dataclass(slots=True)
-class ScriptContext:
-    """The knowledge of a script when it writes a turn; unlike a policy it knows the references.
+class ScriptContext(WriterState):
+    """A trajectory from a script's side: the pages of its document, and what all questions have in common."""
 
-    Args:
-        rng: source of all its choices.
-        sample: the question.
-        num_pages: pages of its document.
-        turns: turns of an trajectory at most.
-        statistics: what all questions have in common.
-        turn: the turn to write, from 1.
-        info: what the last turn led to (`StepResult.info`); empty before the first.
-    """
-
-    rng: random.Random
-    sample: Sample
     num_pages: int
-    turns: int
     statistics: QuestionStatistics
-    turn: int = 1
-    info: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def last(self) -> bool:
-        """Whether no turn follows."""
-        return self.turn >= self.turns
-
-    @property
-    def effect(self) -> str:
-        """The kind of what the last turn led to; empty before the first."""
-        return str(self.info.get("effect", {}).get("kind", ""))
 
     @property
     def shown(self) -> list[int]:
         """Numbers of the pages that the last turn brought up."""
-        effect = self.info.get("effect", {})
-        pages = effect.get("pages") or effect.get("hits") or ()
-        return [int(page["page"].rpartition("#")[2]) for page in pages]
-
-    @property
-    def gold(self) -> list[int]:
-        """Gold pages of the question's own document."""
-        return sorted(page for doc_id, page in self.sample.gold_pages if doc_id == self.sample.doc_id)
-
-    def chance(self, share: float) -> bool:
-        """Return true in a share of the cases."""
-        return self.rng.random() < share
+        return [ref.page for ref in self.brought]
 
     @property
     def words(self) -> list[str]:
@@ -150,17 +317,14 @@ class ScriptContext:
     def query(self) -> list[str]:
         """Return one or two words that most documents hold, and now and then a word of the question."""
         words = self.rng.sample(COMMON_WORDS, self.rng.randint(1, 2))
-        return [*words, *self.rng.sample(self.words, int(self.chance(0.25)))]
+        return words + self.rng.sample(self.words, int(self.chance(0.25)))
 
     def absent_page(self) -> int:
         """Return a number behind the last page."""
         return self.num_pages + self.rng.randint(1, 9)
 
     def likely_pages(self, count: int) -> list[int]:
-        """Return distinct pages of the document, fewer than `count` in a short one.
-
-        They are mostly those that often hold evidence: a habit that a tiny model can learn.
-        """
+        """Return distinct pages, mostly such as often hold evidence: a habit that a tiny model can learn."""
         numbers = range(1, self.num_pages + 1)
         weights = {page: 0.1 + self.statistics.pages.get(page, 0) for page in numbers}
         drawn = sorted(numbers, key=lambda page: self.rng.random() ** (1 / weights[page]), reverse=True)
@@ -180,48 +344,11 @@ class ScriptContext:
         return [*self.rng.choices(near, k=2), *self.rng.choices(far, k=2)]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A written turn.
-
-    Args:
-        text: as a policy would sample it.
-        move: what it does; `None` when it was spoilt.
-    """
-
-    text: str
-    move: Move | None
-
-
-class TurnWriter:
-    """Writes the actions of a system's agents as tagged blocks."""
-
-    title: ClassVar[str]
-    """The name of the system."""
-    tags: ClassVar[Mapping[Move, str]]
-    """The tag of each action."""
-
-    def block(self, move: Move, argument: object) -> str:
-        """Return an action as a tagged block.
-
-        Raises:
-            ValueError: the system has no such action.
-        """
-        if move not in self.tags:
-            raise ValueError(f"{self.title} has no {move}")
-        return f"<{self.tags[move]}>{argument}</{self.tags[move]}>"
-
-
 class Script(TurnWriter, ABC):
-    """Writes the turns of one system at random, on whose trajectories a tiny model is warmed up."""
+    """Writes the turns of one system at random."""
 
     warm_up: ClassVar[Mapping[str, Any]] = {"pool": 128}
     """Settings of `WarmUp` that differ from its defaults."""
-    thoughts: ClassVar[Mapping[Move, str | tuple[str, ...]]]
-    """The thought before each action, or several to choose from, with a place for a word."""
-
-    def __init__(self, config: Any) -> None:
-        self.config = config
 
     @classmethod
     def configs(cls, config: Any) -> Sequence[Any]:
@@ -230,52 +357,43 @@ class Script(TurnWriter, ABC):
 
     @abstractmethod
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
-        """Return what may come now, with weights."""
+        """Return the moves that may come now, with weights."""
 
-    def write(self, move: Move, context: ScriptContext) -> str:
-        """Return a well-formed turn that does this: a thought, then the action."""
-        return f"<think>{self.thought(move, context)}</think>{self.action(move, context)}"
-
-    def thought(self, move: Move, context: ScriptContext) -> str:
-        """Return a thought about a word."""
-        thoughts = self.thoughts[move]
-        thought = thoughts if isinstance(thoughts, str) else context.rng.choice(thoughts)
-        return thought.format(context.word())
-
-    def action(self, move: Move, context: ScriptContext) -> str:
-        """Return the block of an action."""
-        return self.block(move, self.argument(move, context))
-
-    def argument(self, move: Move, context: ScriptContext) -> object:
-        """Return the content of the block of an action."""
-        match move:
+    def argument(self, act: Act, state: ScriptContext) -> object:
+        """See `TurnWriter`."""
+        match act.move:
             case Move.SEARCH:
-                return " ".join(context.query())
+                return " ".join(state.query())
             case Move.CROP:
-                return context.corners()
+                return state.corners()
             case Move.ANSWER:
-                return context.answer()
+                return state.answer()
         return ""
 
     def line(self, context: ScriptContext) -> Line:
         """Return the next turn; a small share is spoilt."""
         moves = self.moves(context)
         move = context.rng.choices(list(moves), list(moves.values()))[0]
-        text = self.write(move, context)
-        if context.chance(MALFORMED_SHARE):
-            return Line(spoilt(text, context), None)
-        return Line(text, move)
-
-
-def spoilt(text: str, context: ScriptContext) -> str:
-    """Return a turn without its closing tag, or one that is plain talk."""
-    end = text.rfind("</")
-    if end > 0 and context.chance(0.6):
-        return text[:end]
-    return f"I do not know the {context.word()}."
+        text = self.write(Act(move), context)
+        if not context.chance(MALFORMED_SHARE):
+            return Line(text, move)
+        # a turn without its closing tag, or plain talk
+        end = text.rfind("</")
+        if end > 0 and context.chance(0.6):
+            return Line(text[:end], None)
+        return Line(f"I do not know the {context.word()}.", None)
 
 
 def content_words(question: str) -> list[str]:
     """Return the question's words of four letters or more, or common words when it has none."""
     words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
     return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])
+
+
+def view_of(state: AgentState, frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
+    """Return the region that the view shown last shows, and the sides of the frame of boxes on it."""
+    pages = state.effect.get("pages")
+    view = pages[-1] if pages else state.effect
+    if "region" not in view:
+        return (0.0, 0.0, 1.0, 1.0), (1000, 1000)
+    return tuple(view["region"]), frame.size(tuple(view["size"]), tuple(view["encoder_size"]))

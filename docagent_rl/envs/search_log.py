@@ -21,15 +21,12 @@ _notes: ContextVar[list[SearchNote] | None] = ContextVar("docagent_searches", de
 
 @dataclass(frozen=True, slots=True)
 class SearchNote:
-    """One search.
+    """One search, its hits best first.
 
     Args:
         retriever: `retriever` or `text_retriever`.
-        query: as the policy wrote it.
         doc_id: of the only document that was searched.
-        top_k: pages asked for.
         exclude: pages that were to be left out.
-        hits: best first.
         seconds: until the answer was there, waiting for a turn included.
         tries: requests; 0 for an answer that was known.
         refused: why the service did not take the query, if it did not.

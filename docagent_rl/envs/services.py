@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
@@ -22,7 +22,9 @@ from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
 from docagent_rl.retrieval.base import AsyncRetriever, NotTakenError, QueryRefusedError
-from docagent_rl.rewards.judge import Judge
+
+if TYPE_CHECKING:
+    from docagent_rl.rewards.judge import Judge
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,19 +44,16 @@ class RetrieverService:
     """Asks a retriever without holding up the event loop.
 
     Args:
-        retriever: the retriever; one that is asynchronous is awaited, every call of another runs in a thread
-            of its own.
+        retriever: awaited if it is asynchronous; every call of another runs in a thread of its own.
         attempts: calls for one search at most. Failures of the system (`OSError`, so connections and
             timeouts too) are tried again; a retriever's own `InfrastructureError` is final. Searches that a
             service did not take (`NotTakenError`) do not count: only the deadline ends those.
-        deadline_s: seconds for one search, from the moment that it begins: waiting for its turn is no part of
-            it. A call that hangs for longer is given up, but its thread cannot be stopped: retrievers that
-            talk to servers need timeouts of their own.
+        deadline_s: seconds for one search, waiting for its turn left out. A call that hangs for longer is
+            given up, but its thread goes on: retrievers that talk to servers need timeouts of their own.
         backoff_s: seconds before the second attempt; doubles.
         concurrency: searches at a time, for every event loop.
         name: in the numbers of a run.
-        cached: answers that are kept, for retrievers that are far away or ask a model; searches that are
-            alike and run at the same time are one then.
+        cached: answers that are kept, for slow retrievers; equal searches that run together are one then.
     """
 
     retriever: Retriever

@@ -24,8 +24,7 @@ from docagent_rl.rewards.formula import Formula
 from docagent_rl.samples.sample import Sample
 
 if TYPE_CHECKING:
-    from docagent_rl.envs.script import Script
-    from docagent_rl.envs.scripted_agent import ScriptedAgent
+    from docagent_rl.envs.script import Script, ScriptedAgent
 
 
 class PaperJudge(StrEnum):
@@ -129,13 +128,7 @@ class System:
         prompt: str | Path | None = None,
         validate: bool = False,
     ) -> DocEnv:
-        """Return a fresh environment for one trajectory.
-
-        Args:
-            config: plain data, or what `parse_config` made of it.
-            services: shared by all trajectories of a process.
-            prompt: a prompt file of the user's own.
-            validate: the trajectory belongs to a validation or an evaluation.
+        """Return a fresh environment for one trajectory; `prompt` is a file of the user's own.
 
         Raises:
             UserError: the configuration or the prompt is unusable.
@@ -152,11 +145,7 @@ class System:
         return env
 
     def make_agent(self, config: Any) -> ScriptedAgent:
-        """Return the agent for a configuration, parsed.
-
-        Raises:
-            UserError: the system has none.
-        """
+        """Return the scripted agent for a parsed configuration; raises `UserError` where there is none."""
         agent = self._agent("AGENT")
         if agent is None:
             raise UserError(f"no script plays {self.name!r}: its System names no `agents` with an AGENT")

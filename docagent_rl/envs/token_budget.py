@@ -16,19 +16,15 @@ _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 def estimated_tokens(text: str) -> int:
     """Return a cautious estimate of a text's tokens, meant to lie above what large tokenizers need.
 
-    Four letters of the Latin alphabet a token, as digits and punctuation are one each in many vocabularies,
-    and two tokens for every other character.
+    Four letters of the Latin alphabet a token; digits and punctuation one each; two for other characters.
     """
     return len(_PIECE.findall(text)) + len(_FOREIGN.findall(text))
 
 
 def cut_to_tokens(text: str, limit: int, count: TokenCounter) -> str:
-    """Return the longest beginning of `text` of at most `limit` tokens, with an ellipsis when it is cut.
+    """Return the longest beginning of `text` of at most `limit` tokens, the ellipsis of a cut included.
 
-    Args:
-        text: any text.
-        limit: tokens, the ellipsis included.
-        count: of tokens; taken to grow with the text.
+    `count` is taken to grow with the text.
     """
     if count(text) <= limit:
         return text

@@ -28,7 +28,7 @@ from docagent_rl.envs.base import (
 from docagent_rl.envs.checks import checked_gold
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import SizeRule, View, page_view
+from docagent_rl.envs.views import SearchScope, View, page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
 
@@ -42,11 +42,7 @@ class ToolEnv(DocEnv[StateT]):
     A system writes `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn
     also `execute`, `score`, `settle` and `take_back`, otherwise its own `step` and `conclude`.
 
-    Args:
-        config: the system's configuration, parsed.
-        services: documents, retrievers, judge.
-        prompt: parts as in `spec`; by default the package's for the configuration.
-        validate: play for validation or evaluation.
+    `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation.
     """
 
     title: ClassVar[str]
@@ -148,11 +144,7 @@ class ToolEnv(DocEnv[StateT]):
         return self._prompt.render(name, **{**known, **variables})
 
     def feedback(self, logged: LoggedTurn) -> str:
-        """Return what is wrong with a turn, and note that it leads to feedback.
-
-        Raises:
-            UnknownActionError: nothing is wrong with it.
-        """
+        """Return what is wrong with a turn, and note that it leads to feedback; there must be something."""
         if logged.invalid is None:
             raise UnknownActionError(self.title, logged.action)
         logged.effect = {"kind": "feedback"}
@@ -191,19 +183,36 @@ class ToolEnv(DocEnv[StateT]):
         return score
 
     def gold_pages(self, sample: Sample) -> frozenset[PageRef]:
-        """Return the gold pages of a question (see `checked_gold`).
-
-        Validation plays questions without any: a benchmark may name no evidence; its answers are judged all
-        the same.
-        """
+        """Return the gold pages of a question (`checked_gold`); validation plays questions without any."""
         allowed = self._config.allow_empty_gold or self._validate
         return checked_gold(sample, self._services.store, allow_empty=allowed)
 
-    async def page_views(self, pages: Iterable[PageRef], rule: SizeRule, turn: int) -> list[View]:
-        """Return whole pages as they are shown; files are read in a thread."""
-        store = self._services.store
+    async def search_pages(
+        self, logged: LoggedTurn, query: str, shown: Collection[PageRef], most: int, *, exclude: bool
+    ) -> list[View]:
+        """Return views of the best `most` pages that a search finds beside those `shown`, and note them.
+
+        With `exclude` the retriever leaves those out, and so reaches beyond `search.top_k`. The state has the
+        `gold` pages.
+        """
+        state: Any = self.state
+        search, store = self._config.search, self._services.store
+        doc_id = state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None
+        left_out = frozenset(shown) if exclude else ()
+        hits = await self.search(logged, query, doc_id=doc_id, top_k=search.top_k, exclude=left_out)
+        ranked = new_hits(hits, shown)[:most]
+        logged.effect = {"kind": "pages" if ranked else "no_new_page", "hits": len(hits)}
+        if not ranked:
+            return []
+        rule, turn = self._config.display, logged.turn
         # the first look at a document reads its manifest
-        return await asyncio.to_thread(lambda: [page_view(store.page(ref), rule, turn) for ref in pages])
+        views = await asyncio.to_thread(lambda: [page_view(store.page(h.ref), rule, turn) for _, h in ranked])
+        logged.effect["pages"] = [
+            {**view.to_dict(), "rank": rank, "score": float(hit.score), "gold": hit.ref in state.gold}
+            for view, (rank, hit) in zip(views, ranked, strict=True)
+        ]
+        logged.image_tokens = sum(view.tokens for view in views)
+        return views
 
 
 def new_hits(hits: Iterable[Hit], shown: Collection[PageRef]) -> list[tuple[int, Hit]]:
@@ -213,13 +222,3 @@ def new_hits(hits: Iterable[Hit], shown: Collection[PageRef]) -> list[tuple[int,
         if hit.ref not in shown:
             ranked.setdefault(hit.ref, (rank, hit))
     return list(ranked.values())
-
-
-def describe_pages(
-    views: Iterable[View], ranked: Iterable[tuple[int, Hit]], gold: Collection[PageRef]
-) -> list[dict[str, Any]]:
-    """Return the pages that a search showed, JSON-ready, with rank, score and whether each is gold."""
-    return [
-        {**view.to_dict(), "rank": rank, "score": float(hit.score), "gold": hit.ref in gold}
-        for view, (rank, hit) in zip(views, ranked, strict=True)
-    ]

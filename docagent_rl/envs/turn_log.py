@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +14,7 @@ ParsedT = TypeVar("ParsedT", bound=ParsedTurn)
 
 @dataclass(slots=True)
 class LoggedTurn(Generic[ParsedT]):
-    """One assistant turn and what it led to.
+    """One assistant turn and its effect.
 
     Args:
         turn: its number, from 1.
@@ -32,7 +31,7 @@ class LoggedTurn(Generic[ParsedT]):
     parsed: ParsedT
     executed: bool = True
     refused: Invalid | None = None
-    effect: Mapping[str, Any] = field(default_factory=dict)
+    effect: dict[str, Any] = field(default_factory=dict)
     image_tokens: int = 0
     dropped: bool = False
     seconds: dict[str, float] = field(default_factory=dict)

@@ -1,14 +1,17 @@
-"""Views: the images an trajectory has shown, and what of which page each of them is."""
+"""Views: the images a trajectory has shown, the part of a page that each shows, and how boxes are cut."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Protocol
+
+from pydantic import Field
 
 from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster, raster_to_region
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import Section
 from docagent_rl.documents import Page, PageRef, PageRegion
 from docagent_rl.documents.display import DisplayError, DisplayRule, Size
 from docagent_rl.envs.images import ImageRef
@@ -30,27 +33,17 @@ class SizeRule(Protocol):
         ...
 
 
-class ViewKind(Enum):
-    """Where a view came from."""
-
-    PAGE = "page"
-    CROP = "crop"
-
-
 @dataclass(frozen=True, slots=True)
 class View:
-    """An image that was shown.
+    """An image that was shown: a whole page or a part of one.
 
     Args:
-        kind: a whole page or a part of one.
-        image: what is shown.
-        page_size: size of the raw page.
-        encoder_size: size of the image after the processor's rounding.
+        page_size: of the raw page.
+        encoder_size: of the image after the processor's rounding.
         tokens: its visual tokens.
         turn: the assistant turn that led to it, from 1.
     """
 
-    kind: ViewKind
     image: ImageRef
     page_size: Size
     encoder_size: Size
@@ -75,14 +68,10 @@ class View:
 
 
 def page_view(page: Page, rule: SizeRule, turn: int) -> View:
-    """Return the view of a whole page.
-
-    Raises:
-        UserError: the page has sides that no image processor takes.
-    """
+    """Return the view of a whole page; raises `UserError` if its sides fit no image processor."""
     width, height = page.size
     try:
-        return _view(ViewKind.PAGE, page.ref, page.image_hash, page.size, (0, 0, width, height), rule, turn)
+        return _view(page.ref, page.image_hash, page.size, (0, 0, width, height), rule, turn)
     except DisplayError as error:
         raise UserError(f"page {page.ref} cannot be shown: {error}; leave its document out") from error
 
@@ -97,16 +86,9 @@ def crop_view(
     rounding: Rounding,
     pad: float = 0.0,
 ) -> View:
-    """Return the view of a box of another view, cut from the raw page.
+    """Return the view of a box of another view, a page or itself a crop, cut from the raw page.
 
-    Args:
-        view: the view that the box refers to, a page or itself a crop.
-        box: `(x1, y1, x2, y2)` in units of `frame`.
-        rule: how images are shown.
-        turn: the assistant turn, from 1.
-        frame: what the box is measured in.
-        rounding: how to reach whole raw pixels.
-        pad: added on all sides, in units of `frame`.
+    `box` and `pad` are in units of `frame`.
 
     Raises:
         CropError: the box is empty, inverted or off the page.
@@ -121,11 +103,10 @@ def crop_view(
         pad=pad,
     )
     image = view.image
-    return _view(ViewKind.CROP, image.page, image.page_hash, view.page_size, raster, rule, turn)
+    return _view(image.page, image.page_hash, view.page_size, raster, rule, turn)
 
 
 def _view(
-    kind: ViewKind,
     page: PageRef,
     page_hash: str,
     page_size: Size,
@@ -135,4 +116,33 @@ def _view(
 ) -> View:
     size = rule.shown((raster[2] - raster[0], raster[3] - raster[1]))
     image = ImageRef(page, page_hash, raster, size)
-    return View(kind, image, page_size, rule.encoder(size), rule.tokens(size), turn)
+    return View(image, page_size, rule.encoder(size), rule.tokens(size), turn)
+
+
+class SearchScope(StrEnum):
+    """What a search looks through."""
+
+    CORPUS = "corpus"
+    """All pages of the store."""
+    DOCUMENT = "document"
+    """The question's own document."""
+
+
+class CoordsConfig(Section):
+    """How boxes are read."""
+
+    frame: Frame
+    rounding: Rounding
+
+
+class CropConfig(Section):
+    """How boxes are cut."""
+
+    pad: float = Field(0.0, ge=0, allow_inf_nan=False)
+    """Added on all sides of a box, in units of the frame."""
+    pad_val: float | None = Field(None, ge=0, allow_inf_nan=False)
+    """The same in validation; by default `pad`. The released validation used 28."""
+
+    def padding(self, *, validate: bool) -> float:
+        """Return what is added on all sides of a box, in training or in validation."""
+        return self.pad_val if validate and self.pad_val is not None else self.pad

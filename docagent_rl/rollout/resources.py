@@ -16,7 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.envs.roles import RoleBackend, RoleConfig
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.rollout.chat import ChatCodec, check_template, template_kwargs

@@ -9,8 +9,7 @@ from docagent_rl.base.user_code import import_module
 from docagent_rl.envs.system import System
 
 SYSTEMS: Mapping[str, str] = {
-    name: f"{__name__}.{name}.system:SYSTEM"
-    for name in ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
+    name: f"{__name__}.{name}:SYSTEM" for name in ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 }
 """The published systems; each is imported when asked for."""
 

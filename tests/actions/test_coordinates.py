@@ -11,6 +11,7 @@ from docagent_rl.actions.coordinates import (
     box_to_raw,
     box_to_region,
     crop_raster,
+    on_view,
     raster_to_region,
     raw_to_raster,
 )
@@ -170,3 +171,30 @@ def test_raw_boxes_are_clamped_to_any_bounds():
             raw_to_raster(box, bounds, Rounding.OUTWARD)
     with pytest.raises(CropError):
         raw_to_raster((12.1, 25, 12.9, 30), bounds, Rounding.TRUNCATE)
+
+
+ALL = (0.0, 0.0, 1.0, 1.0)
+EDGE = st.floats(0, 1)
+
+
+@pytest.mark.parametrize(
+    ("box", "region", "wanted"),
+    [
+        ((0.1, 0.2, 0.5, 0.6), ALL, [10, 40, 50, 120]),
+        # the lower half of the page: its 0.6 to 0.8 are 0.2 to 0.6 of the view
+        ((0.0, 0.6, 1.0, 0.8), (0.0, 0.5, 1.0, 1.0), [0, 40, 100, 120]),
+        # outward
+        ((0.101, 0.2, 0.499, 0.6), ALL, [10, 40, 50, 120]),
+        # beyond the view
+        ((0.0, 0.0, 1.0, 1.0), (0.25, 0.25, 0.75, 0.75), [0, 0, 100, 200]),
+    ],
+)
+def test_a_box_of_the_page_is_one_of_the_view(box, region, wanted):
+    assert on_view(box, region, (100, 200)) == wanted
+
+
+@given(EDGE, EDGE, EDGE, EDGE)
+def test_a_box_is_never_empty_and_stays_inside(x1, y1, x2, y2):
+    left, top, right, bottom = on_view((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), ALL, (90, 70))
+    assert 0 <= left < right <= 90
+    assert 0 <= top < bottom <= 70

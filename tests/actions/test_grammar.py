@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.actions.base import Crop, Invalid, InvalidReason
-from docagent_rl.actions.grammar import read_box
+from docagent_rl.actions.grammar import TagScanner, read_box
 
 SPANS = ((0, 9), (2, 7))
 
@@ -73,3 +74,119 @@ def test_what_json_writes_is_read(numbers):
 @given(st.text(max_size=60))
 def test_never_raises(text):
     assert isinstance(read_box(text, *SPANS), Crop | Invalid)
+
+
+TAGS = ("search", "bbox", "answer")
+PIECES = (
+    [f"<{slash}{tag}>" for tag in (*TAGS, "think", "other") for slash in ("", "/")]
+    + ["<", ">", "</", "<search", "search>", " ", "\n", "x", "é", "\U0001f600", "<think", "<<search>>"]
+)  # fmt: skip
+
+
+def slow_scan(text: str) -> tuple[str, list[tuple[str, str, bool]]]:
+    """Written from the rules alone, quadratic: one character at a time."""
+    visible = ""
+    rest = text
+    while "<think>" in rest:
+        before, _, after = rest.partition("<think>")
+        if "</think>" not in after:
+            visible, rest = visible + before + " " * (len(rest) - len(before)), ""
+            break
+        inner, _, tail = after.partition("</think>")
+        visible += before + " " * (len("<think></think>") + len(inner))
+        rest = tail
+    visible += rest
+    blocks, at = [], 0
+    while at < len(visible):
+        for tag in TAGS:
+            opening, closing = f"<{tag}>", f"</{tag}>"
+            end = visible.find(closing, at + len(opening))
+            if visible.startswith(opening, at) and end >= 0:
+                content = visible[at + len(opening) : end]
+                nested = any(f"<{s}{t}>" in content for t in TAGS for s in ("", "/"))
+                blocks.append((tag, content.strip(), nested))
+                at = end + len(closing) - 1
+                break
+        at += 1
+    return visible, blocks
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_equals_the_slow_version(text):
+    scan = TagScanner(TAGS).scan(text)
+    visible, blocks = slow_scan(text)
+    assert scan.visible == visible
+    assert [(b.tag, scan.content(b), b.nested) for b in scan.blocks] == blocks
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+def test_spans_point_into_the_original_text(text):
+    scan = TagScanner(TAGS).scan(text)
+    assert len(scan.visible) == len(text)
+    for block in scan.blocks:
+        assert text[slice(*block.outer)].startswith(f"<{block.tag}>")
+        assert text[slice(*block.outer)].endswith(f"</{block.tag}>")
+        assert scan.visible[slice(*block.outer)] == (
+            f"<{block.tag}>{scan.visible[slice(*block.inner)]}</{block.tag}>"
+        )
+    for start, end in scan.hidden:
+        assert text[:start].endswith("<think>")
+        assert text[end:].startswith("</think>")
+
+
+def test_earliest_closed_block_wins():
+    scan = TagScanner(TAGS).scan("<bbox><search>a</search><answer>b</answer>")
+    assert [(b.tag, scan.content(b)) for b in scan.blocks] == [("search", "a"), ("answer", "b")]
+    assert scan.opened
+
+
+def test_tags_split_by_a_thought_are_no_tags():
+    scan = TagScanner(TAGS).scan("<sea<think>x</think>rch>a</search>")
+    assert scan.blocks == ()
+    assert not scan.opened
+
+
+def test_several_hidden_tags():
+    scan = TagScanner(("search",), hidden=("think", "information")).scan(
+        "<information><search>a</search></information><think><search>b</search></think><search>c</search>"
+    )
+    assert [scan.content(b) for b in scan.blocks] == ["c"]
+    assert len(scan.hidden) == 2
+
+
+UNITS = (
+    "<search>", "</search>", "<think>", "<search><answer>", "<think></think>", "<", "<sea", "a",
+    "<search>a</search>", "<bbox>[</bbox>", "</think></search>", "<<", "<search>[[",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_long_text_is_read(unit):
+    """In linear time: a quadratic scan of these takes many minutes."""
+    size = 200_000
+    mixed = "".join(random.Random(unit).choices([unit, *PIECES], k=size // 10))
+    for text in (unit * (size // len(unit)), mixed):
+        assert len(TagScanner(TAGS).scan(text).visible) == len(text)
+
+
+def test_notes_are_blanked_after_hidden_blocks_and_only_when_closed():
+    scanner = TagScanner(TAGS, notes=("note",))
+    scan = scanner.scan(
+        "<think><note>a</note></think><note><answer>b</answer></note><note> </note><answer>c</answer>"
+    )
+    assert [scan.content(block) for block in scan.blocks] == ["c"]
+    assert [scan.visible[slice(*span)].strip() for span in scan.notes] == [""]
+    assert len(scan.notes) == 1
+    unclosed = scanner.scan("<note>a<answer>b</answer>")
+    assert [unclosed.content(block) for block in unclosed.blocks] == ["b"]
+    assert unclosed.notes == ()
+    assert not unclosed.hidden_open
+
+
+@given(st.lists(st.sampled_from([*PIECES, "<note>", "</note>"]), max_size=40).map("".join))
+def test_without_notes_a_note_is_plain_text(text):
+    assert TagScanner(TAGS).scan(text).notes == ()
+    scan = TagScanner(TAGS, notes=("note",)).scan(text)
+    assert len(scan.visible) == len(text)
+    if "<note>" not in text:
+        assert scan.blocks == TagScanner(TAGS).scan(text).blocks

@@ -11,7 +11,7 @@ from benchmarks.full_trajectories import FULL, configured, passes_of, play, work
 from benchmarks.image_replay import Stage
 from benchmarks.rollout import compare, front_end, qwen2_5_vl
 from benchmarks.row_traffic import queue
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 
 pytestmark = pytest.mark.slow
 

@@ -47,10 +47,10 @@ class ScriptedServer:
         """A trajectory starts, perhaps once more."""
         name = f"{trajectory.uid}-{trajectory.number}"
         context = ScriptContext(
-            random.Random(f"{self.seed}/{name}"),
             sample,
-            self.pages[sample.doc_id],
             self.turns,
+            random.Random(f"{self.seed}/{name}"),
+            self.pages[sample.doc_id],
             self.statistics,
         )
         self.playing[name] = Part(trajectory, context)

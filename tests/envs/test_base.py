@@ -1,12 +1,28 @@
+"""Numbers of questions that have nothing to find: left out, never 0 in an average."""
+
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import threading
 
 import pytest
 
-from docagent_rl.actions.base import Action, Answer, Read
+from docagent_rl.actions.base import (
+    Action,
+    Answer,
+    Crop,
+    Fetch,
+    Finish,
+    Invalid,
+    InvalidReason,
+    ParsedTurn,
+    Read,
+    Search,
+    Select,
+)
+from docagent_rl.actions.grammar import bad_argument
 from docagent_rl.envs.base import (
     AssistantTurn,
     DocEnv,
@@ -19,9 +35,14 @@ from docagent_rl.envs.base import (
     UnknownActionError,
 )
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.envs.turn_log import describe_action
+from docagent_rl.envs.turn_log import LoggedTurn, TurnLog, describe_action
 from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.systems import SYSTEMS, get_system
+from docagent_rl.training.trainer.summary import summarise
+from tests.systems.alden import play as alden_play
+from tests.systems.doc_v_star import play as doc_v_star_play
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,3 +145,100 @@ def test_an_action_of_a_system_is_described_without_the_kernel_knowing_it():
     assert describe_action(Mark((0, 5), None, (3,), ((1.0, 2.0),))) == marked
     # a form of a known action is recorded as that
     assert describe_action(LongAnswer((0, 5), None, "x", (1,))) == {"kind": "answer", **spans, "text": "x"}
+
+
+UNKNOWN = {"doc_v_star": "allow_unknown_evidence", "mm_doc_r1": None}
+TURNS = {
+    "alden": [alden_play.search("pagek3"), alden_play.answer("blue")],
+    "doc_v_star": [
+        doc_v_star_play.retrieve("pagek3"),
+        doc_v_star_play.fetch("[4]", "[3]"),
+        doc_v_star_play.answer(),
+    ],
+    "mm_doc_r1": ['<read>[{"page_ids": [3], "query": "colour"}]</read>', "<FINISH>"],
+    "unidoc_rl": [
+        "<search>pagek3</search>",
+        "<select>0</select>",
+        "<information>blue</information><answer>blue</answer>",
+    ],
+    "vrag_rl": ["<search>pagek3</search>", "<answer>blue</answer>"],
+}
+ABOUT_GOLD = {
+    "alden": {"retrieval_recall", "retrieval_precision", "retrieval_f1"},
+    "doc_v_star": {"retrieval_recall", "page_recall", "page_precision", "page_f1",
+                   "retrieval/page_recall", "retrieval/page_precision", "retrieval/page_f1",
+                   "fetch/page_recall", "fetch/page_precision", "fetch/page_f1"},
+    "mm_doc_r1": {"retrieval_recall"},
+    "unidoc_rl": {"retrieval_recall", "recall_first", "recall_selected", "retrieval_ndcg"},
+    "vrag_rl": {"retrieval_recall", "retrieval_ndcg"},
+}  # fmt: skip
+NO_GOLD = [{"answers": (), "answerable": False, "evidence_pages": ()}, {"evidence_pages": ()}]
+
+
+@pytest.mark.parametrize("changes", NO_GOLD)
+@pytest.mark.parametrize("system", sorted(TURNS))
+async def test_trajectories_without_gold_are_left_out_of_averages(
+    system, changes, services, make_sample, play
+):
+    allowed = UNKNOWN.get(system, "allow_empty_gold")
+    settings = {allowed: True} if allowed else {}
+
+    async def metrics_of(**question):
+        env = get_system(system).make_env(settings, services)
+        return (await play(env, make_sample(extra={}, **question), TURNS[system])).metrics
+
+    found, nothing = await metrics_of(evidence_pages=(3, 4)), await metrics_of(**changes)
+    assert ABOUT_GOLD[system] <= set(found)
+    assert not ABOUT_GOLD[system] & set(nothing)
+    made = [
+        TrajectoryDigest.of(Trajectory("u", number, 1, "val", {"question_id": "q"}, "any", metrics=metrics))
+        for number, metrics in enumerate((found, nothing, nothing))
+    ]
+    numbers = summarise(made)
+    for name in ABOUT_GOLD[system]:
+        assert numbers[f"docagent/{name}"] == found[name] > 0
+
+
+SPANS = ((0, 9), (2, 7))
+ACTIONS = [
+    Search(*SPANS, "q"),
+    Fetch(*SPANS, (1, 2)),
+    Select(*SPANS, (1,)),
+    Crop(*SPANS, ((1.0, 2.0, 3.0, 4.0),)),
+    Read(*SPANS, (3,), "why"),
+    Answer(*SPANS, "a"),
+    Finish(None, None),
+    Invalid(None, None, InvalidReason.UNCLOSED, "open"),
+]
+
+
+def test_every_action_can_be_written_down():
+    described = [describe_action(action) for action in ACTIONS]
+    assert json.loads(json.dumps(described)) == described
+    assert [entry["kind"] for entry in described] == [
+        "search", "fetch", "select", "crop", "read", "answer", "finish", "invalid",
+    ]  # fmt: skip
+    assert described[3]["boxes"] == [[1.0, 2.0, 3.0, 4.0]]
+    assert described[7] == {"kind": "invalid", "block": None, "argument": None, "reason": "unclosed"}
+
+
+def test_counts():
+    crop = ACTIONS[3]
+    log = TurnLog(
+        [
+            LoggedTurn(1, ParsedTurn(ACTIONS[0], surplus=(crop, crop)), image_tokens=5),
+            LoggedTurn(2, ParsedTurn(crop), refused=bad_argument("off", *SPANS)),
+            LoggedTurn(3, ParsedTurn(ACTIONS[7])),
+            LoggedTurn(4, ParsedTurn(ACTIONS[0]), image_tokens=7, dropped=True),
+            LoggedTurn(5, ParsedTurn(ACTIONS[0]), executed=False),
+        ]
+    )
+    metrics = log.metrics()
+    assert (log.ran(Search), log.ran(Crop)) == (2, 0)
+    counted = {
+        "turns": 5, "invalid_actions": 2, "invalid_action_rate": 0.4, "invalid/bad_argument": 1,
+        "invalid/unclosed": 1, "surplus_actions": 2, "image_tokens": 5,
+    }  # fmt: skip
+    assert {name: metrics[name] for name in counted} == counted
+    assert set(TurnLog().metrics()) == set(metrics)
+    assert all(isinstance(value, float) for value in metrics.values())

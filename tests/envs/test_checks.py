@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.checks import checked_gold, references
+from docagent_rl.envs.token_budget import cut_middle, cut_to_chars, cut_to_tokens, estimated_tokens
 
 
 def test_gold_pages_may_lie_in_several_documents_or_be_none_when_allowed(store, make_sample):
@@ -44,3 +47,59 @@ def test_references(make_sample, changes, expected):
 def test_no_reference(make_sample):
     with pytest.raises(UserError, match="'q1'"):
         references(make_sample(answers=(), answerable=None))
+
+
+texts = st.text(alphabet="ab1. \u6587\n", max_size=200)
+counts = st.sampled_from([estimated_tokens, len, lambda text: len(text.encode())])
+
+
+def slow(text: str) -> int:
+    """The same, letter by letter."""
+    total = letters = 0
+    for character in text:
+        latin = character.isascii() and character.isalpha()
+        total += latin and letters % 4 == 0
+        letters = letters + 1 if latin else 0
+        if not latin and not character.isspace():
+            total += 1 if character.isascii() else 2
+    return total
+
+
+@given(st.text(max_size=100) | texts)
+def test_the_estimate_equals_counting_letter_by_letter(text):
+    assert estimated_tokens(text) == slow(text)
+    assert estimated_tokens("in 2021, 3.5%") == 1 + 4 + 1 + 4
+
+
+@given(texts, st.integers(0, 60), counts)
+def test_cutting_to_tokens(text, limit, count):
+    cut = cut_to_tokens(text, limit, count)
+    assert count(cut) <= limit
+    assert (cut == text) == (count(text) <= limit)
+    assert text.startswith(cut.rstrip("\u2026"))
+    if cut != text and count is len and limit > 1:
+        # nothing is cut without need; only white space may be lost besides
+        assert len(text[: limit - 1].rstrip()) + 1 == len(cut)
+
+
+@given(texts, st.integers(0, 80), counts)
+def test_cutting_the_middle(text, limit, count):
+    cut = cut_middle(text, limit, count)
+    assert count(cut) <= limit
+    if cut != text and cut:
+        head, tail = cut.split(" \u2026 ")[0], cut.rsplit(" \u2026 ", 1)[1]
+        assert text.startswith(head)
+        assert text.endswith(tail)
+        assert len(head) == len(tail)
+
+
+@given(texts, st.integers(1, 60))
+def test_cutting_to_characters(text, limit):
+    cut = cut_to_chars(text, limit)
+    assert len(cut) <= limit
+    assert cut == text or cut.endswith("\u2026")
+
+
+def test_long_texts_are_cut():
+    """By a search that counts few pieces: one word at a time would take minutes."""
+    assert 0 < estimated_tokens(cut_to_tokens("word 12 " * 20_000, 500, estimated_tokens)) <= 500

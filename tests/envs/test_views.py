@@ -6,7 +6,7 @@ from docagent_rl.actions.coordinates import CropError, Frame, Rounding
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.views import ViewKind, crop_view, page_view
+from docagent_rl.envs.views import crop_view, page_view
 
 
 class LargePage:
@@ -23,13 +23,13 @@ RELEASED = {"frame": Frame.DISPLAYED, "rounding": Rounding.TRUNCATE}
 
 def test_the_worked_example_from_page_to_crop_of_a_crop():
     page = page_view(LargePage(), PLAIN, 1)
-    assert (page.kind, page.tokens, page.region.box) == (ViewKind.PAGE, 513, (0, 0, 1, 1))
+    assert (page.tokens, page.region.box) == (513, (0, 0, 1, 1))
     assert (page.image.raster, page.image.size) == ((0, 0, 1733, 1226), (753, 532))
     assert page.encoder_size == (756, 532)
     assert (page.image.page_hash, page.to_dict()["page"]) == (LargePage.image_hash, "K#1")
 
     crop = crop_view(page, (318, 96, 602, 371), PLAIN, 2, **RELEASED)
-    assert (crop.kind, crop.tokens, crop.encoder_size) == (ViewKind.CROP, 506, (644, 616))
+    assert (crop.tokens, crop.encoder_size) == (506, (644, 616))
     assert (crop.image.raster, crop.image.size) == ((731, 221, 1385, 854), (643, 623))
     assert crop.region.box == pytest.approx((0.4218, 0.1803, 0.7992, 0.6966), abs=5e-5)
 

@@ -9,8 +9,7 @@ import pytest
 from docagent_rl.rewards.retrieval import ndcg
 from docagent_rl.systems.doc_v_star.rewards import evidence_score
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
-from docagent_rl.systems.unidoc_rl.roi import roi_f1, roi_iou
-from docagent_rl.systems.unidoc_rl.search_rounds import SelectRule, search_ndcg, select_reward
+from docagent_rl.systems.unidoc_rl.rewards import SelectRule, roi_f1, roi_iou, search_ndcg, select_reward
 from docagent_rl.systems.vrag_rl import rewards as vrag_rl
 from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, free_table
 

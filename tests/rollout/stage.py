@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.judge import JudgeConfig, make_judge
 from docagent_rl.rollout.chat import ChatCodec

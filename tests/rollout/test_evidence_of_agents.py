@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.script import Move
-from docagent_rl.envs.scripted_agent import Act
+from docagent_rl.envs.script import Act, Move
 from docagent_rl.lab.agents.scripted import state_of, telling_words
 from docagent_rl.lab.agents.texts import play_texts
 from docagent_rl.lab.agents.texts import whole_turn as text_of

@@ -22,7 +22,7 @@ from docagent_rl.envs.base import (
     TextPart,
     TokenTerm,
 )
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.envs.views import page_view
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder

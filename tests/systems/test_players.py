@@ -16,7 +16,7 @@ from types import ModuleType
 
 import pytest
 
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.systems import get_system
 from tests.systems.alden import play as alden
 from tests.systems.doc_v_star import play as doc_v_star

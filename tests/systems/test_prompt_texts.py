@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from docagent_rl.actions.base import Invalid, InvalidReason
-from docagent_rl.actions.tags import TagScanner
+from docagent_rl.actions.grammar import TagScanner
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.systems import get_system
 

@@ -19,8 +19,7 @@ from docagent_rl.endpoints.chat_reply import ChatReply, TooLongError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
-from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import Picture
+from docagent_rl.envs.images import Picture, render
 
 _CACHE_BYTES = 256 << 20
 

@@ -15,8 +15,7 @@ from pydantic import Field
 from docagent_rl.base.section import Section
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.base import AssistantTurn
-from docagent_rl.envs.script import COMMON_WORDS, Move, content_words
-from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
+from docagent_rl.envs.script import COMMON_WORDS, Act, AgentState, Move, ScriptedAgent, content_words
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
@@ -273,7 +272,7 @@ def state_of(resources: EnvResources, sample: Sample, seed: str) -> AgentState:
         UserError: the document is not in the store.
     """
     turns = resources.system.max_turns(resources.env_config)
-    state = AgentState(sample, resources.services.store, turns, random.Random(seed))
+    state = AgentState(sample, turns, random.Random(seed), resources.services.store)
     _ = state.num_pages  # looks into the store
     return state
 

@@ -18,8 +18,8 @@ from docagent_rl.checks.recipe_list import Kind, recipe_kind
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.roles import RoleBackend
-from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.system import System
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.env_resources import open_shown_store
 from docagent_rl.samples.sample import Sample

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.systems import SYSTEMS, get_system
 

@@ -14,8 +14,7 @@ from torch.utils.data import Dataset
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import Picture
+from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft.rows import SftFile, SftRow, tokenizer_digest
 from docagent_rl.rollout.images import EncodedImage, join_features
 from docagent_rl.rollout.patches import PatchFormat

@@ -25,8 +25,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import ImagePart, Observation, Role
-from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import Picture
+from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.sft.ledgers import observation_of
 from docagent_rl.lab.sft.trajectories import Account, Dropped
 from docagent_rl.rollout.trajectory import Trajectory

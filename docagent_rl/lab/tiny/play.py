@@ -21,7 +21,7 @@ from docagent_rl.envs.base import (
     StepResult,
     TextPart,
 )
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.envs.script import Line, QuestionStatistics, Script, ScriptContext
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
@@ -136,7 +136,7 @@ async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random)
     """
     env = stage.environment()
     turns = stage.system.max_turns(stage.config)
-    context = ScriptContext(rng, sample, stage.num_pages(sample), turns, stage.statistics)
+    context = ScriptContext(sample, turns, rng, stage.num_pages(sample), stage.statistics)
     played = Played([stage.messages(await env.reset(sample))])
     while True:
         line = script.line(context)

@@ -66,7 +66,7 @@ def _required(store: DocumentStore | None) -> DocumentStore:
 
 
 def _rendered(picture: Picture, store: DocumentStore) -> Image:
-    from docagent_rl.envs.delivery import render
+    from docagent_rl.envs.images import render
 
     if not all(min(side) >= 1 and side[0] * side[1] <= _MOST_PX for side in _sides(picture)):
         raise UserError("the image is described as larger than any that is shown, or as empty")

@@ -17,8 +17,7 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import bad_argument, read_search
-from docagent_rl.actions.tags import TagScanner
+from docagent_rl.actions.grammar import TagScanner, bad_argument, read_search
 
 NO_SUCH_PAGE = 10**9
 """What a page number of ten or more digits is read as: no document is that long."""
@@ -65,12 +64,9 @@ class FormFault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AldenTurn(ParsedTurn):
-    """A parsed turn.
+    """A parsed turn; `form` is that of the page that a fetch asks for.
 
-    Args:
-        fault: why the turn is invalid although it can be executed; `None` for a valid turn, and for an action
-            that is itself `Invalid`.
-        form: what a fetch asks for.
+    `fault` is why the turn is invalid although it can be executed; `None` where its action is `Invalid`.
     """
 
     fault: FormFault | None = None
@@ -127,7 +123,10 @@ class AldenGrammar:
         """Parse one assistant turn (see `Grammar`)."""
         scan = self._scanner.scan(text)
         if stop is not StopCause.END_OF_TURN:
-            return AldenTurn(_stopped(stop), thoughts=scan.hidden)
+            truncated = stop is StopCause.TRUNCATED
+            reason = InvalidReason.TRUNCATED if truncated else InvalidReason.CONTROL_TOKEN
+            detail = "the turn was cut off" if truncated else "the turn holds a control token"
+            return AldenTurn(Invalid(None, None, reason, detail), thoughts=scan.hidden)
         marks = list(self._mark.finditer(text))
         pairs = _pairs(marks, across=self._lenient)
         chosen = self._chosen(text, pairs)
@@ -167,28 +166,22 @@ class AldenGrammar:
         return [mark[0] for mark in marks] == shape and _blank_between(text, marks[1], marks[2])
 
     def _read(self, text: str, pair: _Pair) -> tuple[Action, PageForm]:
-        content = text[slice(*pair.inner)].strip()
-        if pair.tag == "fetch":
-            return self._read_fetch(content, pair)
+        start, end = pair.inner
+        content = text[start:end].strip()
         if pair.tag == "search":
             return read_search(content, pair.outer, pair.inner), PageForm.IMAGE
-        return _read_answer(text, pair), PageForm.IMAGE
-
-    def _read_fetch(self, content: str, pair: _Pair) -> tuple[Fetch, PageForm]:
+        if pair.tag == "answer":
+            box = last_boxed(text[start:end])
+            if box is None:
+                detail = "the answer holds no closed box"
+                return bad_argument(detail, pair.outer, pair.inner), PageForm.IMAGE
+            return Answer(pair.outer, pair.inner, text[start + box[0] : start + box[1]]), PageForm.IMAGE
         match = _FETCH.fullmatch(content)
         hybrid, ordinal = self._modality is Modality.HYBRID, self._syntax is FetchSyntax.ORDINAL
         if match is None or bool(match[1]) is not hybrid or bool(match[3]) is not ordinal:
             return Fetch(pair.outer, pair.inner, ()), PageForm.IMAGE
         page = int(match[2]) if len(match[2]) < 10 else NO_SUCH_PAGE
         return Fetch(pair.outer, pair.inner, (page,)), PageForm(match[1] or PageForm.IMAGE)
-
-
-def _read_answer(text: str, pair: _Pair) -> Answer | Invalid:
-    start, end = pair.inner
-    box = last_boxed(text[start:end])
-    if box is None:
-        return bad_argument("the answer holds no closed box", pair.outer, pair.inner)
-    return Answer(pair.outer, pair.inner, text[start + box[0] : start + box[1]])
 
 
 def _pairs(marks: list[re.Match[str]], *, across: bool) -> list[_Pair]:
@@ -208,12 +201,6 @@ def _pairs(marks: list[re.Match[str]], *, across: bool) -> list[_Pair]:
 
 def _blank_between(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
     return not text[first.end() : second.start()].strip()
-
-
-def _stopped(stop: StopCause) -> Invalid:
-    if stop is StopCause.TRUNCATED:
-        return Invalid(None, None, InvalidReason.TRUNCATED, "the turn was cut off")
-    return Invalid(None, None, InvalidReason.CONTROL_TOKEN, "the turn holds a control token")
 
 
 def _missing(marks: list[re.Match[str]]) -> Invalid:
@@ -238,10 +225,7 @@ def last_boxed(text: str) -> Span | None:
     r"""Return the span of the content of the last balanced `\boxed{...}`, in time linear in the text.
 
     Braces inside are counted, escaped ones are text. A box that is never closed is no box. Braces that hold
-    the whole content, as in `\boxed{{x}}`, and outer spaces do not belong to it.
-
-    Returns:
-        The span of the content, possibly empty; `None` without a balanced box.
+    the whole content, as in `\boxed{{x}}`, and outer spaces do not belong to it, which may be empty.
     """
     closed: dict[int, int] = {}
     boxes: list[int] = []
@@ -254,11 +238,9 @@ def last_boxed(text: str) -> Span | None:
         elif mark[0] == "}" and opened:
             closed[opened.pop()] = mark.start()
     start = next((box for box in reversed(boxes) if box in closed), None)
-    return None if start is None else _unwrapped(text, (start, closed[start]), closed)
-
-
-def _unwrapped(text: str, span: Span, closed: dict[int, int]) -> Span:
-    start, end = _stripped(text, span)
+    if start is None:
+        return None
+    start, end = _stripped(text, (start, closed[start]))
     while start < end and text[start] == "{" and closed.get(start + 1) == end - 1:
         start, end = _stripped(text, (start + 1, end - 1))
     return start, end

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,18 +13,19 @@ from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.rewards.formula import Formula
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality
-from docagent_rl.systems.alden.answer_reward import AnswerMetric, AnswerRule, ListScoring
-from docagent_rl.systems.alden.queries import Overlap
-from docagent_rl.systems.alden.rewards import TERMS, AldenReward, DroppedCall, FetchCredit, SearchCredit
+from docagent_rl.systems.alden.rewards import (
+    TERMS,
+    AldenReward,
+    AnswerMetric,
+    AnswerRule,
+    DroppedCall,
+    FetchCredit,
+    ListScoring,
+    Overlap,
+    SearchCredit,
+)
 
-
-class Variant(StrEnum):
-    """Which ALDEN."""
-
-    PAPER = "paper"
-    """As published, arXiv 2510.25668."""
-    RELEASED = "released"
-    """As the released code was meant to work."""
+Variant = Literal["paper", "released"]
 
 
 class RepeatPage(StrEnum):
@@ -46,7 +47,7 @@ class OnFull(StrEnum):
 
 
 VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
-    Variant.PAPER: {
+    "paper": {
         "fetch_syntax": FetchSyntax.PLAIN,
         "display": {"min_pixels": 261_070, "max_pixels": 2_508_800, "snap": True},
         "search": {"top_k": 1, "pages_per_search": 1},
@@ -67,7 +68,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         },
         "query_repetition": {"enabled": True, "eta": 1.0, "overlap": Overlap.JACCARD},
     },
-    Variant.RELEASED: {
+    "released": {
         "fetch_syntax": FetchSyntax.ORDINAL,
         "display": {"min_pixels": 261_070, "max_pixels": 862_400, "snap": False},
         "search": {"top_k": 5, "pages_per_search": 3},
@@ -144,7 +145,7 @@ class AldenConfig(VariantSection):
     """Configuration of `AldenEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
-    variant: Variant = Variant.PAPER
+    variant: Variant = "paper"
     modality: Modality = Modality.VISUAL
     max_turns: int = Field(6, ge=1)
     """Assistant turns, of which the last can only be an answer (T)."""
@@ -159,7 +160,7 @@ class AldenConfig(VariantSection):
     final_turn_notice: bool = False
     """Ask for the answer in the observation before the last turn."""
     ocr_tokens: int = Field(1024, ge=1)
-    """Tokens of a page's text at most, as `result.cut_text` counts them."""
+    """Tokens of a page's text at most, as `state.cut_text` counts them."""
     cut_fetched_text: bool
     """Whether `ocr_tokens` holds for fetched pages too."""
     display: DisplayRule

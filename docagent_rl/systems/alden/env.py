@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
@@ -24,12 +24,26 @@ from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax
-from docagent_rl.systems.alden.answer_reward import REFUSAL, AnswerMetric, AnswerRule, is_numeric, is_refusal
 from docagent_rl.systems.alden.config import AldenConfig, OnFull
-from docagent_rl.systems.alden.queries import Query, read_query, repetition
-from docagent_rl.systems.alden.result import Line, Result, ResultBuilder, parts
-from docagent_rl.systems.alden.rewards import DroppedCall
-from docagent_rl.systems.alden.state import AldenLoggedTurn, AldenState, is_repeat, new_state
+from docagent_rl.systems.alden.rewards import (
+    REFUSAL,
+    AnswerMetric,
+    AnswerRule,
+    DroppedCall,
+    Query,
+    is_numeric,
+    is_refusal,
+    read_query,
+    repetition,
+)
+from docagent_rl.systems.alden.state import (
+    AldenLoggedTurn,
+    AldenState,
+    Result,
+    ResultBuilder,
+    new_state,
+    parts,
+)
 
 logger = logging.getLogger(__name__)
 _MALFORMED = {"format": -1.0}
@@ -45,9 +59,6 @@ class AldenEnv(ToolEnv[AldenState]):
     are charged on their own characters besides.
 
     Validation also plays questions without gold pages. The judge is never asked.
-
-    Raises:
-        UserError: images and texts are to be ranked apart, and there is one retriever.
     """
 
     title = "ALDEN"
@@ -126,15 +137,21 @@ class AldenEnv(ToolEnv[AldenState]):
             case action:
                 raise UnknownActionError(self.title, action)
         logged.seconds["call"] = time.perf_counter() - began
-        values, tokens = self._admitted(state, logged, values, tokens)
-        self._note(state, logged, result)
+        # of a malformed turn the format alone counts (section 4.2)
+        if logged.parsed.fault is not None:
+            values, tokens = _MALFORMED, ()
+        elif not self._charged(state):
+            values, tokens = {}, ()
+        logged.image_tokens = result.tokens
+        repeated = bool(result.keys) and all(key in state.shown for key in result.keys)
+        logged.effect = {**logged.effect, "repeated": repeated}
+        state.show(result.keys, remember=self._remembered(logged))
         if result.full and self._config.image_budget.on_full is OnFull.END:
             return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(state, values), tokens)
-        return StepResult(
-            self._observation(logged, result.lines),
-            terms=self._rewarded(values, tokens),
-            info=self.info(logged),
-        )
+        last_call = logged.turn == self._config.max_turns - 1
+        notice = [self.text("final_turn")] if self._config.final_turn_notice and last_call else []
+        observation = Observation.user(*parts(["<result>", *result.lines, "</result>", *notice]))
+        return StepResult(observation, terms=self._rewarded(values, tokens), info=self.info(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
         """Settle an trajectory that the rollout had to end (see `DocEnv.conclude`).
@@ -163,7 +180,8 @@ class AldenEnv(ToolEnv[AldenState]):
         result = await self._builder.searched(state, action.query)
         kind = "pages" if result.keys else "no_room" if result.full else "no_page"
         logged.effect = {"kind": kind, "pages": result.described}
-        values = {"search": self._config.reward.search_credit(result.pages, state.gold, state.seen_pages)}
+        seen = {page for page, _ in state.seen}
+        values = {"search": self._config.reward.search_credit(result.pages, state.gold, seen)}
         rule = self._config.query_repetition
         tokens: tuple[TokenTerm, ...] = ()
         if rule.enabled:
@@ -223,24 +241,6 @@ class AldenEnv(ToolEnv[AldenState]):
     def _remembered(self, logged: AldenLoggedTurn) -> bool:
         return logged.parsed.fault is None or self._config.remember_malformed
 
-    def _note(self, state: AldenState, logged: AldenLoggedTurn, result: Result) -> None:
-        """Keep what a call showed; rewards of this turn are settled already."""
-        logged.image_tokens = result.tokens
-        logged.effect = {**logged.effect, "repeated": is_repeat(result.keys, state.shown)}
-        state.show(result.keys, remember=self._remembered(logged))
-
-    def _admitted(
-        self,
-        state: AldenState,
-        logged: AldenLoggedTurn,
-        values: Mapping[str, float],
-        tokens: tuple[TokenTerm, ...],
-    ) -> tuple[Mapping[str, float], tuple[TokenTerm, ...]]:
-        """Return the terms of a call that count: of a malformed turn the format alone (section 4.2)."""
-        if logged.parsed.fault is not None:
-            return _MALFORMED, ()
-        return (values, tokens) if self._charged(state) else ({}, ())
-
     def _charged(self, state: AldenState) -> bool:
         return self._config.reward.unanswerable or state.answerable
 
@@ -262,11 +262,6 @@ class AldenEnv(ToolEnv[AldenState]):
 
     def _named(self, values: Mapping[str, float]) -> dict[str, float]:
         return {name: float(values.get(name, 0.0)) for name in self._config.terms}
-
-    def _observation(self, logged: AldenLoggedTurn, lines: Sequence[Line]) -> Observation:
-        last_call = logged.turn == self._config.max_turns - 1
-        notice = [self.text("final_turn")] if self._config.final_turn_notice and last_call else []
-        return Observation.user(*parts(["<result>", *lines, "</result>", *notice]))
 
     def _ended(
         self, reason: EndReason, values: Mapping[str, float], tokens: tuple[TokenTerm, ...] = ()

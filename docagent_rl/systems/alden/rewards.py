@@ -1,15 +1,23 @@
-"""The turn rewards of ALDEN (arXiv 2510.25668, section 4.2, Eq. 2 and 3) and of its released code."""
+"""The rewards of ALDEN (arXiv 2510.25668, section 4.2, Eq. 2 to 5) and of its released code: turns, answers,
+repeated words of queries.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pydantic import Field
 
+from docagent_rl.actions.base import Span
 from docagent_rl.base.section import Section
+from docagent_rl.retrieval.tokens import MARK, UNSPACED, spans
 from docagent_rl.rewards.formula import Formula, Gate
+from docagent_rl.rewards.text import NOT_ANSWERABLE, anls, squad_normalise
 
 TERMS = (
     "format",
@@ -98,36 +106,29 @@ class AldenReward(Section):
         return Formula(weights, Gate("format", above=-1.0, otherwise=-1.0), turnwise=True)
 
     def search_credit(self, found: Collection[int], gold: Collection[int], seen: Collection[int]) -> float:
-        """Return the credit of a search.
-
-        Args:
-            found: pages that it showed, in either form.
-            gold: gold pages.
-            seen: pages that were shown before, in either form.
-        """
-        if self.search is SearchCredit.PRECISION:
-            return precision(found, gold)
-        return float(len(set(found) & set(gold) - set(seen)))
+        """Return the credit of a search that showed `found`; `seen` were shown before, in either form."""
+        if self.search is SearchCredit.NEW_GOLD:
+            return float(len(set(found) & set(gold) - set(seen)))
+        pages = set(found)
+        # |C ∩ G| / |C| (Eq. 3)
+        return len(pages & set(gold)) / len(pages) if pages else 0.0
 
     def fetch_credit(self, page: int, gold: Collection[int]) -> float:
         """Return the credit of fetching a page, in `[0, 1]`; 0 when nothing is gold."""
+        if not gold:
+            return 0.0
+        pages = set(gold)
+        distance = sum(abs(page - other) for other in pages) / len(pages)
         if self.fetch is FetchCredit.PROXIMITY:
-            return proximity(page, gold)
-        if page in gold:
-            return 1.0
-        return 0.3 * math.exp(-0.5 * mean_distance(page, gold)) if gold else 0.0
+            return math.exp(-distance)
+        return 1.0 if page in gold else 0.3 * math.exp(-0.5 * distance)
 
     def answer_terms(
         self, score: float, *, refused: bool, answerable: bool, refusal_is_right: bool
     ) -> dict[str, float]:
-        """Return the terms of a well-formed answer.
+        """Return the terms of a well-formed answer; `score` is its likeness to the references, in `[0, 1]`.
 
-        Args:
-            score: likeness to the references, in `[0, 1]`.
-            refused: the answer is the refusal sentence.
-            answerable: the question has an answer.
-            refusal_is_right: some reference is the refusal sentence. Where references disagree, the
-                score decides.
+        Where some reference is the refusal sentence and others are not, the score decides.
         """
         if self.wrong_refusal and answerable and refused and not refusal_is_right:
             return {"wrong_refusal": 1.0}
@@ -136,18 +137,198 @@ class AldenReward(Section):
         return {"answer": score}
 
 
-def precision(found: Collection[int], gold: Collection[int]) -> float:
-    """Return `|C ∩ G| / |C|` (Eq. 3, search); 0 when nothing was found. Both are read as sets."""
-    pages = set(found)
-    return len(pages & set(gold)) / len(pages) if pages else 0.0
+REFUSAL = "The problem is not answerable"
+"""The sentence with which the agent refuses, and the reference where that is right."""
+
+_WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
+_POLAR = frozenset({"yes", "no", "noanswer"})
 
 
-def proximity(page: int, gold: Collection[int]) -> float:
-    """Return `exp(-mean distance)` (Eq. 3, fetch), in `[0, 1]`; 0 when nothing is gold."""
-    return math.exp(-mean_distance(page, gold)) if gold else 0.0
+class AnswerMetric(StrEnum):
+    """How alike two answers are, in `[0, 1]`."""
+
+    CHAR_F1 = "char_f1"
+    """F1 over characters without spaces (the paper). Blind to order: `42` and `24` are the same to it."""
+    WORD_F1 = "word_f1"
+    """F1 over words (the released code)."""
+    ANLS = "anls"
+    """Edit distance, 0 below one half."""
 
 
-def mean_distance(page: int, gold: Collection[int]) -> float:
-    """Return the mean number of pages between a page and the gold pages, of which there must be some."""
-    pages = set(gold)
-    return sum(abs(page - other) for other in pages) / len(pages)
+class ListScoring(StrEnum):
+    """How a reference of several items, joined by `;`, is scored."""
+
+    JOINED = "joined"
+    """As one text."""
+    ITEMS = "items"
+    """F1 over items, each right or wrong as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRule:
+    """How answers are scored.
+
+    Args:
+        metric: for references without a digit.
+        numeric_metric: for references with one.
+        lists: for references of several items.
+        polar_exact: yes, no and noanswer on either side count only when both sides are the same.
+    """
+
+    metric: AnswerMetric
+    numeric_metric: AnswerMetric
+    lists: ListScoring = ListScoring.JOINED
+    polar_exact: bool = False
+
+    def score(self, prediction: str, references: Sequence[str]) -> float:
+        """Return the best score over the references, in `[0, 1]`; 0 when nothing is left of an answer."""
+        return max((self._one(prediction, reference) for reference in references), default=0.0)
+
+    def _one(self, prediction: str, reference: str) -> float:
+        if self.polar_exact:
+            sides = squad_normalise(prediction), squad_normalise(reference)
+            if sides[0] != sides[1] and not _POLAR.isdisjoint(sides):
+                return 0.0
+        if self.lists is ListScoring.ITEMS and len(_items(reference)) > 1:
+            return _f1(_items(prediction), _items(reference))
+        return similarity(
+            self.numeric_metric if is_numeric(reference) else self.metric, prediction, reference
+        )
+
+
+def similarity(metric: AnswerMetric, prediction: str, reference: str) -> float:
+    """Return one metric on one pair, in `[0, 1]`."""
+    match metric:
+        case AnswerMetric.CHAR_F1:
+            return char_f1(prediction, reference)
+        case AnswerMetric.WORD_F1:
+            return word_f1(prediction, reference)
+        case AnswerMetric.ANLS:
+            return anls(reference, prediction)
+
+
+def char_f1(prediction: str, reference: str) -> float:
+    """Return the F1 over characters without spaces after SQuAD's normalisation, with multiplicity (Eq. 3)."""
+    return _f1(*(Counter(squad_normalise(text).replace(" ", "")) for text in (prediction, reference)))
+
+
+def word_f1(prediction: str, reference: str) -> float:
+    """Return the F1 over words after SQuAD's normalisation, with multiplicity (released code).
+
+    In scripts that are written without spaces every character is a word.
+    """
+    return _f1(*(Counter(_WORD.findall(squad_normalise(text))) for text in (prediction, reference)))
+
+
+def is_numeric(reference: str) -> bool:
+    """Return whether a reference holds a digit, so that the order of its characters decides what it says."""
+    return any(character.isdigit() for character in reference)
+
+
+def is_refusal(text: str) -> bool:
+    """Return whether a text holds the refusal sentence, up to case, punctuation and articles."""
+    return squad_normalise(REFUSAL) in squad_normalise(text)
+
+
+def as_refusal(reference: str) -> str:
+    """Return a reference in ALDEN's words: the canonical "not answerable" becomes the refusal sentence."""
+    return REFUSAL if squad_normalise(reference) == squad_normalise(NOT_ANSWERABLE) else reference
+
+
+def _items(text: str) -> Counter[str]:
+    return Counter({item: 1 for item in map(squad_normalise, text.split(";")) if item})
+
+
+def _f1(prediction: Counter[str], reference: Counter[str]) -> float:
+    common = (prediction & reference).total()
+    # 2PR / (P + R), in the form that needs no case for empty sides
+    return 2 * common / (prediction.total() + reference.total()) if common else 0.0
+
+
+Gram = tuple[str, ...]
+
+
+class Overlap(StrEnum):
+    """How two queries are compared."""
+
+    JACCARD = "jaccard"
+    """Common n-grams over all n-grams of both; tokens answer for those they share with the nearest earlier
+    query (the paper)."""
+    CONTAINMENT = "containment"
+    """Common n-grams over those of the new query; tokens answer for those of any earlier query (the released
+    code)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A query as `(w,)` folded words (`retrieval.tokens.fold`), and their spans in the text it came from."""
+
+    words: tuple[str, ...]
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repetition:
+    """The overlap of a query with earlier ones, in `[0, 1]`, and the `(w,)` share of each word in it.
+
+    The shares sum to 1, or are all 0 without overlap.
+    """
+
+    overlap: float
+    shares: tuple[float, ...]
+
+
+def read_query(text: str, span: Span) -> Query:
+    """Return the words of a query.
+
+    Words stand in for the paper's tokens, so that the same query costs the same whatever the tokenizer and
+    wherever its spaces and capitals are. They are those of the retrievers: what a search drops makes no query
+    new. A query without a word is read mark by mark.
+    """
+    start, end = span
+    found = list(spans(text[start:end])) or list(spans(text[start:end], MARK))
+    places = tuple((start + first, start + last) for first, last, _ in found)
+    return Query(tuple(word for _, _, word in found), places)
+
+
+def repetition(query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Overlap, n: int) -> Repetition:
+    """Compare a query with the earlier ones: the largest overlap, at the first n-gram length that has any.
+
+    n-grams of `n` words are compared first, then shorter ones down to single words, until some are shared;
+    without that, short paraphrases would never be noticed. A word's part is the number of shared n-gram
+    occurrences that cover it.
+
+    Args:
+        query: `(w,)` words of the new query.
+        earlier: words of the earlier ones.
+        rule: what to divide by, and whose n-grams count.
+        n: longest n-grams; a query of fewer words begins with its own length.
+    """
+    for size in range(min(n, len(query)), 0, -1):
+        own = _grams(query, size)
+        wanted = frozenset(own)
+        others = [frozenset(_grams(words, size)) for words in earlier]
+        overlaps = [
+            len(wanted & other) / len(wanted | other if rule is Overlap.JACCARD else wanted)
+            for other in others
+        ]
+        most = max(overlaps, default=0.0)
+        if most > 0:
+            nearest = others[overlaps.index(most)]
+            charged = nearest if rule is Overlap.JACCARD else frozenset().union(*others)
+            return Repetition(most, _shares(own, charged, size))
+    return Repetition(0.0, (0.0,) * len(query))
+
+
+def _grams(words: Sequence[str], size: int) -> list[Gram]:
+    return [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
+
+
+def _shares(own: Sequence[Gram], charged: frozenset[Gram], size: int) -> tuple[float, ...]:
+    counts = [0] * (len(own) + size - 1)
+    for at, gram in enumerate(own):
+        if gram in charged:
+            for word in range(at, at + size):
+                counts[word] += 1
+    total = sum(counts)
+    return tuple(count / total for count in counts)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
+from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.actions import FetchSyntax, Modality, PageForm
-from docagent_rl.systems.alden.answer_reward import REFUSAL
 from docagent_rl.systems.alden.config import AldenConfig, TextRanking
+from docagent_rl.systems.alden.rewards import REFUSAL
 
 _TAGS = {Move.SEARCH: "search", Move.FETCH: "fetch", Move.ANSWER: "answer"}
 _AGAIN = 0.65
@@ -51,13 +50,11 @@ class AldenAgent(ScriptedAgent):
 
     def right(self, state: AgentState) -> Act:
         """See `ScriptedAgent`."""
-        if state.last:
+        if state.last or (state.searches and not state.missing):
             return Act(Move.ANSWER, text=state.answer)
-        if state.missing and state.searches and self.config.fetch:
+        if state.searches and self.config.fetch:
             return Act(Move.FETCH, pages=(state.missing[0],))
-        if state.missing or not state.searches:
-            return self.search_for(state)
-        return Act(Move.ANSWER, text=state.answer)
+        return self.search_for(state)
 
     def needs(self, state: AgentState) -> int:
         """See `ScriptedAgent`."""
@@ -104,21 +101,19 @@ class AldenScript(Script):
             return {Move.SEARCH: 0.5, Move.FETCH: 0.47 * self.config.fetch, Move.ANSWER: 0.03}
         return {Move.SEARCH: 0.3, Move.FETCH: 0.5 * self.config.fetch, Move.ANSWER: 0.2}
 
-    def argument(self, move: Move, context: ScriptContext) -> object:
-        """See `Script.argument`."""
-        match move:
-            case Move.FETCH:
-                form = context.rng.choice(list(PageForm)) if self.config.hybrid else None
-                return _fetched(self.config, self._page(context), form)
-            case Move.ANSWER:
-                return f"\\boxed{{{context.answer()}}}"
-        return super().argument(move, context)
+    def argument(self, act: Act, state: ScriptContext) -> object:
+        """See `TurnWriter`."""
+        if act.move is Move.FETCH:
+            form = state.rng.choice(list(PageForm)) if self.config.hybrid else None
+            return _fetched(self.config, self._page(state), form)
+        argument = super().argument(act, state)
+        return f"\\boxed{{{argument}}}" if act.move is Move.ANSWER else argument
 
-    def _page(self, context: ScriptContext) -> int:
+    def _page(self, state: ScriptContext) -> int:
         """Return the page that was just shown, a likely one, or none of the document."""
-        if context.shown and context.chance(_AGAIN):
-            return context.rng.choice(context.shown)
-        return context.absent_page() if context.chance(_ABSENT) else context.likely_pages(1)[0]
+        if state.shown and state.chance(_AGAIN):
+            return state.rng.choice(state.shown)
+        return state.absent_page() if state.chance(_ABSENT) else state.likely_pages(1)[0]
 
 
 AGENT, SCRIPT = AldenAgent, AldenScript

@@ -1,0 +1,34 @@
+"""Doc-V*, as the registry of systems knows it."""
+
+from __future__ import annotations
+
+from docagent_rl.envs.base import Marks
+from docagent_rl.envs.system import System
+from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.env import DocVStarEnv
+
+SMALL = {
+    "max_turns": 4,
+    "overview": {"cell_px": 56, "header_px": 28, "smaller_cells_px": [42, 28], "fit_cells_px": [42, 28]},
+    "display": {"long_side": 224, "short_side": 168},
+    "retrieval": {"max_pages": 2},
+    "fetch": {"max_pages": 2},
+    "context_tokens": 2560,
+    "reserve_tokens": 64,
+}
+"""Sizes for a tiny model on one core."""
+
+SYSTEM = System(
+    name="doc_v_star",
+    summary="overview of one document by thumbnails, pages by retrieval or number, answer (Doc-V*)",
+    config_type=DocVStarConfig,
+    env=DocVStarEnv,
+    make_grammar=DocVStarEnv.make_grammar,
+    prompt_spec=DocVStarEnv.spec,
+    marks=Marks("reward/answer", form="reward/format"),
+    formula=lambda config: config.reward.formula,
+    reward_keys=("reward", "answer"),
+    cites=True,
+    agents="docagent_rl.systems.doc_v_star.script",
+    small=SMALL,
+)

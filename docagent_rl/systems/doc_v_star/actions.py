@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -13,19 +14,122 @@ from docagent_rl.actions.base import (
     Invalid,
     InvalidReason,
     ParsedTurn,
+    Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import bad_argument, read_answer, read_search
-from docagent_rl.actions.tags import Block, Scan, TagScanner
-from docagent_rl.systems.doc_v_star.thought import (
-    FIRST_BLOCKS,
-    LATER_BLOCKS,
-    Fault,
-    ThoughtBlock,
-    moved,
-    read_page_list,
-    read_thoughts,
-)
+from docagent_rl.actions.grammar import Block, Scan, TagScanner, bad_argument, read_answer, read_search
+
+
+class Fault(StrEnum):
+    """Breaches of the grammar; any of them costs the trajectory its format term."""
+
+    ACTION = "action"
+    """There is no action that can be executed."""
+    FRAME = "frame"
+    """The turn is not one thought followed by one action block, or the action block holds other text."""
+    BLOCKS = "blocks"
+    """The thought is not made of the blocks of this turn: each once, closed, in order, nothing in between."""
+    BLANK = "blank"
+    """A block that needs a body has none."""
+    RELEVANT_PAGES = "relevant_pages"
+    """A relevant page is no whole number, or the document has no such page."""
+    FETCH_PAGES = "fetch_pages"
+    """The same for a page to fetch."""
+    ANSWER = "answer"
+    """The answer is blank."""
+    TRUNCATED = "truncated"
+    """The turn was cut off behind its action."""
+
+
+class ThoughtBlock(StrEnum):
+    """The blocks of a thought."""
+
+    ANALYSIS = "analysis"
+    PLAN = "plan"
+    RELEVANT_PAGES = "relevant_pages"
+    SUMMARY = "summary"
+
+
+FIRST_BLOCKS = (ThoughtBlock.ANALYSIS, ThoughtBlock.PLAN, ThoughtBlock.SUMMARY)
+LATER_BLOCKS = (ThoughtBlock.ANALYSIS, ThoughtBlock.RELEVANT_PAGES, ThoughtBlock.SUMMARY)
+
+_SCANNER = TagScanner(ThoughtBlock, hidden=())
+_SEPARATORS = re.compile(r"[,\s]+")
+_MAX_DIGITS = 12
+
+
+def read_page_list(text: str) -> tuple[tuple[int, ...], int]:
+    """Read `[3, 7]`, `3, 7` or `3 7`: brackets are optional, commas and blanks separate.
+
+    Returns the whole numbers in order, each once, whether or not such pages exist, and the number of items
+    that are no whole numbers, or absurdly long ones.
+    """
+    body = text.strip()
+    if body.startswith("[") and body.endswith("]"):
+        body = body[1:-1]
+    items = [item for item in _SEPARATORS.split(body) if item]
+    numbers = [int(item) for item in items if _is_number(item)]
+    return tuple(dict.fromkeys(numbers)), len(items) - len(numbers)
+
+
+def read_thoughts(
+    text: str, thoughts: Sequence[Span], due: Sequence[ThoughtBlock]
+) -> tuple[set[Fault], Span | None, tuple[int, ...]]:
+    """Read the blocks of a turn's closed thoughts, whose spans are given, against the blocks that are due.
+
+    Returns the faults, the span of the body of the last closed summary that is not blank, and the whole
+    numbers listed as relevant pages, in order, each once, also from faulty thoughts.
+    """
+    per_thought = [_blocks(text, span) for span in thoughts]
+    blocks = [block for found in per_thought for block in found]
+    bodies = [text[slice(*block.inner)].strip() for block in blocks]
+    faults = set()
+    loose = any(_loose_text(text, span, found) for span, found in zip(thoughts, per_thought, strict=True))
+    if [block.tag for block in blocks] != list(due) or loose or any(block.nested for block in blocks):
+        faults.add(Fault.BLOCKS)
+    relevant: dict[int, None] = {}
+    summary = None
+    for block, body in zip(blocks, bodies, strict=True):
+        if block.tag == ThoughtBlock.RELEVANT_PAGES:
+            pages, strays = read_page_list(body)
+            relevant.update(dict.fromkeys(pages))
+            if strays:
+                faults.add(Fault.RELEVANT_PAGES)
+        elif not body:
+            faults.add(Fault.BLANK)
+        elif block.tag == ThoughtBlock.SUMMARY and not block.nested:
+            summary = block.inner
+    return faults, summary, tuple(relevant)
+
+
+def _blocks(text: str, span: Span) -> list[Block]:
+    offset = span[0]
+    return [
+        Block(block.tag, moved(block.outer, offset), moved(block.inner, offset), block.nested)
+        for block in _SCANNER.scan(text[slice(*span)]).blocks
+    ]
+
+
+def _loose_text(text: str, span: Span, blocks: Iterable[Block]) -> bool:
+    """Return whether a thought holds anything but blanks outside its blocks."""
+    at, end = span
+    for block in blocks:
+        if text[at : block.outer[0]].strip():
+            return True
+        at = block.outer[1]
+    return bool(text[at:end].strip())
+
+
+def moved(span: Span, offset: int) -> Span:
+    """Return a span of a part of a text as a span of the whole."""
+    return span[0] + offset, span[1] + offset
+
+
+def _is_number(item: str) -> bool:
+    digits = item.removeprefix("-")
+    # ASCII only, and no longer than what int() reads at once
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
+
 
 _ANY_TAG = re.compile(r"</?\w+>")
 
@@ -43,8 +147,7 @@ class DocVStarTurn(ParsedTurn):
     """A parsed turn. `notes` holds the span of the summary.
 
     Args:
-        faults: what is wrong with it, each kind once, in the order of `Fault`; a turn whose action can be
-            executed is executed in spite of them.
+        faults: each kind once, in the order of `Fault`; an action that can be executed is, in spite of them.
         summary: body of the last closed summary; empty without one.
         relevant: the whole numbers listed as relevant pages, in order, each once.
     """
@@ -87,29 +190,8 @@ class DocVStarGrammar:
     def parse(
         self, text: str, stop: StopCause = StopCause.END_OF_TURN, *, first: bool = False
     ) -> DocVStarTurn:
-        """Parse one assistant turn (see `Grammar`).
-
-        Args:
-            text: decoded text of the sampled ids, special tokens removed.
-            stop: why sampling ended.
-            first: read it as the first turn of an trajectory, whose thought has other blocks.
-        """
+        """Parse one assistant turn (see `Grammar`); the thought of a `first` turn has other blocks."""
         scan = self._wrapper.scan(text)
-        action, faults = self._action(scan, stop)
-        thought = read_thoughts(text, scan.hidden, self.blocks(first=first))
-        faults |= thought.faults
-        if not _framed(text, scan):
-            faults.add(Fault.FRAME)
-        return DocVStarTurn(
-            action,
-            thoughts=scan.hidden,
-            notes=(thought.summary,) if thought.summary else (),
-            faults=tuple(fault for fault in Fault if fault in faults),
-            summary=text[slice(*thought.summary)].strip() if thought.summary else "",
-            relevant=thought.relevant,
-        )
-
-    def _action(self, scan: Scan, stop: StopCause) -> tuple[Action, set[Fault]]:
         action, faults = self._find_action(scan, stop)
         if isinstance(action, Invalid):
             faults.add(Fault.ACTION)
@@ -117,7 +199,18 @@ class DocVStarGrammar:
             faults.add(Fault.TRUNCATED)
         if isinstance(action, Answer) and not action.text:
             faults.add(Fault.ANSWER)
-        return action, faults
+        breaches, summary, relevant = read_thoughts(text, scan.hidden, self.blocks(first=first))
+        faults |= breaches
+        if not _framed(text, scan):
+            faults.add(Fault.FRAME)
+        return DocVStarTurn(
+            action,
+            thoughts=scan.hidden,
+            notes=(summary,) if summary else (),
+            faults=tuple(fault for fault in Fault if fault in faults),
+            summary=text[slice(*summary)].strip() if summary else "",
+            relevant=relevant,
+        )
 
     def _find_action(self, scan: Scan, stop: StopCause) -> tuple[Action, set[Fault]]:
         if stop is StopCause.CONTROL_TOKEN:
@@ -130,7 +223,10 @@ class DocVStarGrammar:
         start, end = wrapper.inner
         inside = self._actions.scan(scan.visible[start:end])
         if not inside.blocks:
-            return _no_action(inside), set()
+            if inside.opened:
+                detail = "the action inside the action block was not closed"
+                return _invalid(InvalidReason.UNCLOSED, detail), set()
+            return _invalid(InvalidReason.NO_ACTION, "the action block holds no action that exists"), set()
         block = inside.blocks[0]
         rest = inside.visible[: block.outer[0]] + " " + inside.visible[block.outer[1] :]
         if len(inside.blocks) > 1 or _ANY_TAG.search(rest):
@@ -175,12 +271,6 @@ def _read(scan: Scan, block: Block, *, offset: int) -> tuple[Action, set[Fault]]
             return Fetch(outer, inner, pages), {Fault.FETCH_PAGES} if strays else set()
         case ActionTag.ANSWER:
             return read_answer(content, outer, inner), set()
-
-
-def _no_action(inside: Scan) -> Invalid:
-    if inside.opened:
-        return _invalid(InvalidReason.UNCLOSED, "the action inside the action block was not closed")
-    return _invalid(InvalidReason.NO_ACTION, "the action block holds no action that exists")
 
 
 def _invalid(reason: InvalidReason, detail: str) -> Invalid:

@@ -8,35 +8,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.envs.images import Colour, Size
+from docagent_rl.envs.images import Colour
 from docagent_rl.rewards.answer_kinds import FILE_EXTENSIONS, IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
 from docagent_rl.systems.doc_v_star.overview import (
     OverviewFit,
     OverviewPlan,
     OverviewStyle,
+    PageBox,
     choose_style,
     plans,
 )
-from docagent_rl.systems.doc_v_star.page_box import PageBox
 from docagent_rl.systems.doc_v_star.rewards import DocVStarReward
 
-
-class Variant(StrEnum):
-    """Which Doc-V*."""
-
-    PAPER = "paper"
-    """As published."""
-
+Variant = Literal["paper"]
 
 VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
-    Variant.PAPER: {
+    "paper": {
         "max_turns": 8,
         "overview": {"cell_px": 256},
         "display": {"long_side": 1024, "short_side": 768},
@@ -129,11 +122,6 @@ class RetrievalConfig(Section):
         """Return the new pages a retrieval shows at most: `min(ceil(N / 10), 4)` (section 4.1)."""
         return self.pages or min(-(-num_pages // self.pages_divisor), self.max_pages)
 
-    @property
-    def most(self) -> int:
-        """The same for any document."""
-        return self.pages or self.max_pages
-
 
 class FetchConfig(Section):
     """Fetching pages by their numbers."""
@@ -182,7 +170,7 @@ class DocVStarConfig(VariantSection):
     """Configuration of `DocVStarEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
-    variant: Variant = Variant.PAPER
+    variant: Variant = "paper"
     max_turns: int = Field(ge=1)
     """Assistant turns, the answer included (T)."""
     final_turn_notice: bool = True
@@ -219,20 +207,19 @@ class DocVStarConfig(VariantSection):
             raise ValueError(f"context_tokens={self.context_tokens} leaves nothing beside reserve_tokens")
         for style in self.overview.styles if self.overview.enabled else ():
             for pages in range(1, style.pages_per_sheet + 1):
-                self._check_sheet(style.grid(pages).size)
+                width, height = style.grid(pages).size
+                if not self.display.keeps((width, height)):
+                    raise ValueError(
+                        f"the image processor would reduce an overview sheet of {width}x{height} pixels, "
+                        "which ruins its labels: change the cells of the overview or "
+                        "display.encoder_max_pixels"
+                    )
         return self
-
-    def _check_sheet(self, size: Size) -> None:
-        if not self.display.keeps(size):
-            raise ValueError(
-                f"the image processor would reduce an overview sheet of {size[0]}x{size[1]} pixels, which "
-                "ruins its labels: change the cells of the overview or display.encoder_max_pixels"
-            )
 
     @property
     def prompt(self) -> str:
         """The package's prompt for the variant."""
-        return f"doc_v_star_{self.variant.value}"
+        return f"doc_v_star_{self.variant}"
 
     @property
     def assistant_turns(self) -> int:
@@ -240,15 +227,10 @@ class DocVStarConfig(VariantSection):
         return self.max_turns
 
     @property
-    def pages_per_turn(self) -> int:
-        """Pages that one action shows at most."""
-        retrieved = self.retrieval.most if self.retrieval.enabled else 0
-        return max(retrieved, self.fetch.max_pages if self.fetch.enabled else 0)
-
-    @property
     def max_images(self) -> int:
         """Images after the prompt of an trajectory at most: the last turn leads to none."""
-        return (self.max_turns - 1) * self.pages_per_turn
+        retrieved = (self.retrieval.pages or self.retrieval.max_pages) * self.retrieval.enabled
+        return (self.max_turns - 1) * max(retrieved, self.fetch.max_pages * self.fetch.enabled)
 
     @property
     def max_image_tokens(self) -> int:

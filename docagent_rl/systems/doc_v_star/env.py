@@ -11,19 +11,16 @@ from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import AssistantTurn, EndReason, Observation, Part, RewardTerms
 from docagent_rl.envs.token_budget import cut_to_chars
 from docagent_rl.envs.tool_env import ToolEnv, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar
+from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
-from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, State, new_state
-from docagent_rl.systems.doc_v_star.thought import Fault
-from docagent_rl.systems.doc_v_star.writer import Item, Writer
+from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, Item, State, Writer, new_state
 
 
 @dataclass(slots=True)
@@ -94,24 +91,24 @@ class DocVStarEnv(ToolEnv[State]):
         }
 
     def new_state(self, sample: Sample) -> State:
-        """Return the state before the first turn (see `DocEnv.new_state`).
-
-        Raises:
-            UserError: also for evidence in another document, for unknown evidence in training, for a window
-                that makes no sense, and for a page that cannot be shown.
-        """
+        """Return the state before the first turn; every page can be shown (see `DocEnv.new_state`)."""
         state = new_state(sample, self._services.store, self._config, validate=self._validate)
-        self._check_pages(state)
+        for page in state.pages:
+            page_view(page, self._config.display, turn=0)
         return state
 
     def show_prompt(self, state: State) -> Observation:
-        """Return the prompt with the overview (see `DocEnv.show_prompt`).
-
-        Raises:
-            UserError: the overview fills the context.
-        """
+        """Return the prompt with the overview; raises `UserError` where that fills the context."""
         sample = state.sample
-        self._fit_overview(state)
+        limit = self._services.prompt_tokens
+        if not self._writer.plan_overview(limit, self._services.count_tokens):
+            tokens = self._config.overview_tokens(len(state.pages))
+            raise UserError(
+                f"question {sample.question_id!r}: question and overview of {sample.doc_id!r}, "
+                f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of {limit} tokens "
+                f"with docagent.env.overview.fit={self._config.overview.fit.value}: raise "
+                "data.max_prompt_length, change that key, or drop the question"
+            )
         observation = self._writer.opening()
         if (room := self._writer.room()) is not None and room < 0:
             raise UserError(
@@ -154,7 +151,8 @@ class DocVStarEnv(ToolEnv[State]):
 
     def take_back(self, state: State) -> None:
         """Forget the pages that the last observation showed."""
-        state.forget_last()
+        for page in list(state.visited)[state.settled :]:
+            del state.visited[page]
 
     async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Retrieve or fetch pages; the working memory and the turns left follow."""
@@ -192,34 +190,16 @@ class DocVStarEnv(ToolEnv[State]):
         """Return numbers of the trajectory by name (see `Trajectory.metrics`)."""
         return self.state.metrics()
 
-    def _fit_overview(self, state: State) -> None:
-        limit = self._services.prompt_tokens
-        if self._writer.plan_overview(limit, self._services.count_tokens):
-            return
-        tokens = self._config.overview_tokens(len(state.pages))
-        raise UserError(
-            f"question {state.sample.question_id!r}: question and overview of {state.sample.doc_id!r}, "
-            f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of {limit} tokens "
-            f"with docagent.env.overview.fit={self._config.overview.fit.value}: raise "
-            "data.max_prompt_length, change that key, or drop the question"
-        )
-
-    def _check_pages(self, state: State) -> None:
-        for page in state.pages:
-            try:
-                self._config.display.shown(page.size)
-            except DisplayError as error:
-                raise UserError(
-                    f"page {page.ref} cannot be shown: {error}; leave its document out"
-                ) from error
-
     async def _retrieve(self, state: State, logged: LoggedTurn, action: Search) -> list[Item]:
         settings, doc_id = self._config.retrieval, state.sample.doc_id
         k = settings.k(len(state.pages))
         if len(state.visited) == len(state.pages):
             logged.effect = {"kind": "no_new_page", "hits": 0}
             return [self.text("none_left")]
-        query, exclude = action.query[: settings.query_chars], self._excluded(state)
+        total = self._services.store.document(doc_id).num_pages
+        outside = [*range(1, state.first_page), *range(state.last_page + 1, total + 1)]
+        exclude = frozenset(PageRef(doc_id, page) for page in (*state.visited, *outside))
+        query = action.query[: settings.query_chars]
         hits = await self.search(logged, query, doc_id=doc_id, top_k=k, exclude=exclude)
         fresh = new_hits(hits, exclude)
         found = [(n, hit) for n, hit in fresh if hit.ref.doc_id == doc_id and state.has(hit.ref.page)][:k]
@@ -237,13 +217,6 @@ class DocVStarEnv(ToolEnv[State]):
             "cut_query": len(action.query) > settings.query_chars,
         }
         return served.items
-
-    def _excluded(self, state: State) -> frozenset[PageRef]:
-        """Return the pages of the document that a retrieval must not bring."""
-        doc_id = state.sample.doc_id
-        total = self._services.store.document(doc_id).num_pages
-        outside = [*range(1, state.first_page), *range(state.last_page + 1, total + 1)]
-        return frozenset(PageRef(doc_id, page) for page in (*state.visited, *outside))
 
     def _fetch(self, state: State, logged: DocVStarLoggedTurn, action: Fetch) -> list[Item]:
         limit = self._config.fetch.max_pages

@@ -58,7 +58,7 @@ def evidence_score(
     *,
     beta2: float = 2.0,
 ) -> float:
-    """Return R_e, the F-score of the pages an trajectory listed as relevant, weighted towards recall.
+    """Return R_e, the F-score of the pages a trajectory listed as relevant, weighted towards recall.
 
     With precision `hits / |P|` and recall `hits / |P_gt|` the paper's `(1 + beta²) · p · r / (beta² · p + r)`
     equals `(1 + beta²) · hits / (beta² · |P_gt| + |P|)`, which needs no small constant in a denominator.
@@ -66,8 +66,7 @@ def evidence_score(
     Args:
         listed: P, the union of the pages listed in all turns, of those that exist.
         gold: P_gt, the evidence pages.
-        visited: pages shown at reading resolution; others are no hits, though they count in `|P|`. `None`
-            takes every listed page.
+        visited: pages shown at reading resolution, the only ones that can be hits; `None` takes every page.
         beta2: weight of recall, 2 in the paper.
 
     Returns:
@@ -82,10 +81,5 @@ def evidence_score(
 
 
 def format_score(*, obeyed: bool, answered: bool) -> float:
-    """Return R_f: 1 when every turn obeyed the grammar and an answer was given within the turns, else 0.
-
-    Args:
-        obeyed: no turn had a fault.
-        answered: the trajectory ended with an answer that is not blank.
-    """
+    """Return R_f: 1 when no turn had a fault and the trajectory ended with an answer not blank, else 0."""
     return float(obeyed and answered)

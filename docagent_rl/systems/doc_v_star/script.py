@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
-from docagent_rl.systems.doc_v_star.thought import ThoughtBlock
+from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, TurnWriter
+from docagent_rl.systems.doc_v_star.actions import ThoughtBlock
 
-_TAGS = {Move.SEARCH: "retrieval_page", Move.FETCH: "fetch_page", Move.ANSWER: "answer"}
 _BODIES = {
     ThoughtBlock.ANALYSIS: ("Look.", "See.", "Check."),
     ThoughtBlock.PLAN: ("Search.", "Read."),
@@ -20,10 +18,18 @@ _ABSENT = 0.04
 """Share of fetches of a page that does not exist."""
 
 
-class DocVStarAgent(ScriptedAgent):
+class _DocVStarWriter(TurnWriter):
+    title = "Doc-V*"
+    tags: ClassVar = {Move.SEARCH: "retrieval_page", Move.FETCH: "fetch_page", Move.ANSWER: "answer"}
+
+    def action(self, act: Act, state: Any) -> str:
+        """See `TurnWriter`."""
+        return f"<action>{super().action(act, state)}</action>"
+
+
+class DocVStarAgent(_DocVStarWriter, ScriptedAgent):
     """Retrieves the first gold page, fetches the others by number, lists what is relevant, answers."""
 
-    title, tags = "Doc-V*", _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "Look for pages about {}.",
         Move.FETCH: "Open the pages that should hold {}.",
@@ -62,7 +68,7 @@ class DocVStarAgent(ScriptedAgent):
         """See `ScriptedAgent`: the blocks of the turn."""
         word = state.word()
         analysis = f"<analysis>The question is about {word}.</analysis>"
-        plan = self.thoughts[act.move].format(word)
+        plan = str(self.thoughts[act.move]).format(word)
         if state.turn == 1:
             return f"{analysis}<plan>{plan}</plan><summary>Nothing was read yet.</summary>"
         relevant = ", ".join(str(page.page) for page in state.brought if page in state.gold)
@@ -70,19 +76,14 @@ class DocVStarAgent(ScriptedAgent):
         first = analysis if self.config.thought.analysis else ""
         return f"{first}<relevant_pages>[{relevant}]</relevant_pages><summary>{found} {plan}</summary>"
 
-    def action(self, act: Act, state: AgentState) -> str:
-        """See `ScriptedAgent`."""
-        return f"<action>{super().action(act, state)}</action>"
-
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         return [page.page for page in act.pages] if act.move is Move.FETCH else super().argument(act, state)
 
 
-class DocVStarScript(Script):
+class DocVStarScript(_DocVStarWriter, Script):
     """Looks for pages at first and answers more and more."""
 
-    title, tags = "Doc-V*", _TAGS
     warm_up: ClassVar = {"pool": 96, "short_steps": 180, "full_steps": 20}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
@@ -92,32 +93,28 @@ class DocVStarScript(Script):
         search, fetch = 0.4 * self.config.retrieval.enabled, 0.6 * self.config.fetch.enabled
         return {Move.SEARCH: search, Move.FETCH: fetch, Move.ANSWER: 0.05 if context.turn == 1 else 1.0}
 
-    def thought(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.thought`: the blocks of the turn."""
-        first = context.turn == 1
+    def thought(self, act: Act, state: ScriptContext) -> str:
+        """See `TurnWriter`: the blocks of the turn."""
+        first = state.turn == 1
         due = [ThoughtBlock.PLAN if first else ThoughtBlock.RELEVANT_PAGES, ThoughtBlock.SUMMARY]
         if first or self.config.thought.analysis:
             due.insert(0, ThoughtBlock.ANALYSIS)
-        return "".join(f"<{block}>{self._body(block, context)}</{block}>" for block in due)
+        return "".join(f"<{block}>{self._body(block, state)}</{block}>" for block in due)
 
-    def action(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.action`."""
-        return f"<action>{super().action(move, context)}</action>"
+    def argument(self, act: Act, state: ScriptContext) -> object:
+        """See `TurnWriter`."""
+        if act.move is not Move.FETCH:
+            return super().argument(act, state)
+        if state.chance(_ABSENT):
+            return [state.absent_page()]
+        return state.likely_pages(min(2, self.config.fetch.max_pages))
 
-    def argument(self, move: Move, context: ScriptContext) -> object:
-        """See `Script.argument`."""
-        if move is not Move.FETCH:
-            return super().argument(move, context)
-        if context.chance(_ABSENT):
-            return [context.absent_page()]
-        return context.likely_pages(min(2, self.config.fetch.max_pages))
-
-    def _body(self, block: ThoughtBlock, context: ScriptContext) -> object:
+    def _body(self, block: ThoughtBlock, state: ScriptContext) -> object:
         if block is not ThoughtBlock.RELEVANT_PAGES:
-            return context.rng.choice(_BODIES[block])
+            return state.rng.choice(_BODIES[block])
         # the pages just shown, now and then only the gold ones among them
-        right = [page for page in context.shown if page in context.gold]
-        return right if right and context.chance(0.3) else context.shown
+        right = [ref.page for ref in state.brought if ref in state.gold]
+        return right if right and state.chance(0.3) else state.shown
 
 
 AGENT, SCRIPT = DocVStarAgent, DocVStarScript

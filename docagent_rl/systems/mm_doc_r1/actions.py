@@ -20,8 +20,7 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import bad_argument
-from docagent_rl.actions.tags import Block, Scan, TagScanner
+from docagent_rl.actions.grammar import Block, Scan, TagScanner, bad_argument
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import UnknownActionError
 
@@ -47,12 +46,7 @@ _THOUGHT_OPEN = "the thought was never closed, so nothing in it counts as an act
 
 @dataclass(frozen=True, slots=True)
 class KeywordSearch(Search):
-    """A search; `query` is the keywords joined by spaces, one query.
-
-    Args:
-        keywords: as executed, in order.
-        remarks: what was cut or left out, for the result.
-    """
+    """A search; `query` is the keywords, as executed, joined by spaces; `remarks` tell what was cut."""
 
     keywords: tuple[str, ...]
     remarks: tuple[str, ...] = ()
@@ -62,10 +56,8 @@ class KeywordSearch(Search):
 class ReadEntry:
     """One request of a read action.
 
-    Args:
-        pages: the whole numbers asked for, in order, each once; whether such pages exist is not asked here.
-        query: the sub-query, white space collapsed; may be blank.
-        strays: ids that can be no page of any document, as they were written.
+    `pages` are the whole numbers asked for, in order, each once, whether or not such pages exist; `strays`
+    are ids that can be no page of any document, as written; `query` may be blank.
     """
 
     pages: tuple[int, ...]
@@ -75,11 +67,7 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True)
 class ReadEntries(Read):
-    """A read action; `pages` and `goal` are those of all entries, in order.
-
-    Args:
-        entries: the requests, equal ones merged.
-    """
+    """A read action; `pages` and `goal` are those of all entries, in order; equal entries are merged."""
 
     entries: tuple[ReadEntry, ...]
 
@@ -119,7 +107,9 @@ class MMDocGrammar:
         scan = self._scanner.scan(" " * start + text[start:])
         actions = tuple(self._actions(scan))
         fault = _fault(stop)
-        if fault and not (stop is StopCause.TRUNCATED and actions and _ends_with(scan, actions[0])):
+        block = actions[0].block if actions else None
+        ends = block is not None and block[1] == len(scan.visible.rstrip())
+        if fault and not (stop is StopCause.TRUNCATED and ends):
             return ParsedTurn(fault, actions, thoughts)
         if actions:
             return ParsedTurn(actions[0], actions[1:], thoughts)
@@ -175,11 +165,7 @@ def thought_end(text: str) -> int:
 
 
 def canonical(action: Action) -> str:
-    """Return an action as a seeker should have written it; the empty string for an invalid one.
-
-    Raises:
-        UnknownActionError: the seeker has no such action.
-    """
+    """Return an action as a seeker should have written it; the empty string for an invalid one."""
     match action:
         case KeywordSearch(keywords=keywords):
             return f"<search>{json.dumps(list(keywords), ensure_ascii=False)}</search>"
@@ -196,18 +182,11 @@ def canonical(action: Action) -> str:
 def resolve(
     entries: Sequence[ReadEntry], known: Container[int], question: str, *, max_pages: int, max_entries: int
 ) -> tuple[tuple[ReadEntry, ...], tuple[str, ...]]:
-    """Fit a read action to the document and to the limits.
+    """Fit a read action to the document's pages `known` and to the limits.
 
     In this order: unknown pages are dropped, surplus pages of an entry are dropped, entries without pages are
     dropped, a blank query becomes the question, equal entries are merged, surplus entries are dropped. All
     but the merging is remarked on.
-
-    Args:
-        entries: as parsed.
-        known: pages of the document.
-        question: stands in for blank queries.
-        max_pages: pages of one entry.
-        max_entries: entries of one action.
 
     Returns:
         The entries to read, none when nothing is left, and lines about what was dropped.
@@ -227,7 +206,9 @@ def resolve(
             remarks.append("An entry had no query; the question was used.")
         kept.append(ReadEntry(pages, entry.query or " ".join(question.split())))
     if unknown:
-        remarks.append(_unknown(unknown))
+        named = list(dict.fromkeys(unknown))
+        more = f" and {len(named) - _NAMED_PAGES} more" if len(named) > _NAMED_PAGES else ""
+        remarks.append(f"There are no such pages: {', '.join(named[:_NAMED_PAGES])}{more}.")
     if 0 < len(kept) < len(entries):
         remarks.append("Entries without an existing page were left out.")
     kept = list(dict.fromkeys(kept))
@@ -304,10 +285,6 @@ def _thoughts(text: str, end: int) -> tuple[Span, ...]:
     return ((start + len(_THINK_OPEN) if start >= 0 else 0, end - len(_THINK_CLOSE)),)
 
 
-def _ends_with(scan: Scan, action: Action) -> bool:
-    return action.block is not None and action.block[1] == len(scan.visible.rstrip())
-
-
 def _fault(stop: StopCause) -> Invalid | None:
     match stop:
         case StopCause.CONTROL_TOKEN:
@@ -320,9 +297,3 @@ def _fault(stop: StopCause) -> Invalid | None:
 
 def _invalid(reason: InvalidReason, outer: Span | None = None, inner: Span | None = None) -> Invalid:
     return Invalid(outer, inner, reason, _DETAIL[reason])
-
-
-def _unknown(ids: Sequence[str]) -> str:
-    named = list(dict.fromkeys(ids))
-    more = f" and {len(named) - _NAMED_PAGES} more" if len(named) > _NAMED_PAGES else ""
-    return f"There are no such pages: {', '.join(named[:_NAMED_PAGES])}{more}."

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.systems.mm_doc_r1.page_index import MIN_CHARS
 from docagent_rl.systems.mm_doc_r1.rewards import MMDocReward
+
+MIN_CHARS = 8
+"""The shortest limit that leaves room for text between two ellipses."""
 
 READER_PIXELS = 2048 * 28 * 28
 """At most 2,048 visual tokens a page."""
 
 
-class Variant(StrEnum):
-    """Which MM-Doc-R1; no code was released."""
-
-    PAPER = "paper"
-    """As published."""
+Variant = Literal["paper"]
 
 
 class SearchEngine(StrEnum):
@@ -34,7 +32,7 @@ class SearchEngine(StrEnum):
 
 
 VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
-    Variant.PAPER: {
+    "paper": {
         "max_steps": 4,
         "search": {"top_k": 10},
         "read": {"max_pages": 3},
@@ -139,7 +137,7 @@ class MMDocConfig(VariantSection):
     """Configuration of `MMDocEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
-    variant: Variant = Variant.PAPER
+    variant: Variant = "paper"
     max_steps: int = Field(ge=1)
     """Responses of the seeker, the finishing one included; the action of the last is executed."""
     max_invalid_in_a_row: int = Field(2, ge=1)

@@ -44,20 +44,27 @@ from docagent_rl.systems.mm_doc_r1.actions import (
     thought_end,
 )
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig, SearchEngine
-from docagent_rl.systems.mm_doc_r1.history import (
+from docagent_rl.systems.mm_doc_r1.rewards import correctness
+from docagent_rl.systems.mm_doc_r1.roles import Evidence, RolePlayers
+from docagent_rl.systems.mm_doc_r1.state import (
     FoundPage,
     ReaderNotes,
+    State,
     Step,
+    described_hits,
     histories,
+    note_key,
     reasoning_of,
     step_text,
     trajectory_text,
 )
-from docagent_rl.systems.mm_doc_r1.page_index import Snippet, make_snippet
-from docagent_rl.systems.mm_doc_r1.rewards import correctness
-from docagent_rl.systems.mm_doc_r1.roles import Evidence, RolePlayers
-from docagent_rl.systems.mm_doc_r1.state import State, described_hits, note_key
-from docagent_rl.systems.mm_doc_r1.world import DocumentWorld, blank_world, document_world
+from docagent_rl.systems.mm_doc_r1.world import (
+    DocumentWorld,
+    Snippet,
+    blank_world,
+    document_world,
+    make_snippet,
+)
 
 _TEMPLATE_TOKENS = 64
 """Tokens that a chat template puts around a prompt, cautiously."""
@@ -156,7 +163,20 @@ class MMDocEnv(ToolEnv[State]):
         """Execute the action of a step (see `DocEnv.step`)."""
         state = self.running
         logged = self.read(state, turn)
-        step = await self._execute(state, logged, self._begun(logged, turn.text))
+        action, start = logged.action, thought_end(turn.text)
+        end = action.block[0] if action.block and action.block[0] >= start else len(turn.text)
+        reasoning = reasoning_of(turn.text[start:end], self._config.history.reasoning_words)
+        step = Step(logged.turn, reasoning)
+        match action:
+            case KeywordSearch():
+                step = await self._search(state, logged, step, action)
+            case ReadEntries():
+                step = await self._read(state, logged, step, action)
+            case Finish():
+                logged.effect = {"kind": "finish"}
+                step = replace(step, action=canonical(action))
+            case _:
+                step = self._refuse(logged, step)
         state.log.turns.append(logged)
         state.steps.append(step)
         history = {"reasoning": step.reasoning, "action": step.action, "result": step.result}
@@ -194,28 +214,9 @@ class MMDocEnv(ToolEnv[State]):
         return self.state.metrics()
 
     def trajectory_text(self) -> str:
-        """Return the text of the trajectory that estimators embed (see `history.trajectory_text`)."""
+        """Return the text of the trajectory that estimators embed (see `state.trajectory_text`)."""
         config = self._config.trajectory_text
         return trajectory_text(self.state.steps, **config.model_dump(), count=self._count)
-
-    def _begun(self, logged: LoggedTurn, text: str) -> Step:
-        """Return the step before its action is executed."""
-        action = logged.action
-        start = thought_end(text)
-        end = action.block[0] if action.block and action.block[0] >= start else len(text)
-        reasoning = reasoning_of(text[start:end], self._config.history.reasoning_words)
-        return Step(logged.turn, reasoning)
-
-    async def _execute(self, state: State, logged: LoggedTurn, step: Step) -> Step:
-        match logged.action:
-            case KeywordSearch() as action:
-                return await self._search(state, logged, step, action)
-            case ReadEntries() as action:
-                return await self._read(state, logged, step, action)
-            case Finish() as action:
-                logged.effect = {"kind": "finish"}
-                return replace(step, action=canonical(action))
-        return self._refuse(logged, step)
 
     async def _search(self, state: State, logged: LoggedTurn, step: Step, action: KeywordSearch) -> Step:
         began = time.perf_counter()

@@ -55,13 +55,7 @@ class MMDocReward(Section):
         return Formula({"page_recall": self.pages, "correctness": self.correctness})
 
     def page_score(self, read: Collection[int], evidence: Collection[int], correctness: float) -> float:
-        """Return the page term, in `[0, 1]`.
-
-        Args:
-            read: pages of all executed read entries, each counted once.
-            evidence: evidence pages of the question.
-            correctness: of the answer; what `EmptyEvidence.CORRECTNESS` takes.
-        """
+        """Return the page term, in `[0, 1]`, of pages read, each counted once."""
         if not evidence:
             match self.empty_evidence:
                 case EmptyEvidence.ONE:
@@ -81,16 +75,10 @@ def page_f1(read: Collection[int], evidence: Collection[int]) -> float:
 
 
 def correctness(answers: Sequence[str], prediction: str, answer_format: AnswerFormat) -> float:
-    """Return how right the extracted answer is (MMLongBench-Doc's scorer).
+    """Return how right the extracted answer is, in `[0, 1]` (MMLongBench-Doc's scorer).
 
-    Args:
-        answers: right answers, any of which counts; for a list its items; none at all when the document does
-            not hold the answer, which is then compared with `NOT_ANSWERABLE` as text.
-        prediction: the extracted answer.
-        answer_format: format of the right answers.
-
-    Returns:
-        A value in `[0, 1]`.
+    Any of the answers counts; those of a list are its items; without any, the document does not hold the
+    answer, and `NOT_ANSWERABLE` is compared as text.
     """
     if not answers:
         return score(NOT_ANSWERABLE, prediction, AnswerFormat.NONE)

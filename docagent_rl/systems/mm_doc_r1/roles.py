@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.base.prompts import PromptSpec, load_prompt
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import ImagePart, Message, Part, Role, TextPart
@@ -18,8 +18,8 @@ from docagent_rl.envs.rule_roles import answer_from, extract_answer, plan_search
 from docagent_rl.envs.token_budget import TokenCounter, cut_to_chars, cut_to_tokens
 from docagent_rl.envs.views import page_view
 from docagent_rl.rewards.mmlongbench import unlabelled
-from docagent_rl.systems.mm_doc_r1.config import AnswerConfig, MMDocConfig, RolePrompts
-from docagent_rl.systems.mm_doc_r1.history import ReaderNotes
+from docagent_rl.systems.mm_doc_r1.config import AnswerConfig, MMDocConfig
+from docagent_rl.systems.mm_doc_r1.state import ReaderNotes
 from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
 
 _SPECS: Mapping[RoleName, frozenset[str]] = {
@@ -38,12 +38,8 @@ def role_prompt_spec(role: RoleName) -> PromptSpec:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The findings of an trajectory; the plan and the seeker's reasoning are no part of it.
-
-    Args:
-        notes: of the reader, in order.
-        pages: text of the pages that were read, in order.
-        snippets: of pages that were found and not read, the best first.
+    """The findings of a trajectory: the reader's notes, the text of the pages that were read, in order, and
+    snippets of pages that were found and not read, the best first.
     """
 
     notes: Sequence[ReaderNotes]
@@ -54,8 +50,8 @@ class Evidence:
 class RolePlayers:
     """The roles around a seeker. A role without a model is played by its embedded rule.
 
-    Raises:
-        UserError: the prompt of a role is unusable.
+    Raises (all that ask a model):
+        InfrastructureError: it gave no reply.
     """
 
     def __init__(
@@ -69,7 +65,10 @@ class RolePlayers:
         self._config = config
         self._store = store
         self._count = count
-        self._prompts = _load_prompts(config.prompts)
+        self._prompts = {
+            role: load_prompt(getattr(config.prompts, role.value), role_prompt_spec(role))
+            for role in RoleName
+        }
 
     def embedded(self, role: RoleName) -> bool:
         """Return whether a rule plays the role."""
@@ -80,11 +79,7 @@ class RolePlayers:
         return _longest(self._config.plan.max_tokens, self._count)
 
     async def plan(self, question: str, world: DocumentWorld) -> str:
-        """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a question.
-
-        Raises:
-            InfrastructureError: the planner gave none.
-        """
+        """Return a numbered plan, at most `plan.max_items` items; equal for all trajectories of a group."""
         if self.embedded(RoleName.PLANNER):
             return self._fitted(plan_search(question, world.headings))
         config = self._config
@@ -100,12 +95,7 @@ class RolePlayers:
         return await asyncio.to_thread(self._fitted, reply)
 
     async def read(self, question: str, query: str, pages: Sequence[int], world: DocumentWorld) -> str:
-        """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests.
-
-        Raises:
-            InfrastructureError: the reader gave none.
-            UserError: a page cannot be shown.
-        """
+        """Return notes on pages, at most `read.note_tokens` tokens; equal for equal requests."""
         # sorted: notes do not depend on the order in which pages are asked for
         pages = sorted(pages)
         if self.embedded(RoleName.READER):
@@ -118,11 +108,7 @@ class RolePlayers:
         return await asyncio.to_thread(cut_to_tokens, notes, self._config.read.note_tokens, self._count)
 
     async def answer(self, question: str, evidence: Evidence) -> str:
-        """Return a free-form answer from what was found.
-
-        Raises:
-            InfrastructureError: the answer agent gave none.
-        """
+        """Return a free-form answer from the evidence."""
         if self.embedded(RoleName.ANSWER):
             pages = evidence.pages.values() if self._config.answer.page_text else ()
             return answer_from(question, [*(note.text for note in evidence.notes), *pages])
@@ -130,11 +116,7 @@ class RolePlayers:
         return await self._ask(RoleName.ANSWER, question=question, context=context)
 
     async def extract(self, question: str, answer: str) -> str:
-        """Return what an extractor makes of a free-form answer, to be read by `mmlongbench.extracted_answer`.
-
-        Raises:
-            InfrastructureError: the extractor gave nothing.
-        """
+        """Return an extractor's reply to a free-form answer, to be read by `mmlongbench.extracted_answer`."""
         if self.embedded(RoleName.EXTRACTOR):
             return extract_answer(question, answer)
         return await self._ask(RoleName.EXTRACTOR, question=unlabelled(question), answer=unlabelled(answer))
@@ -178,19 +160,12 @@ def cut_items(plan: str, most: int) -> str:
     return "\n".join(kept).rstrip()
 
 
-def _load_prompts(names: RolePrompts) -> dict[RoleName, PromptTemplate]:
-    return {role: load_prompt(getattr(names, role.value), role_prompt_spec(role)) for role in RoleName}
-
-
 def answer_context(evidence: Evidence, config: AnswerConfig, count: TokenCounter) -> str:
     """Return the material for an answer within `config.max_tokens` (appendix A.3; the layout is a choice).
 
     In order: the reader's notes, the text of the pages that were read, snippets of found pages. What does not
     fit is dropped in this order: snippets from the last, page texts from the last, notes from the oldest. A
     single note beyond the budget stays whole: its length is limited where it is written.
-
-    Returns:
-        The text; the empty string when there is nothing.
     """
     # without the sub-queries: they are the seeker's words, and a guess among them would pass for evidence
     notes = [f"Notes on {note.page_list}:\n{note.text}" for note in evidence.notes]

@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.script import Move, Script, ScriptContext, content_words
-from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent
+from docagent_rl.envs.script import (
+    Act,
+    AgentState,
+    Move,
+    Script,
+    ScriptContext,
+    ScriptedAgent,
+    TurnWriter,
+    content_words,
+)
 from docagent_rl.samples.sample import parse_page_id
 
-_TAGS = {Move.SEARCH: "search", Move.READ: "read"}
 _KEYWORDS = 6
 
 
-class MMDocAgent(ScriptedAgent):
+class _SeekerWriter(TurnWriter):
+    title = "MM-Doc-R1"
+    tags: ClassVar = {Move.SEARCH: "search", Move.READ: "read"}
+
+    def write(self, act: Act, state: Any) -> str:
+        """See `TurnWriter`."""
+        return f"{self.thought(act, state)} {self.action(act, state)}"
+
+    def action(self, act: Act, state: Any) -> str:
+        """See `TurnWriter`."""
+        return "<FINISH>" if act.move is Move.FINISH else super().action(act, state)
+
+
+class MMDocAgent(_SeekerWriter, ScriptedAgent):
     """Searches once, has the gold pages read, finishes; the answer agent writes the answer."""
 
-    title, tags = "MM-Doc-R1", _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I look for {}.",
         Move.READ: "These pages should tell about {}.",
@@ -59,14 +78,6 @@ class MMDocAgent(ScriptedAgent):
         """See `ScriptedAgent`."""
         return -(-len(state.missing) // self._pages_a_read) + 1
 
-    def write(self, act: Act, state: AgentState) -> str:
-        """See `ScriptedAgent`."""
-        return f"{self.thought(act, state)} {self.action(act, state)}"
-
-    def action(self, act: Act, state: AgentState) -> str:
-        """See `ScriptedAgent`."""
-        return "<FINISH>" if act.move is Move.FINISH else super().action(act, state)
-
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is not Move.READ:
@@ -80,10 +91,9 @@ class MMDocAgent(ScriptedAgent):
         return json.dumps(entries, ensure_ascii=False)
 
 
-class MMDocScript(Script):
+class MMDocScript(_SeekerWriter, Script):
     """Searches, has pages read that were found or guessed, and finishes."""
 
-    title, tags = "MM-Doc-R1", _TAGS
     thoughts: ClassVar = {
         Move.SEARCH: "I need the {}.",
         Move.READ: "I read the {}.",
@@ -97,26 +107,16 @@ class MMDocScript(Script):
             return {Move.SEARCH: 0.35, Move.READ: 0.6, Move.FINISH: 0.05}
         return {Move.SEARCH: 0.15, Move.READ: 0.6, Move.FINISH: 0.25}
 
-    def write(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.write`."""
-        return f"{self.thought(move, context)} {self.action(move, context)}"
-
-    def action(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.action`."""
-        return "<FINISH>" if move is Move.FINISH else super().action(move, context)
-
-    def argument(self, move: Move, context: ScriptContext) -> object:
-        """See `Script.argument`."""
-        if move is Move.READ:
-            return json.dumps([{"page_ids": self._pages(context), "query": context.word()}])
-        return json.dumps(context.query())
-
-    def _pages(self, context: ScriptContext) -> list[int]:
-        """Return pages that the last search found, or those that often hold evidence."""
+    def argument(self, act: Act, state: ScriptContext) -> object:
+        """See `TurnWriter`; pages that the last search found, or those that often hold evidence."""
+        if act.move is not Move.READ:
+            return json.dumps(state.query())
         most = self.config.read.max_pages
-        if context.shown and context.chance(0.4):
-            return context.shown[:most]
-        return context.likely_pages(context.rng.randint(min(2, most), most))
+        if state.shown and state.chance(0.4):
+            pages = state.shown[:most]
+        else:
+            pages = state.likely_pages(state.rng.randint(min(2, most), most))
+        return json.dumps([{"page_ids": pages, "query": state.word()}])
 
 
 AGENT, SCRIPT = MMDocAgent, MMDocScript

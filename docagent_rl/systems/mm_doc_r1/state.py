@@ -1,21 +1,166 @@
-"""The state of one trajectory of MM-Doc-R1, and the numbers that follow from it."""
+"""The state of a trajectory of MM-Doc-R1, its numbers, and the seeker's steps as text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from docagent_rl.actions.base import Search
+from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import EndReason, EnvState, measured
+from docagent_rl.envs.token_budget import TokenCounter, cut_middle, cut_to_chars
 from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.mm_doc_r1.actions import ReadEntries, ReadEntry
-from docagent_rl.systems.mm_doc_r1.history import ReaderNotes, Step
-from docagent_rl.systems.mm_doc_r1.page_index import Snippet
 from docagent_rl.systems.mm_doc_r1.rewards import TERMS
-from docagent_rl.systems.mm_doc_r1.world import DocumentWorld
+from docagent_rl.systems.mm_doc_r1.world import DocumentWorld, Snippet
+
+_CHARS_A_WORD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """A page in a search result: its number, an extract, and whether it was read before."""
+
+    page: int
+    snippet: str
+    read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderNotes:
+    """The reader's notes on one entry: the pages, in the order asked for, and the sub-query."""
+
+    pages: tuple[int, ...]
+    query: str
+    text: str
+
+    @property
+    def page_list(self) -> str:
+        """The pages as text."""
+        return ", ".join(f"p.{page}" for page in self.pages)
+
+    @property
+    def heading(self) -> str:
+        """Names the pages and the sub-query."""
+        return f"Notes on {self.page_list} for the query: {self.query}"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the seeker, from 1.
+
+    Args:
+        reasoning: the text before its action.
+        action: in canonical form; empty for an invalid step.
+        found: pages that a search returned.
+        notes: of the reader, one for each entry.
+        remarks: lines about what was cut, left out, not found or wrong.
+    """
+
+    number: int
+    reasoning: str
+    action: str = ""
+    found: tuple[FoundPage, ...] = ()
+    notes: tuple[ReaderNotes, ...] = ()
+    remarks: tuple[str, ...] = field(default=())
+
+    @property
+    def result(self) -> str:
+        """What the step led to, in full."""
+        return _result(self, ids_only=False)
+
+
+def reasoning_of(text: str, max_words: int) -> str:
+    """Return the first words of what a seeker wrote, on one line that can be written as UTF-8."""
+    words = encodable(text).split()
+    line = cut_to_chars(" ".join(words[:max_words]), max_words * _CHARS_A_WORD)
+    return f"{line} \N{HORIZONTAL ELLIPSIS}" if len(words) > max_words else line
+
+
+def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
+    """Yield the history in full, then ever shorter versions.
+
+    Shortened one by one, the oldest first: search results to page ids; then notes to `note_chars` characters;
+    then reasoning to nothing. The last step stays as it is.
+    """
+    kept = list(steps)
+    ids_only: set[int] = set()
+    yield _render(kept, ids_only)
+    old = range(len(kept) - 1)
+    for index in old:
+        if kept[index].found:
+            ids_only.add(index)
+            yield _render(kept, ids_only)
+    for index in old:
+        if any(len(notes.text) > note_chars for notes in kept[index].notes):
+            notes = (replace(n, text=cut_to_chars(n.text, note_chars)) for n in kept[index].notes)
+            kept[index] = replace(kept[index], notes=tuple(notes))
+            yield _render(kept, ids_only)
+    for index in old:
+        if kept[index].reasoning:
+            kept[index] = replace(kept[index], reasoning="")
+            yield _render(kept, ids_only)
+
+
+def trajectory_text(
+    steps: Sequence[Step],
+    *,
+    result_chars: int,
+    short_result_chars: int,
+    max_tokens: int,
+    count: TokenCounter,
+) -> str:
+    """Return the text by which trajectories of one question are compared (SPO, Eq. 4; the paper names no
+    form).
+
+    Reasoning, action and the beginning of the result of every step. Left out are instructions, question and
+    plan, which a group shares and which would pull all similarities to 1, and the answer, which would leak
+    the reward into its own baseline. Beyond `max_tokens` results are cut to `short_result_chars`; a text that
+    is still longer loses its middle.
+    """
+    text = _joined(steps, result_chars)
+    if count(text) > max_tokens:
+        text = cut_middle(_joined(steps, short_result_chars), max_tokens, count)
+    return text
+
+
+def step_text(step: Step, result_chars: int) -> str:
+    """Return the part of `trajectory_text` that one step is; it may be empty."""
+    pieces = (step.reasoning, step.action, cut_to_chars(step.result, result_chars))
+    return "\n".join(piece for piece in pieces if piece)
+
+
+def _joined(steps: Sequence[Step], result_chars: int) -> str:
+    return "\n".join(text for step in steps if (text := step_text(step, result_chars)))
+
+
+def _render(steps: Sequence[Step], ids_only: set[int]) -> str:
+    return "\n\n".join(_step(step, ids_only=index in ids_only) for index, step in enumerate(steps))
+
+
+def _step(step: Step, *, ids_only: bool) -> str:
+    lines = [f"Step {step.number}"]
+    if step.reasoning:
+        lines.append(f"Reasoning: {step.reasoning}")
+    lines.append(f"Action: {step.action or 'none that is valid'}")
+    lines.append(f"Result:\n{_result(step, ids_only=ids_only)}")
+    return "\n".join(lines)
+
+
+def _result(step: Step, *, ids_only: bool) -> str:
+    lines: list[str] = []
+    if step.found and ids_only:
+        lines.append("Found: " + ", ".join(f"p.{found.page}" for found in step.found))
+    else:
+        for found in step.found:
+            lines.append(f"p.{found.page}{' (already read)' if found.read else ''}: {found.snippet}")
+    for notes in step.notes:
+        lines += [notes.heading, notes.text]
+    return "\n".join([*lines, *step.remarks])
+
 
 NoteKey = tuple[tuple[int, ...], str]
 """Sorted pages and sub-query: what the reader's notes depend on within an trajectory."""
@@ -29,15 +174,11 @@ class State(EnvState):
         world: its document.
         evidence: evidence pages that exist in the world.
         answers: right answers; none for an unanswerable question.
-        plan: of the planner.
-        steps: of the seeker, as its history shows them.
         notes: of the reader, in the order of reading.
         read: pages of all executed read entries, in order, each once.
         found: the best snippet of each page that a search returned, in the order of finding.
-        entries: read entries that were executed.
-        cached_entries: those among them that repeated an earlier one.
+        cached_entries: executed read entries that repeated an earlier one.
         shortened: prompts whose history had to be shortened.
-        plan_cut: the plan had to be cut to fit the prompt.
         answer: of the answer agent, once the trajectory is settled.
         extracted: the short answer that an extractor made of it; `None` when its reply could not be parsed.
     """
@@ -65,12 +206,8 @@ class State(EnvState):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name; the names do not depend on what happened.
 
-        Besides `EnvState.common_metrics`, of which `finished` means that the seeker finished:
-        `step_limit`, `ended_invalid`; `searches`, `no_hit`, `reads` (read actions), `read_entries`,
-        `cached_entries`; `pages_seen` (pages read), `pages_found`; `has_evidence`, and of questions
-        that have some `retrieval_recall`; `abstained`, `extraction_failed`; `unanswerable`, and of
-        unanswerable questions `unanswerable_score`; `prompts_shortened`; `plan_cut`;
-        `evidence_dropped` (evidence pages outside the document or its window).
+        `finished` means that the seeker finished; `pages_seen` are pages read; `evidence_dropped` are
+        evidence pages outside the document or its window.
         """
         numbers = self.common_metrics(TERMS)
         return {

@@ -1,14 +1,17 @@
-"""A document as MM-Doc-R1 plays it: page texts, contents, figures and a search index."""
+"""A document as MM-Doc-R1 plays it: page texts, contents, figures, BM25 over its pages, snippets."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import cachetools
 
-from docagent_rl.documents import Document, DocumentStore
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import Document, DocumentStore, PageRef
 from docagent_rl.documents.contents import (
     Heading,
     list_of_figures,
@@ -17,11 +20,137 @@ from docagent_rl.documents.contents import (
     shortened,
     table_of_contents,
 )
-from docagent_rl.envs.checks import played_pages, references, require_document
-from docagent_rl.retrieval.bm25 import BM25Settings
+from docagent_rl.envs.checks import played_pages, references
+from docagent_rl.retrieval.base import Hit, check_queries, top_rows
+from docagent_rl.retrieval.bm25 import BM25Settings, load_bm25s
+from docagent_rl.retrieval.tokens import Tokenizer, readable, spans
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
-from docagent_rl.systems.mm_doc_r1.page_index import PageIndex
+from docagent_rl.systems.mm_doc_r1.config import MIN_CHARS, MMDocConfig
+
+if TYPE_CHECKING:
+    import bm25s
+
+
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+
+class PageIndex:
+    """A small index that lives in memory.
+
+    `BM25Retriever` searches one document too, but weighs words by the whole corpus; systems whose world is
+    one document weigh them by that document. The formula is the same (see `docagent_rl.retrieval.bm25`).
+    Pages without an entry in `texts` cannot be found.
+    """
+
+    def __init__(self, doc_id: str, texts: Mapping[int, str], settings: BM25Settings | None = None) -> None:
+        bm25s = load_bm25s()
+        settings = settings or BM25Settings()
+        self._tokenize = Tokenizer(settings.stemmer)
+        self._refs = [PageRef(doc_id, number) for number in sorted(texts)]
+        vocabulary: dict[str, int] = {}
+        rows = [_encode(self._tokenize(texts[ref.page]), vocabulary) for ref in self._refs]
+        self._index: bm25s.BM25 | None = None
+        # bm25s has no index without words: a scanned document without text layer
+        if vocabulary:
+            self._index = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
+            self._index.index((rows, vocabulary), show_progress=False)
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the tokens that a page or a query with this text has."""
+        return self._tokenize(text)
+
+    def search(self, query: str, top_k: int) -> list[Hit]:
+        """Return the best pages first, equal scores in page order; pages that share no word are no hits."""
+        check_queries([query], top_k)
+        if self._index is None:
+            return []
+        ids = self._index.get_tokens_ids(self._tokenize(query))
+        if not ids:
+            return []
+        scores = self._index.get_scores_from_ids(ids)
+        return [Hit(self._refs[row], float(scores[row])) for row in top_rows(scores, top_k)]
+
+
+def _encode(tokens: Iterable[str], vocabulary: dict[str, int]) -> list[int]:
+    return [vocabulary.setdefault(token, len(vocabulary)) for token in tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """An extract on one line, an ellipsis where something was left out.
+
+    `words` is the number of distinct query words in the cluster around which it was cut.
+    """
+
+    text: str
+    words: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    start: int
+    end: int
+    words: int
+
+
+def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
+    """Extract the part of a page around the densest cluster of query words, tokens without a stemmer.
+
+    The cluster is the run of matches that fits into the limit and holds the most distinct words; of several
+    the one with the most matches, then the shortest, then the first. The limit, ellipses included, is filled
+    evenly on both sides of it, up to whole words. Without any match the extract is the beginning of the page.
+
+    Raises:
+        UserError: `max_chars` is below `MIN_CHARS`.
+    """
+    if max_chars < MIN_CHARS:
+        raise UserError(f"a snippet needs at least {MIN_CHARS} characters, found max_chars={max_chars}")
+    line = " ".join(readable(text).split())
+    if len(line) <= max_chars:
+        found = {token for _, _, token in spans(line)}
+        return Snippet(line, len(found.intersection(words)))
+    room = max_chars - 2 * len(_ELLIPSIS)
+    cluster = _densest(line, frozenset(words), room)
+    start, end = _window(line, cluster, room)
+    inside = line[start:end].strip()
+    head, tail = _ELLIPSIS if start > 0 else "", _ELLIPSIS if end < len(line) else ""
+    return Snippet(f"{head}{inside}{tail}", cluster.words)
+
+
+def _densest(line: str, words: frozenset[str], room: int) -> _Cluster:
+    matches = [span for span in spans(line) if span[2] in words]
+    best, rank = _Cluster(0, 0, 0), (0, 0, 0)
+    held: Counter[str] = Counter()
+    first = 0
+    for last, (_, end, word) in enumerate(matches):
+        held[word] += 1
+        while matches[first][0] < end - room and first < last:
+            gone = matches[first][2]
+            held[gone] -= 1
+            if not held[gone]:
+                del held[gone]
+            first += 1
+        begin = matches[first][0]
+        if (len(held), last - first + 1, begin - end) > rank or not rank[0]:
+            best, rank = _Cluster(begin, end, len(held)), (len(held), last - first + 1, begin - end)
+    return best
+
+
+def _window(line: str, cluster: _Cluster, room: int) -> tuple[int, int]:
+    """Return the span of `room` characters with the cluster in its middle, moved inwards to whole words."""
+    middle = (cluster.start + cluster.end) // 2
+    start = max(0, min(middle - room // 2, len(line) - room))
+    # a word longer than the room is cut rather than lost
+    start = min(start, cluster.start) if cluster.end - cluster.start <= room else cluster.start
+    end = min(len(line), start + room)
+    if start > 0:
+        gap = line.find(" ", start, max(cluster.start, start) + 1)
+        start = gap + 1 if gap >= 0 else start
+    if end < len(line) and line[end] != " ":
+        gap = line.rfind(" ", max(cluster.end, start + 1), end)
+        end = gap if gap >= 0 else end
+    return start, end
+
 
 _KEPT_WORLDS = 32
 
@@ -30,14 +159,9 @@ _KEPT_WORLDS = 32
 class DocumentWorld:
     """A prepared document. Read-only, shared by all trajectories of a process.
 
-    Args:
-        document: the document in its store.
-        texts: text of its pages by 1-based number; only these pages exist in the trajectory.
-        headings: its table of contents.
-        toc: the same as text, with a last line that says how many did not fit; the word `none` when the
-            planner is not to see it.
-        figures: the list of figures as text, likewise.
-        index: for searching it.
+    `texts` are its pages by 1-based number; only these exist in the trajectory. `toc` and `figures` are the
+    lists as text, with a last line that says how many entries did not fit; `none` where the planner is not to
+    see them.
     """
 
     document: Document
@@ -56,12 +180,9 @@ def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) ->
     """Return the world of a question's document, prepared once a process for equal page texts. Blocks.
 
     Raises:
-        UserError: the document is not in the store, or the sample's window does not lie in it; the message
-            names the question.
+        UserError: the document is not in the store, or the window does not lie in it.
     """
-    require_document(sample, sample.doc_id, store)
-    document = store.document(sample.doc_id)
-    pages = played_pages(sample, document.num_pages, use_window=config.window)
+    document, pages = played_pages(sample, store, use_window=config.window)
     # the store is part of the key: page images are cut from the document that is kept
     key = (
         str(store.path),
@@ -85,21 +206,14 @@ def check_sample(sample: Sample, store: DocumentStore, config: MMDocConfig, vali
         UserError: the document is not in the store, the window does not lie in it, or nothing tells a right
             answer from a wrong one; the message names the question.
     """
-    require_document(sample, sample.doc_id, store)
-    played_pages(sample, store.document(sample.doc_id).num_pages, use_window=config.window)
+    played_pages(sample, store, use_window=config.window)
     references(sample)
 
 
 def blank_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """Return the world of a question's document with blank pages: its page numbers, without reading a page.
-
-    Raises:
-        UserError: as of `document_world`.
-    """
-    require_document(sample, sample.doc_id, store)
-    document = store.document(sample.doc_id)
-    texts = dict.fromkeys(played_pages(sample, document.num_pages, use_window=config.window), "")
-    index = PageIndex(document.doc_id, {})
+    """Return the world of a question's document with blank pages: its numbers, without reading a page."""
+    document, pages = played_pages(sample, store, use_window=config.window)
+    texts, index = dict.fromkeys(pages, ""), PageIndex(document.doc_id, {})
     return DocumentWorld(document, texts, (), render_contents(()), render_figures(()), index)
 
 

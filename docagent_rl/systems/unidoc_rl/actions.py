@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any
 
 from docagent_rl.actions.base import Action, Box, Crop, Select, Span
 from docagent_rl.actions.grammar import (
@@ -75,14 +74,10 @@ def read_boxes(content: str, block: Span, argument: Span, *, most: int = 8) -> A
         return bad_argument(f"at most {most} boxes can be magnified at once", block, argument)
     boxes = []
     for item in items:
-        if not _four_numbers(item):
+        if not (isinstance(item, list) and len(item) == 4 and all(isinstance(n, float) for n in item)):
             return bad_argument(_BOXES_FORM, block, argument)
         box: Box = (item[0], item[1], item[2], item[3])
         if not (all(map(math.isfinite, box)) and box[0] < box[2] and box[1] < box[3]):
             return bad_argument("every box needs finite numbers with x1 < x2 and y1 < y2", block, argument)
         boxes.append(box)
     return Crop(block, argument, tuple(boxes))
-
-
-def _four_numbers(item: Any) -> bool:
-    return isinstance(item, list) and len(item) == 4 and all(isinstance(number, float) for number in item)

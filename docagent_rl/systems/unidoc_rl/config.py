@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import reduce
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection, filled
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs import sections
-from docagent_rl.envs.sections import CoordsConfig, SearchScope
-from docagent_rl.systems.unidoc_rl.rewards import FormatMode, UniDocReward
-from docagent_rl.systems.unidoc_rl.roi import RoiRule
-from docagent_rl.systems.unidoc_rl.search_rounds import SelectRule
+from docagent_rl.envs.views import CoordsConfig, SearchScope
+from docagent_rl.envs.views import CropConfig as BoxConfig
+from docagent_rl.systems.unidoc_rl.rewards import FormatMode, RoiRule, SelectRule, UniDocReward
 from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting
 
-
-class Variant(StrEnum):
-    """Which UniDoc-RL."""
-
-    PAPER = "paper"
-    """As published, arXiv 2604.14967."""
-    RELEASED = "released"
-    """As the released code was meant to work."""
-
+Variant = Literal["paper", "released"]
 
 VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
-    Variant.PAPER: {
+    "paper": {
         "extra_turn": False,
         "display": {"snap": True},
         "coords": {"frame": Frame.DISPLAYED, "rounding": Rounding.OUTWARD},
@@ -43,7 +32,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
             "roi_rule": RoiRule.IOU,
         },
     },
-    Variant.RELEASED: {
+    "released": {
         "extra_turn": True,
         "display": {"snap": False},
         "coords": {"frame": Frame.DISPLAYED, "rounding": Rounding.TRUNCATE},
@@ -104,7 +93,7 @@ class SelectionConfig(Section):
     """Take the first candidate for an index that cannot be read or that no candidate has."""
 
 
-class CropConfig(sections.CropConfig):
+class CropConfig(BoxConfig):
     """How boxes are cut."""
 
     max_boxes: int = Field(8, ge=1)
@@ -125,7 +114,7 @@ class UniDocConfig(VariantSection):
     """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
-    variant: Variant = Variant.PAPER
+    variant: Variant = "paper"
     max_turns: int = Field(10, ge=1)
     """Assistant turns; with `extra_turn` one more. The paper gives no number."""
     extra_turn: bool

@@ -2,27 +2,136 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
-from docagent_rl.actions.base import Answer, Crop, Search, Select
+from docagent_rl.actions.base import Action, Answer, Box, Crop, Search, Select
 from docagent_rl.actions.coordinates import CropError
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec
+from docagent_rl.documents import PageRef, PageRegion
 from docagent_rl.documents.display import DisplayError
-from docagent_rl.envs.base import AssistantTurn, EndReason, ImagePart, Part, RewardTerms, TextPart
+from docagent_rl.envs.base import (
+    AssistantTurn,
+    EndReason,
+    EnvState,
+    ImagePart,
+    Part,
+    RewardTerms,
+    TextPart,
+    measured,
+)
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.images import Picture
-from docagent_rl.envs.sections import SearchScope
-from docagent_rl.envs.tool_env import ToolEnv, describe_pages, new_hits
+from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import View
-from docagent_rl.samples.sample import Sample
+from docagent_rl.rewards.retrieval import recall
+from docagent_rl.samples.sample import OTHER_BOXES, Sample, magnified_boxes
 from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
-from docagent_rl.systems.unidoc_rl.rewards import format_reward
-from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound
-from docagent_rl.systems.unidoc_rl.state import State, gold_regions
+from docagent_rl.systems.unidoc_rl.rewards import (
+    TERMS,
+    SearchRound,
+    Wanted,
+    format_reward,
+    interleave,
+    search_ndcg,
+)
+from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The progress of an trajectory; replaced as a whole, so that a turn can be taken back."""
+
+    rounds: tuple[SearchRound, ...] = ()
+    """Searches that brought up candidates."""
+    pending: tuple[View, ...] = ()
+    """The candidates of the last of them; an index refers to these."""
+    view: View | StackedCropsView | None = None
+    """The image that a box refers to; none until a candidate of the last search is selected."""
+    images: int = 0
+    """Images in the context."""
+
+    def shown(self, views: Sequence[View | StackedCropsView], **changes: Any) -> Progress:
+        """Return the progress after these images were shown, with other fields changed."""
+        return replace(self, images=self.images + len(views), **changes)
+
+
+@dataclass(slots=True)
+class State(EnvState):
+    """The state of one trajectory."""
+
+    gold: frozenset[PageRef]
+    wanted: Wanted
+    """Gold boxes by page."""
+    references: tuple[str, ...]
+    progress: Progress = Progress()
+    settled: Progress = Progress()
+    """As it was before the last turn: what is left when its observation is dropped."""
+
+    def ran(self, kind: type[Action]) -> int:
+        """Return the number of turns that carried out such an action and whose observation was shown."""
+        return sum(logged.ran(kind) and not logged.dropped for logged in self.log.turns)
+
+    def selected(self, *, implicit: bool) -> list[PageRef]:
+        """Return the selected page of each search that has one; `implicit` as in `SearchRound.chosen`."""
+        chosen = [item.chosen(implicit=implicit) for item in self.progress.rounds]
+        return [cast(PageRef, page) for page in chosen if page is not None]
+
+    def metrics(self, *, implicit: bool) -> dict[str, float]:
+        """Return numbers of the trajectory by name.
+
+        Of the searches `no_new_page` found nothing, of the selections `select_fallbacks` took the first
+        candidate for want of an index; `boxes` are those scored. `retrieval_recall` is of all candidates.
+        `reward/outcome` is the validation score of either variant.
+        """
+        rounds = self.progress.rounds
+        effects = [logged.effect for logged in self.log.turns if not logged.dropped]
+        shown = interleave(rounds)
+        return {
+            **self.common_metrics(TERMS),
+            "image_limit": float(self.end is EndReason.IMAGE_LIMIT),
+            "searches": float(self.ran(Search)),
+            "no_new_page": float(sum(effect.get("kind") == "no_new_page" for effect in effects)),
+            "selections": float(self.ran(Select)),
+            "select_fallbacks": float(sum(effect.get("fallback", False) for effect in effects)),
+            "crops": float(self.ran(Crop)),
+            "boxes": float(sum(len(item.boxes) for item in rounds)),
+            "informed_turns": float(sum(bool(logged.parsed.notes) for logged in self.log.turns)),
+            "images": float(self.progress.images),
+            "pages_seen": float(len(shown)),
+            **measured(
+                {
+                    "retrieval_recall": recall(shown, self.gold),
+                    "recall_first": recall([item.candidates[0] for item in rounds], self.gold),
+                    "recall_selected": recall(self.selected(implicit=implicit), self.gold),
+                    "retrieval_ndcg": search_ndcg(rounds, self.gold) if self.gold else None,
+                }
+            ),
+        }
+
+
+def gold_regions(sample: Sample) -> Wanted:
+    """Return the gold boxes of a question, as fractions of the raw page, by page, in all of its documents.
+
+    A page with boxes has to be magnified, unless its flag (`extra.crop_required`, for further documents
+    `extra.other_crop_required`) says otherwise; such a page has no entry, like one without boxes.
+
+    Raises:
+        UserError: a box leaves its page or is empty, or boxes or flags are malformed.
+    """
+    regions: dict[Hashable, tuple[Box, ...]] = {}
+    for (doc_id, page), boxes in magnified_boxes(sample).items():
+        ref = PageRef(doc_id, page)
+        try:
+            regions[ref] = tuple(PageRegion(ref, (box[0], box[1], box[2], box[3])).box for box in boxes)
+        except UserError as error:
+            field = "evidence_boxes" if doc_id == sample.doc_id else f"extra.{OTHER_BOXES}"
+            raise UserError(f"question {sample.question_id!r}, field {field!r}: {error}") from error
+    return regions
 
 
 class UniDocEnv(ToolEnv[State]):
@@ -100,7 +209,11 @@ class UniDocEnv(ToolEnv[State]):
                 parts = self._select(state, logged, select)
             case Crop() as crop:
                 parts = self._crop(state, logged, crop)
-        return self._feedback(logged, text) if parts is None else parts
+        if parts is not None:
+            return parts
+        reason, block = self.feedback(logged), logged.action.block
+        about_boxes = block is not None and text.startswith("<bbox>", block[0])
+        return [self.part("feedback", reason=reason, about_boxes=about_boxes)]
 
     async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
         """Return the judge's score; validation asks for each."""
@@ -127,23 +240,14 @@ class UniDocEnv(ToolEnv[State]):
     async def _search(self, state: State, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search
         selected = frozenset(state.selected(implicit=self._config.selection.implicit))
-        hits = await self.search(
-            logged,
-            action.query,
-            doc_id=state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
-            top_k=search.top_k,
-            exclude=selected if search.exclude_selected else (),
+        views = await self.search_pages(
+            logged, action.query, selected, search.candidates, exclude=search.exclude_selected
         )
-        found = new_hits(hits, selected)[: search.candidates]
-        if not found:
-            logged.effect = {"kind": "no_new_page", "hits": len(hits)}
+        if not views:
             return [self.part("no_new_page")]
-        views = await self.page_views([hit.ref for _, hit in found], self._config.display, logged.turn)
         # without a selection there is nothing to choose from
-        kind = "candidates" if self._config.grammar.select else "pages"
-        pages = describe_pages(views, found, state.gold)
-        logged.effect = {"kind": kind, "hits": len(hits), "pages": pages}
-        logged.image_tokens = sum(view.tokens for view in views)
+        if self._config.grammar.select:
+            logged.effect["kind"] = "candidates"
         return self._show_candidates(state, tuple(views))
 
     def _show_candidates(self, state: State, views: tuple[View, ...]) -> list[Part]:
@@ -208,11 +312,6 @@ class UniDocEnv(ToolEnv[State]):
 
     def _picture(self, part: str, image: Picture) -> list[Part]:
         return [TextPart(self.text(part) + "\n"), ImagePart(image)]
-
-    def _feedback(self, logged: LoggedTurn, text: str) -> list[Part]:
-        reason, block = self.feedback(logged), logged.action.block
-        about_boxes = block is not None and text.startswith("<bbox>", block[0])
-        return [self.part("feedback", reason=reason, about_boxes=about_boxes)]
 
     def _format(self, state: State, end: EndReason) -> float:
         turns = state.log.turns

@@ -1,16 +1,224 @@
-"""The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar at the end of an trajectory."""
+"""The reward of UniDoc-RL (arXiv 2604.14967): five terms in one scalar at the end of a trajectory.
+
+All boxes are `(left, top, right, bottom)` as fractions of the raw page. `wanted` maps a page to its gold
+boxes; pages without an entry have none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import chain
 
 from pydantic import Field
 
+from docagent_rl.actions.base import Box
 from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula, Gate
-from docagent_rl.systems.unidoc_rl.roi import RoiRule, Wanted, roi_f1, roi_iou
-from docagent_rl.systems.unidoc_rl.search_rounds import SearchRound, SelectRule, search_ndcg, select_reward
+from docagent_rl.rewards.retrieval import ndcg
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRound:
+    """A search that brought up candidates, the choice among them, and the boxes.
+
+    Args:
+        candidates: the pages shown, best first; at least one, each once.
+        selected: the candidate that was chosen, if any.
+        boxes: those drawn first; choosing again keeps them.
+        drawn_on: the candidate that they were drawn on; by default the chosen page.
+    """
+
+    candidates: tuple[Hashable, ...]
+    selected: Hashable | None = None
+    boxes: tuple[Box, ...] = ()
+    drawn_on: Hashable | None = None
+
+    def __post_init__(self) -> None:
+        if not self.candidates or len(set(self.candidates)) != len(self.candidates):
+            raise ValueError(f"candidates must be distinct pages, at least one, found {self.candidates}")
+        for page in (self.selected, self.drawn_on):
+            if page is not None and page not in self.candidates:
+                raise ValueError(f"{page} is not one of the candidates {self.candidates}")
+
+    def drawn(self, boxes: tuple[Box, ...]) -> SearchRound:
+        """Return the search with boxes on its chosen page: the first ones drawn count (release)."""
+        return self if self.boxes else replace(self, boxes=boxes, drawn_on=self.selected)
+
+    def chosen(self, *, implicit: bool) -> Hashable | None:
+        """Return the chosen page; with `implicit` the first candidate stands in until one is chosen."""
+        return self.candidates[0] if implicit and self.selected is None else self.selected
+
+
+class SelectRule(StrEnum):
+    """Which gold candidate is the right choice."""
+
+    ANY = "any"
+    """Any (UniDoc-RL, Eq. 6)."""
+    FIRST = "first"
+    """Only the one that the retriever ranked highest (the released code)."""
+
+
+def interleave(rounds: Sequence[SearchRound]) -> list[Hashable]:
+    """Return all first candidates in the order of the searches, then all second ones and so on (Eq. 4).
+
+    Each page is there once, where it comes first.
+    """
+    depth = max((len(item.candidates) for item in rounds), default=0)
+    ranked = (item.candidates[rank : rank + 1] for rank in range(depth) for item in rounds)
+    return list(dict.fromkeys(chain.from_iterable(ranked)))
+
+
+def search_ndcg(rounds: Sequence[SearchRound], gold: Collection[Hashable]) -> float:
+    """Return the NDCG of the interleaved candidates (Eq. 5), in `[0, 1]`; 0 when no search counts."""
+    return ndcg(interleave(rounds), gold)
+
+
+def select_reward(
+    rounds: Sequence[SearchRound],
+    gold: Collection[Hashable],
+    *,
+    rule: SelectRule,
+    pseudo_positive: bool = True,
+    implicit: bool = False,
+    capped: bool = False,
+) -> float:
+    """Return the mean over the searches of whether the right candidate was chosen (Eq. 6 and 7), in `[0, 1]`.
+
+    Searches without a gold candidate are in the mean, so that further searches for anything at all, with
+    their first candidate chosen, bring it close to 1 whatever was chosen where it mattered.
+
+    Args:
+        rounds: the searches that brought up candidates; without any the value is 0.
+        gold: gold pages.
+        rule: which gold candidates are right.
+        pseudo_positive: where no candidate is gold, the one ranked highest is right; otherwise none is.
+        implicit: a search without a choice counts as one for its first candidate, else as wrong.
+        capped: leave searches without a gold candidate out of the mean where their first candidate was
+            chosen, so that they never raise it. Where no search has a gold candidate the value is 1 if all
+            choices were right, else 0.
+    """
+    if not rounds:
+        return 0.0
+    right = [item.chosen(implicit=implicit) in _targets(item, gold, rule, pseudo_positive) for item in rounds]
+    if not capped:
+        return sum(right) / len(right)
+    matters = [not set(gold).isdisjoint(item.candidates) for item in rounds]
+    counted = [hit for hit, matter in zip(right, matters, strict=True) if matter or not hit]
+    return sum(counted) / len(counted) if counted else 1.0
+
+
+def _targets(
+    item: SearchRound, gold: Collection[Hashable], rule: SelectRule, pseudo_positive: bool
+) -> tuple[Hashable, ...]:
+    found = tuple(page for page in item.candidates if page in gold)
+    if found:
+        return found if rule is SelectRule.ANY else found[:1]
+    return item.candidates[:1] if pseudo_positive else ()
+
+
+Wanted = Mapping[Hashable, Sequence[Box]]
+
+
+class RoiRule(StrEnum):
+    """How boxes are scored."""
+
+    IOU = "iou"
+    """Mean over the boxes drawn of the best IoU with a gold box (the paper)."""
+    F1 = "f1"
+    """Mean over the searches of an F1 of matched boxes (the released code)."""
+
+
+def iou(a: Box, b: Box) -> float:
+    """Return the intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an area."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    common = max(width, 0.0) * max(height, 0.0)
+    union = _area(a) + _area(b) - common
+    return min(common / union, 1.0) if union > 0 else 0.0
+
+
+def roi_iou(
+    rounds: Sequence[SearchRound],
+    wanted: Wanted,
+    *,
+    abstention: bool = True,
+    implicit: bool = False,
+    gold: Collection[Hashable] = (),
+) -> float:
+    """Return the mean over the boxes drawn of the best IoU with a gold box of their page, in `[0, 1]`
+    (section 3.3).
+
+    Without any box the paper is silent: 1 when pages were chosen and none of them has gold boxes, else 0. A
+    search that brought up a gold page and was not followed by a choice denies it: otherwise a choice among
+    the pages of any further search would make up for it. Without `abstention` drawing nothing scores 0.
+    """
+    best = [
+        max((iou(box, gold) for gold in wanted.get(_canvas(item, implicit), ())), default=0.0)
+        for item in rounds
+        for box in item.boxes
+    ]
+    if best:
+        return sum(best) / len(best)
+    chosen = [item.chosen(implicit=implicit) for item in rounds]
+    pages = [page for page in chosen if page is not None]
+    if any(
+        page is None and set(item.candidates) & set(gold) for page, item in zip(chosen, rounds, strict=True)
+    ):
+        return 0.0
+    return float(abstention and bool(pages) and not any(wanted.get(page) for page in pages))
+
+
+def roi_f1(
+    rounds: Sequence[SearchRound],
+    wanted: Wanted,
+    *,
+    threshold: float = 0.5,
+    abstention: bool = True,
+    implicit: bool = False,
+) -> float:
+    """Return the mean over the searches of the F1 of the boxes drawn on the page chosen last, in `[0, 1]`.
+
+    The rule of the released code, with one-to-one matches of at least `threshold` IoU: 1 where there is
+    nothing to draw and nothing was drawn, 0 where only one of the two holds, nothing was chosen, or there is
+    no search, `2 * matches / (gold + drawn)` elsewhere. Without `abstention` drawing nothing scores 0.
+    """
+    if not rounds:
+        return 0.0
+    scores = []
+    for item in rounds:
+        page = item.chosen(implicit=implicit)
+        gold = wanted.get(page, ())
+        if gold or item.boxes:
+            scores.append(2 * matches(gold, item.boxes, threshold) / (len(gold) + len(item.boxes)))
+        else:
+            scores.append(float(abstention and page is not None))
+    return sum(scores) / len(scores)
+
+
+def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
+    """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes first."""
+    pairs = [(-iou(g, d), i, j) for i, g in enumerate(gold) for j, d in enumerate(drawn)]
+    taken_gold: set[int] = set()
+    taken_drawn: set[int] = set()
+    for value, i, j in sorted(pairs):
+        if -value < threshold:
+            break
+        if i not in taken_gold and j not in taken_drawn:
+            taken_gold.add(i)
+            taken_drawn.add(j)
+    return len(taken_gold)
+
+
+def _canvas(item: SearchRound, implicit: bool) -> Hashable | None:
+    """Return the page that the boxes of a search were drawn on."""
+    return item.chosen(implicit=implicit) if item.drawn_on is None else item.drawn_on
+
+
+def _area(box: Box) -> float:
+    return max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)
+
 
 TERMS = ("search_ndcg", "select", "roi", "format", "outcome", "total")
 
@@ -32,7 +240,7 @@ def format_reward(
 ) -> float:
     """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula).
 
-    It is read off the sample of executed actions and never off text.
+    It is read off the executed actions and never off text.
 
     Args:
         mode: what well-formedness means.
@@ -104,14 +312,14 @@ class UniDocReward(Section):
     ) -> dict[str, float]:
         """Return all terms by the names in `TERMS`, unweighted, and their weighted total.
 
-        Args:
-            rounds: the searches that brought up candidates.
-            gold: gold pages.
-            wanted: gold boxes by page.
-            fmt: the format term.
-            outcome: the judge's score in `[0, 1]`, 0 when it was not asked.
-            implicit: a search without a choice counts as one for its first candidate.
+        `outcome` is the judge's score in `[0, 1]`, 0 when it was not asked; with `implicit` a search without
+        a choice counts as one for its first candidate.
         """
+        if self.roi_rule is RoiRule.IOU:
+            roi = roi_iou(rounds, wanted, abstention=self.abstention, implicit=implicit, gold=gold)
+        else:
+            how = {"abstention": self.abstention, "implicit": implicit}
+            roi = roi_f1(rounds, wanted, threshold=self.iou_threshold, **how)
         values = {
             # the released code compares pages with lists of characters
             "search_ndcg": 0.0 if self.ndcg_as_published else search_ndcg(rounds, gold),
@@ -123,16 +331,8 @@ class UniDocReward(Section):
                 implicit=implicit,
                 capped=self.select_capped,
             ),
-            "roi": self._roi(rounds, gold, wanted, implicit),
+            "roi": roi,
             "format": fmt,
             "outcome": outcome,
         }
         return {**values, "total": self.formula.total(values)}
-
-    def _roi(
-        self, rounds: Sequence[SearchRound], gold: Collection[Hashable], wanted: Wanted, implicit: bool
-    ) -> float:
-        if self.roi_rule is RoiRule.IOU:
-            return roi_iou(rounds, wanted, abstention=self.abstention, implicit=implicit, gold=gold)
-        threshold = self.iou_threshold
-        return roi_f1(rounds, wanted, threshold=threshold, abstention=self.abstention, implicit=implicit)

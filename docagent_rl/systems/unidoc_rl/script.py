@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
+from docagent_rl.actions.coordinates import on_view
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent, on_view, view_of
-from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, view_of
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.samples.sample import parse_page_id
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
@@ -113,7 +113,7 @@ class UniDocScript(Script):
         """See `Script.moves`: boxes refer to a selected page."""
         if context.last:
             return {Move.ANSWER: 1.0}
-        match context.effect:
+        match context.kind:
             case "candidates":
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}
             case "selection" | "crop" | "pages":
@@ -122,30 +122,30 @@ class UniDocScript(Script):
                 return {Move.SEARCH: 0.4, Move.ANSWER: 0.6}
         return {Move.SEARCH: 0.9, Move.ANSWER: 0.1}
 
-    def action(self, move: Move, context: ScriptContext) -> str:
-        """See `Script.action`; an answer mostly follows a note."""
-        if move is not Move.ANSWER:
-            return super().action(move, context)
-        answer = context.answer()
-        note = f"<information>{answer}</information>" if context.chance(0.8) else ""
-        return note + self.block(move, answer)
+    def action(self, act: Act, state: ScriptContext) -> str:
+        """See `TurnWriter`; an answer mostly follows a note."""
+        action = super().action(act, state)
+        if act.move is not Move.ANSWER or not state.chance(0.8):
+            return action
+        return action.replace("answer>", "information>") + action
 
-    def argument(self, move: Move, context: ScriptContext) -> object:
-        """See `Script.argument`."""
-        match move:
+    def argument(self, act: Act, state: ScriptContext) -> object:
+        """See `TurnWriter`."""
+        match act.move:
             case Move.SELECT:
-                return self._index(context)
+                return self._index(state)
             case Move.CROP:
-                return [context.corners() for _ in range(1 + context.chance(0.2))]
-        return super().argument(move, context)
+                return [state.corners() for _ in range(1 + state.chance(0.2))]
+        return super().argument(act, state)
 
-    def _index(self, context: ScriptContext) -> int:
+    def _index(self, state: ScriptContext) -> int:
         """Return a gold candidate, any candidate, or now and then an index that no candidate has."""
-        right = [index for index, page in enumerate(context.shown) if page in context.gold]
-        if right and context.chance(0.5):
+        own = state.sample.doc_id
+        right = [n for n, ref in enumerate(state.brought) if PageRef(own, ref.page) in state.gold]
+        if right and state.chance(0.5):
             return right[0]
-        count = len(context.shown) or self.config.search.candidates
-        return context.rng.randrange(count + context.chance(0.04))
+        count = len(state.brought) or self.config.search.candidates
+        return state.rng.randrange(count + state.chance(0.04))
 
 
 AGENT, SCRIPT = UniDocAgent, UniDocScript

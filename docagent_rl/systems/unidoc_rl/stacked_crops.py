@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from docagent_rl.actions.base import Box
@@ -18,7 +18,7 @@ from docagent_rl.actions.coordinates import (
     raw_to_raster,
 )
 from docagent_rl.documents.display import DisplayRule, Size
-from docagent_rl.envs.images import ImageRef, ImageSheet, Tile
+from docagent_rl.envs.images import ImageSheet, Tile
 from docagent_rl.envs.views import View
 
 _BLACK = (0, 0, 0)
@@ -26,12 +26,7 @@ _BLACK = (0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of a stack.
-
-    Args:
-        raster: what of the raw page it shows, at the scale of the canvas.
-        top: the canvas row on which it begins; it is left-aligned.
-    """
+    """A piece of a stack, left-aligned: its raster of the raw page, and the canvas row on which it begins."""
 
     raster: Raster
     top: int
@@ -45,16 +40,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class StackedCropsView:
-    """Pieces of a page that are shown as one image.
-
-    Args:
-        image: what is shown.
-        segments: its pieces, from top to bottom.
-        page: the view of the page that the pieces are of.
-        encoder_size: size of the image after the processor's rounding.
-        tokens: its visual tokens.
-        turn: the assistant turn that led to it, from 1.
-    """
+    """Pieces of a page, from top to bottom, that are shown as one image; otherwise like a `View`."""
 
     image: ImageSheet
     segments: tuple[Segment, ...]
@@ -96,16 +82,10 @@ class Cutting:
     def stack(
         self, view: View | StackedCropsView, boxes: Sequence[Box], rule: DisplayRule, turn: int
     ) -> StackedCropsView:
-        """Cut boxes of a view from its raw page and stack them in their order, left-aligned, on black.
+        """Cut boxes of a view, in units of `frame`, from its raw page; stack them, left-aligned, on black.
 
         A box of a stack may meet several of its pieces and is then cut into as many; what lies
         beside the pieces vanishes.
-
-        Args:
-            view: the view that the boxes refer to.
-            boxes: `(x1, y1, x2, y2)` in units of `frame`.
-            rule: how images are shown.
-            turn: the assistant turn, from 1.
 
         Raises:
             CropError: a box covers nothing, or all together cover too much.
@@ -122,7 +102,10 @@ class Cutting:
         image = ImageSheet(
             canvas=canvas,
             size=rule.shown(canvas),
-            tiles=tuple(_tile(page.image, segment) for segment in segments),
+            tiles=tuple(
+                Tile(replace(page.image, raster=each.raster, size=each.size), (0, each.top))
+                for each in segments
+            ),
             background=_BLACK,
         )
         return StackedCropsView(
@@ -157,7 +140,3 @@ def _stack(rasters: Sequence[Raster]) -> tuple[Segment, ...]:
 
 def _canvas(segments: Sequence[Segment]) -> Size:
     return max(segment.size[0] for segment in segments), sum(segment.size[1] for segment in segments)
-
-
-def _tile(page: ImageRef, segment: Segment) -> Tile:
-    return Tile(ImageRef(page.page, page.page_hash, segment.raster, segment.size), (0, segment.top))

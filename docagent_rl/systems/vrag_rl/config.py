@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.section import Section, VariantSection
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.sections import CoordsConfig, CropConfig, SearchScope
+from docagent_rl.envs.views import CoordsConfig, CropConfig, SearchScope
 from docagent_rl.systems.vrag_rl.rewards import VragReward
 
-
-class Variant(StrEnum):
-    """Which VRAG-RL."""
-
-    PAPER = "paper"
-    """As published, arXiv 2505.22019."""
-    RELEASED = "released"
-    """As the released code was meant to work."""
-
+Variant = Literal["paper", "released"]
 
 VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
-    Variant.PAPER: {
+    "paper": {
         "max_turns": 5,
         "extra_turn": False,
         "display": {"snap": True},
         "coords": {"frame": Frame.ENCODER, "rounding": Rounding.OUTWARD},
         "reward": {"alpha": 0.2, "beta": 0.8, "gamma": 0.0, "gate": False},
     },
-    Variant.RELEASED: {
+    "released": {
         "max_turns": 4,
         "extra_turn": True,
         "display": {"snap": False},
@@ -81,7 +72,7 @@ class VragConfig(VariantSection):
     """Configuration of `VragEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
-    variant: Variant = Variant.PAPER
+    variant: Variant = "paper"
     max_turns: int = Field(ge=1)
     """Assistant turns; with `extra_turn` one more."""
     extra_turn: bool
@@ -100,7 +91,7 @@ class VragConfig(VariantSection):
     @property
     def prompt(self) -> str:
         """The package's prompt for the variant."""
-        return f"vrag_rl_{self.variant.value}"
+        return f"vrag_rl_{self.variant}"
 
     @property
     def assistant_turns(self) -> int:

@@ -22,12 +22,12 @@ from docagent_rl.envs.base import (
     measured,
 )
 from docagent_rl.envs.checks import references
-from docagent_rl.envs.tool_env import ToolEnv, describe_pages, new_hits
+from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import View, ViewKind, crop_view
+from docagent_rl.envs.views import View, crop_view
 from docagent_rl.rewards.retrieval import ndcg, recall
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.vrag_rl.config import SearchScope, VragConfig
+from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.rewards import TERMS, format_reward
 
 
@@ -35,10 +35,8 @@ class VragGrammar(TagGrammar):
     """Thoughts in `<think>`; then one of `<search>query</search>`, `<bbox>[x1, y1, x2, y2]</bbox>` and
     `<answer>text</answer>`.
 
-    Args:
-        region_alias: also accept `<region>` for `<bbox>`; the paper's body and Algorithm 1 use that name,
-            its printed prompt and the released code the other.
-        crop: whether there is a zoom at all; without it neither of its tags means anything.
+    `region_alias` also accepts `<region>` for `<bbox>`: the paper's body and Algorithm 1 use that name, its
+    printed prompt and the released code the other. Without `crop` neither means anything.
     """
 
     def __init__(self, *, region_alias: bool = False, crop: bool = True) -> None:
@@ -144,10 +142,9 @@ class VragEnv(ToolEnv[VragState]):
     def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name.
 
-        Besides `EnvState.common_metrics`: `searches`, `no_new_page`, `crops`, `pages_seen`; of questions
-        with gold pages `retrieval_recall` and `retrieval_ndcg`, which is the term where it means something;
-        `invalid_rate_paper` also counts an answer before any search as invalid, as the paper's analysis does.
-        `reward/outcome` is the validation score of either variant: with the gate it is 0 without a search.
+        `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer before any
+        search as invalid, as the paper's analysis does. `reward/outcome` is the validation score of either
+        variant: with the gate it is 0 without a search.
         """
         state = self.state
         numbers = state.common_metrics(TERMS)
@@ -157,7 +154,7 @@ class VragEnv(ToolEnv[VragState]):
             "invalid_rate_paper": faults / numbers["turns"] if numbers["turns"] else 0.0,
             "searches": float(state.log.ran(Search)),
             "no_new_page": float(state.log.effects("no_new_page")),
-            "crops": float(sum(view.kind is ViewKind.CROP for view in state.views)),
+            "crops": float(len(state.views) - len(state.shown)),
             "pages_seen": float(len(state.shown)),
             **measured(
                 {
@@ -169,23 +166,12 @@ class VragEnv(ToolEnv[VragState]):
 
     async def _search(self, state: VragState, logged: LoggedTurn, action: Search) -> list[Part]:
         search = self._config.search
-        hits = await self.search(
-            logged,
-            action.query,
-            doc_id=state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None,
-            top_k=search.top_k,
-            exclude=frozenset(state.shown) if search.exclude_shown else (),
+        views = await self.search_pages(
+            logged, action.query, state.shown, search.pages_per_search, exclude=search.exclude_shown
         )
-        fresh = new_hits(hits, state.shown)[: search.pages_per_search]
-        if not fresh:
-            logged.effect = {"kind": "no_new_page", "hits": len(hits)}
-            return [self.part("no_new_page")]
-        refs = [hit.ref for _, hit in fresh]
-        views = await self.page_views(refs, self._config.display, logged.turn)
-        state.shown += refs
-        pages = describe_pages(views, fresh, state.gold)
-        logged.effect = {"kind": "pages", "hits": len(hits), "pages": pages}
-        return _show(state, logged, views)
+        state.shown += [view.image.page for view in views]
+        state.views += views
+        return [ImagePart(view.image) for view in views] or [self.part("no_new_page")]
 
     def _crop(self, state: VragState, logged: LoggedTurn, action: Crop) -> list[Part] | None:
         if not state.views:
@@ -206,10 +192,6 @@ class VragEnv(ToolEnv[VragState]):
             logged.refuse(str(error))
             return None
         logged.effect = {"kind": "crop", **view.to_dict()}
-        return _show(state, logged, [view])
-
-
-def _show(state: VragState, logged: LoggedTurn, views: Sequence[View]) -> list[Part]:
-    state.views += views
-    logged.image_tokens = sum(view.tokens for view in views)
-    return [ImagePart(view.image) for view in views]
+        logged.image_tokens = view.tokens
+        state.views.append(view)
+        return [ImagePart(view.image)]

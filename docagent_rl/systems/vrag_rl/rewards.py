@@ -44,10 +44,8 @@ class VragReward(Section):
 
 
 def format_reward(*, searched: bool, answered: bool) -> float:
-    """Return `r_fmt`: 1 when at least one search was executed and the trajectory ended with an answer, else
-    0.
+    """Return `r_fmt`: 1 when a search was executed and the trajectory ended with an answer, else 0.
 
-    Read off the environment's sample of executed actions, never off text (released code, rule of its format
-    check; the paper only names a parser).
+    Read off the executed actions, never off text (released code; the paper only names a parser).
     """
     return float(searched and answered)

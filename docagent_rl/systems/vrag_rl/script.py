@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from docagent_rl.envs.script import Move, Script, ScriptContext
-from docagent_rl.envs.scripted_agent import Act, AgentState, ScriptedAgent, on_view, view_of
-from docagent_rl.envs.sections import SearchScope
+from docagent_rl.actions.coordinates import on_view
+from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, view_of
+from docagent_rl.envs.views import SearchScope
 
 _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
@@ -76,7 +76,7 @@ class VragScript(Script):
         """See `Script.moves`: nothing can be cropped before the first image."""
         if context.last:
             return {Move.ANSWER: 1.0}
-        if context.effect not in ("pages", "crop", "no_new_page"):
+        if context.kind not in ("pages", "crop", "no_new_page"):
             return {Move.SEARCH: 0.88, Move.ANSWER: 0.12}
         return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}
 

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_model import ImageFormat
 from docagent_rl.lab.eval.scoring.played import read_trajectory

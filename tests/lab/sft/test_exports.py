@@ -14,7 +14,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.commands.data import app
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.lab.sft.exports import DATASET, DATASET_INFO, conversations
 from docagent_rl.lab.sft.trajectories import Dropped
 from tests.lab.sft.recorded import copied, masked, with_turn, write

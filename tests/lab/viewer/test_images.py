@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.lab.viewer.images import JPEG, PNG, thumbnail, trajectory_image
 from tests.viewer_runs import BOX, GOLD, part, sheet, trajectory, whole
 

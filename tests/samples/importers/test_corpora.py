@@ -9,7 +9,7 @@ from docagent_rl.samples.importers.finishing import OUTSIDE
 from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.validation import sample_problems
-from docagent_rl.systems.unidoc_rl.state import gold_regions
+from docagent_rl.systems.unidoc_rl.env import gold_regions
 from tests.samples.importers.conftest import numbers, rows_of
 
 

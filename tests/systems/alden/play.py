@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.alden.answer_reward import REFUSAL
+from docagent_rl.systems.alden.rewards import REFUSAL
 from tests.envs.page_words import page_word
 
 THOUGHT = "<think>look</think>"

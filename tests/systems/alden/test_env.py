@@ -1,4 +1,8 @@
+"""What the turns of ALDEN are paid in play."""
+
 from __future__ import annotations
+
+import logging
 
 import pytest
 
@@ -7,6 +11,9 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, Role
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.retrieval import Hit
+from docagent_rl.systems.alden import env as alden
+from docagent_rl.systems.alden.config import AldenConfig
+from docagent_rl.systems.alden.rewards import REFUSAL
 from tests.systems.alden.play import answer, fetch, lines, search
 
 
@@ -164,3 +171,172 @@ async def test_no_room_for_images(make, sample, play, image_budget):
     assert state.rewards == pytest.approx([0.3679, -0.5, 0, 5], abs=5e-5)
     assert state.metrics["pages_seen"] == 1
     assert state.metrics["image_tokens"] <= image_budget.get("image_tokens", 3200)
+
+
+GAMMA = 0.9
+UNANSWERABLE = {"answers": (), "answerable": False, "evidence_pages": ()}
+# like pages 7 and 11 of the specification's example
+LONGER = {"doc_id": "M", "evidence_pages": (2, 6)}
+FETCHES = [fetch(2), fetch(4), fetch(7)]
+EITHER = {"answers": (REFUSAL, "blue")}
+FORMS = [fetch("image, 3"), fetch("text, 3"), fetch("text, 3")]
+QUERIES = ["capital expenditure by region 2019", "table of capital expenditure by region"]
+PAIR = {"evidence_pages": (1, 3)}
+THREE = {"search": {"top_k": 4, "pages_per_search": 3}, "query_repetition": {"enabled": False}}
+ENDING = {**THREE, "image_budget": {"images": 1, "on_full": "end"}}
+TWICE = [search("everypage"), search("everypage pagek3")]
+NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
+
+
+@pytest.mark.parametrize(
+    ("variant", "changes", "said", "reward"),
+    [
+        ("paper", UNANSWERABLE, REFUSAL, 5.0),
+        ("released", UNANSWERABLE, REFUSAL, 5.0),
+        ("released", UNANSWERABLE, "so the problem is not answerable", 5 * 2 * 4 / 9),
+        ("released", UNANSWERABLE, "blue", -2.0),
+        ("released", {}, REFUSAL, -5.0),
+        ("released", {"answers": (REFUSAL,)}, "blue", -2.0),
+        ("released", EITHER, "blue", 5.0),
+        ("released", EITHER, REFUSAL, 5.0),
+        ("released", {"answers": ("yes",)}, "yes it is", 0.0),
+        ("paper", {"answers": ("24",)}, "42", 5.0),
+        # nothing was looked for
+        ("paper", {"answers": ("1997",)}, "1 2 3 4 5 6 7 8 9 0", 5 * 2 * 3 / 14),
+        ("released", {"answers": ("24",)}, "42", 0.0),
+    ],
+)
+async def test_answers(make, sample, play, variant, changes, said, reward):
+    state = await play(make(variant), sample(**changes), [answer(said)])
+    assert state.rewards == pytest.approx([reward])
+    assert state.metrics["unanswerable"] == (changes.get("answers") in ((), (REFUSAL,)))
+    assert state.metrics["refused"] == ("not answerable" in said)
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings", "changes", "turns", "rewards"),
+    [
+        ("paper", {}, {}, [fetch(3), fetch(3)], [1.0, 0.5]),
+        ("released", {}, {}, [fetch(3), fetch(3)], [1.0, 0.0]),
+        ("paper", {}, LONGER, FETCHES, [0.1353, 0.1353, 0.0498]),
+        ("released", {}, LONGER, FETCHES, [1.0, 0.1104, 0.0669]),
+        # precision, and new pages
+        ("paper", THREE, PAIR, TWICE, [2 / 3, 2 / 3]),
+        ("released", {}, PAIR, TWICE, [2, 0]),
+        ("released", {"search": {"top_k": 1, "pages_per_search": 1}}, PAIR, TWICE, [1, 1]),
+        # a malformed query is not charged twice
+        ("paper", {}, {}, [search("a b c"), "<search>a b c</search>"], [0, -1]),
+        # without evidence the paper charges repetition still; the release pays and charges nothing
+        ("paper", {}, UNANSWERABLE, NOTHING_TO_FIND, [0, -0.5, -0.5, 5]),
+        ("released", {}, UNANSWERABLE, NOTHING_TO_FIND, [0, 0, 0, 5]),
+        # repetition is of a page in a form; in the release a search pays for pages new in either form
+        ("paper", {"modality": "hybrid"}, {}, FORMS, [1.0, 1.0, 0.5]),
+        ("released", {"modality": "hybrid"}, {}, [fetch("text, 3"), search("pagek3")], [1, 0]),
+        # the notice of a full budget leaves nothing to be paid for
+        ("paper", {"image_budget": {"images": 1}}, {}, [fetch(2), fetch(3), TWICE[0]], [0.3679, -0.5, 0]),
+        ("paper", {"numeric_metric": "anls"}, {"answers": ("24",)}, [answer("42")], [0]),
+    ],
+)
+async def test_turns(make, sample, play, variant, settings, changes, turns, rewards):
+    state = await play(make(variant, fetch_syntax="plain", **settings), sample(**changes), turns)
+    assert state.rewards == pytest.approx(rewards, abs=5e-5)
+    charged = sum(term.reward for result in state.results for term in result.terms.tokens)
+    assert state.metrics["reward/total"] == pytest.approx(sum(rewards) + charged, abs=2e-4)
+
+
+# section 5.7 of the specification: does stalling pay?
+@pytest.mark.parametrize(
+    ("variant", "calls", "value"),
+    [("paper", 1, 5.5), ("paper", 5, 7.0475), ("released", 1, 5.5), ("released", 5, 3.9525)],
+)
+async def test_what_repeated_searches_are_worth(make, sample, play, variant, calls, value):
+    state = await play(make(variant), sample(), [search("pagek3")] * calls + [answer("blue")])
+    discounted = sum(GAMMA**turn * reward for turn, reward in enumerate(state.rewards))
+    assert discounted == pytest.approx(value, abs=1e-4)
+    assert state.metrics["repeated_calls"] == calls - 1
+    assert state.metrics["repeated_call_rate"] == pytest.approx((calls - 1) / calls)
+    # the paper charges repeated queries by their tokens
+    charged = sum(term.reward for result in state.results for term in result.terms.tokens)
+    assert charged == pytest.approx(-(calls - 1) if variant == "paper" else 0)
+
+
+async def test_a_query_in_other_characters_earns_what_repeating_it_earns(make, sample, play):
+    queries = ["pagek3", "page\u00adk3", "P\u00c1GEK3!", "\u24df\u200dagek3\ufeff"]
+    state = await play(make(), sample(), list(map(search, queries)))
+    charged = [sum(term.reward for term in result.terms.tokens) for result in state.results]
+    assert [*map(sum, zip(state.rewards, charged, strict=True))] == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("variant", "weight", "overlap"), [("paper", 1.0, 0.4), ("released", 0.3, 0.5)])
+async def test_query_penalties_lie_on_their_words(make, sample, play, variant, weight, overlap):
+    env = make(variant, query_repetition={"enabled": True})
+    first, second = (await play(env, sample(), [search(query) for query in QUERIES])).results
+    assert first.terms.tokens == ()
+    text, terms = search(QUERIES[1]), second.terms
+    shares = {"capital": 1 / 6, "expenditure": 2 / 6, "by": 2 / 6, "region": 1 / 6}
+    charged = {text[slice(*term.span)]: term.reward for term in terms.tokens}
+    assert charged == pytest.approx({word: -weight * overlap * part for word, part in shares.items()})
+    assert {term.name for term in terms.tokens} == {"query_repetition"}
+    assert sum(term.value for term in terms.tokens) == pytest.approx(overlap)
+    assert (terms.reward, terms.values["query_repetition"]) == (0, pytest.approx(overlap))
+    assert terms.values["total"] == env.metrics()["reward/total"] == pytest.approx(-weight * overlap)
+
+
+async def test_metrics_without_evidence(make, sample, play):
+    metrics = (await play(make(), sample(**UNANSWERABLE), NOTHING_TO_FIND)).metrics
+    assert (metrics["has_gold"], metrics["refusal_accuracy"], metrics["pages_seen"]) == (0, 1, 1)
+    assert "retrieval_f1" not in metrics
+    unsaid = (await play(make(), sample(**UNANSWERABLE), [fetch(9)])).metrics
+    assert (unsaid["refused"], unsaid["refusal_accuracy"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings", "turns", "rewards"),
+    [
+        # the turn was the last and no answer
+        ("released", {"image_budget": {"images": 2}}, [search("pagek3"), search("everypage")], [1, -1]),
+        ("paper", ENDING, [search("everypage")], [0]),
+    ],
+)
+async def test_no_room_may_end_the_trajectory(make, sample, play, variant, settings, turns, rewards):
+    state = await play(make(variant, **settings), sample(), turns)
+    assert (state.rewards, state.results[-1].end) == (rewards, EndReason.IMAGE_LIMIT)
+    assert state.metrics["pages_seen"] == len(turns) - 1
+    assert state.metrics["reward/total"] == 0
+
+
+@pytest.mark.parametrize(
+    ("variant", "turn", "paid", "settled", "values"),
+    [
+        ("paper", search("pagek3"), 1.0, 0.0, {}),
+        ("paper", fetch(3), 1.0, -0.5, {"fetch_failed": 1.0}),
+        ("paper", fetch(9), -0.5, -0.5, {"fetch_failed": 1.0}),
+        ("paper", "<search>pagek3</search>", -1.0, -1.0, {"format": -1.0}),
+        ("released", search("pagek3"), 1.0, -1.0, {"format": -1.0}),
+        ("released", fetch("3-th"), 1.0, -1.0, {"format": -1.0}),
+        # what a query was charged on its tokens stays
+        ("paper", search("pagek4"), 0.0, 0.0, {"query_repetition": 1.0, "total": -1.0}),
+    ],
+)
+async def test_a_result_that_was_dropped(make, sample, play, variant, turn, paid, settled, values):
+    state = await play(make(variant), sample(), [search("pagek4"), turn], drop_last=True)
+    assert state.rewards[1] == pytest.approx(paid)
+    assert state.rewards[1] + state.terms.reward == pytest.approx(settled)
+    nothing = dict.fromkeys(AldenConfig.for_variant(variant).terms, 0.0)
+    assert dict(state.terms.values) == {**nothing, "total": settled, **values}
+    metrics = state.metrics
+    assert (metrics["context_full"], metrics["pages_seen"], metrics["retrieval_recall"]) == (1, 1, 0)
+    assert metrics["reward/total"] == pytest.approx(state.terms.values["total"])
+    assert state.terms.tokens == ()
+
+
+async def test_numbers_by_characters_are_not_silent(make, sample, play, caplog):
+    alden._warn_of_characters.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        await play(make(), sample(answers=("blue",)), [answer("24")])
+        assert caplog.records == []
+        for _ in range(2):
+            state = await play(make(), sample(answers=("24",)), [answer("42")])
+    assert [record.name for record in caplog.records] == ["docagent_rl.systems.alden.env"]
+    assert "numeric_metric" in caplog.text
+    assert (state.metrics["answer_char_f1"], state.metrics["answer_word_f1"]) == (1, 0)

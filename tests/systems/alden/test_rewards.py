@@ -1,12 +1,31 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers.normalizers import BertNormalizer
 
+from docagent_rl.retrieval.tokens import Tokenizer, fold
+from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.alden.config import AldenConfig
+from docagent_rl.systems.alden.rewards import (
+    REFUSAL,
+    AnswerMetric,
+    AnswerRule,
+    ListScoring,
+    Overlap,
+    as_refusal,
+    char_f1,
+    is_refusal,
+    read_query,
+    repetition,
+    word_f1,
+)
+from tests.players import formulas
+from tests.players.formulas import repetition as slow_repetition
 
 RULES = [AldenConfig.for_variant(variant).reward for variant in ("paper", "released")]
 PAPER, RELEASED = RULES
@@ -80,3 +99,168 @@ def test_final_turns(score, refused, answerable, refusal_is_right, rewards):
 def test_turns(values, rewards):
     """As published, as released, and the outcome alone."""
     assert [rule.formula.total(values) for rule in (*RULES, OUTCOME)] == rewards
+
+
+CHARACTERS, LETTERS = AnswerMetric.CHAR_F1, AnswerMetric.WORD_F1
+PAPER_RULE = AnswerRule(CHARACTERS, CHARACTERS)
+RELEASED_RULE = AnswerRule(LETTERS, LETTERS, polar_exact=True)
+TEXT = st.text(alphabet="aebt 12.-$\u00e9\u5e74", max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "words", "characters"),
+    [
+        ("12.4 million", "$12.4 million USD", 0.8, 0.8696),
+        ("42", "24", 0.0, 1.0),
+        ("the Blue.", "blue", 1.0, 1.0),
+        ("", "blue", 0.0, 0.0),
+        ("", "", 0.0, 0.0),
+        ("blue blue", "blue", 2 / 3, 2 / 3),
+        ("\u5e74\u5ea6", "\u5e74\u62a5", 0.5, 0.5),
+    ],
+)
+def test_values_of_answers(prediction, reference, words, characters):
+    assert word_f1(prediction, reference) == pytest.approx(words, abs=5e-5)
+    assert char_f1(prediction, reference) == pytest.approx(characters, abs=5e-5)
+
+
+@settings(max_examples=50)
+@given(TEXT, TEXT, TEXT)
+def test_answers_against_the_slow_version(prediction, one, other):
+    characters = [formulas.char_f1(prediction, text) for text in (one, other)]
+    assert char_f1(prediction, one) == pytest.approx(characters[0])
+    assert PAPER_RULE.score(prediction, [one, other]) == pytest.approx(max(characters))
+    assert PAPER_RULE.score(prediction, []) == 0
+    spaced = [text.replace("\u5e74", " \u5e74 ") for text in (prediction, one)]
+    assert word_f1(prediction, one) == pytest.approx(formulas.word_f1(*spaced))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "score"),
+    [
+        ("yes", "Yes.", 1.0),
+        ("yes it is", "yes", 0.0),
+        ("no", "no change", 0.0),
+        ("noanswer", "none", 0.0),
+        ("yes it is", "it is so", 2 * 2 / 6),
+    ],
+)
+def test_yes_and_no_are_exact_in_the_release(prediction, reference, score):
+    assert RELEASED_RULE.score(prediction, [reference]) == pytest.approx(score)
+    assert AnswerRule(LETTERS, LETTERS).score(prediction, [reference]) >= score
+
+
+def test_numeric_references_have_a_metric_of_their_own():
+    rule = AnswerRule(CHARACTERS, LETTERS)
+    assert [rule.score("42", ["24"]), rule.score("enlist", ["listen"])] == [0, 1]
+    assert rule.score("1998 March", ["March 1989"]) == 0.5
+
+
+def test_items_of_a_list():
+    joined, items = PAPER_RULE, AnswerRule(CHARACTERS, CHARACTERS, ListScoring.ITEMS)
+    assert joined.score("Ann; Bob", ["Bob; Ann"]) == 1
+    answers = ["the Ann;Bob", "Ann", "Ann; Ann; Cid", "Bo; An"]
+    assert [items.score(text, ["Bob; Ann"]) for text in answers] == pytest.approx([1, 2 / 3, 1 / 2, 0])
+    # one item is no list
+    assert items.score("Anna", ["Ann;"]) == joined.score("Anna", ["Ann;"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        (REFUSAL, True),
+        ("the problem is  NOT answerable.", True),
+        ("I fear that the problem is not answerable here", True),
+        ("not answerable", False),
+        ("", False),
+    ],
+)
+def test_refusals(text, refusal):
+    assert is_refusal(text) is refusal
+
+
+def test_the_canonical_refusal_is_put_into_its_own_words():
+    assert as_refusal(NOT_ANSWERABLE) == as_refusal("not answerable.") == REFUSAL
+    assert as_refusal("blue") == "blue"
+
+
+FIRST = ["capital", "expenditure", "by", "region", "2019"]
+SECOND = ["table", "of", "capital", "expenditure", "by", "region"]
+WORDS = st.lists(st.sampled_from("abcd"), max_size=8)
+JACCARD, CONTAINMENT = Overlap.JACCARD, Overlap.CONTAINMENT
+
+
+@pytest.mark.parametrize(
+    ("query", "earlier", "rule", "overlap", "shares"),
+    [
+        # the worked example
+        (SECOND, [FIRST], JACCARD, 2 / 5, (0, 0, 1 / 6, 2 / 6, 2 / 6, 1 / 6)),
+        (SECOND, [FIRST], CONTAINMENT, 2 / 4, (0, 0, 1 / 6, 2 / 6, 2 / 6, 1 / 6)),
+        # the one charges what the nearest query shares, the other what any shares
+        ("abcxyz", ["abc", "xyzw"], JACCARD, 1 / 4, (1 / 3, 1 / 3, 1 / 3, 0, 0, 0)),
+        ("abcxyz", ["abc", "xyzw"], CONTAINMENT, 1 / 4, (1 / 6,) * 6),
+        # shorter n-grams are tried when longer ones share nothing
+        ("ab", ["xaby"], CONTAINMENT, 1, (1 / 2, 1 / 2)),
+        ("axb", ["bya"], JACCARD, 2 / 4, (1 / 2, 0, 1 / 2)),
+        ("abc", [], JACCARD, 0, (0, 0, 0)),
+        ("abc", ["xyz"], JACCARD, 0, (0, 0, 0)),
+        ("abc", [""], JACCARD, 0, (0, 0, 0)),
+        # whose comparison is linear in the length
+        ("abcd" * 2500, ["abcd" * 2500] * 5, JACCARD, 1, None),
+    ],
+)
+def test_values_of_repetition(query, earlier, rule, overlap, shares):
+    found = repetition(list(query), [list(words) for words in earlier], rule, 3)
+    assert found.overlap == pytest.approx(overlap)
+    assert shares is None or found.shares == pytest.approx(shares)
+
+
+@settings(max_examples=60)
+@given(WORDS, st.lists(WORDS, max_size=4), st.sampled_from(Overlap), st.integers(1, 4))
+def test_repetition_against_the_slow_version(query, earlier, rule, n):
+    found = repetition(query, earlier, rule, n)
+    overlap, shares = slow_repetition(query, earlier, n, nearest=rule is JACCARD)
+    assert found.overlap == pytest.approx(overlap)
+    assert found.shares == pytest.approx(shares)
+
+
+def test_words_and_their_places():
+    text = "<think>a</think><search> Revenue, by region (2019)\n</search>"
+    query = read_query(text, (text.index(" Revenue"), text.index("</search>")))
+    assert query.words == ("revenue", "by", "region", "2019")
+    assert [text[slice(*span)] for span in query.spans] == ["Revenue", "by", "region", "2019"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ()),
+        ("??", ("?", "?")),
+        ("\u5e74\u5ea6\u62a5\u544a 2019", ("\u5e74", "\u5ea6", "\u62a5", "\u544a", "2019")),
+        ("\ufb01nance R\xe9-\n_\x0cSTRASSE \ue000", ("finance", "re", "_", "strasse")),
+        ("?\xad?\u0301", ("?", "?")),
+    ],
+)
+def test_what_a_word_is(text, words):
+    assert read_query(text, (0, len(text))).words == words
+
+
+def test_what_a_retriever_drops_makes_no_query_new():
+    """Every character, as BM25 and as the models of words (MiniLM, ColBERT) read it."""
+    plain = BertNormalizer(handle_chinese_chars=False)
+    # plane 0 and the tags of plane 14; a sign that later versions of Unicode call a letter
+    codes = {*range(0xD800), *range(0xF900, 0x10000), *range(0xE0000, 0xE0200)} - {ord("|"), 0x1734}
+    known = (chr(code) for code in codes if unicodedata.category(chr(code)) != "Cn")
+    texts = [text for text in known if text == " " or not text.isspace()]
+    read = plain.normalize_str("|".join(texts)).split("|")
+    assert [text for text, bert in zip(texts, read, strict=True) if fold(bert) != fold(text)] == []
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=60))
+def test_words_are_the_tokens_of_bm25_and_have_their_places(text):
+    query = read_query(f"<<{text}>>", (2, 2 + len(text)))
+    tokens = Tokenizer()(text)
+    assert list(query.words) == tokens or not tokens
+    assert list(query.spans) == sorted(query.spans)
+    assert all(2 <= start < end <= 2 + len(text) for start, end in query.spans)

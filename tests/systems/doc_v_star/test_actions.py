@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, InvalidReason, Search, StopCause
-from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar
-from docagent_rl.systems.doc_v_star.thought import Fault
+from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 
 GRAMMAR = DocVStarGrammar()
 FIRST = "<think><analysis>a</analysis><plan>p</plan><summary>s</summary></think>"

@@ -5,12 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from docagent_rl.actions.base import Finish, Invalid
 from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.prompts import load_prompt
 from docagent_rl.envs.base import AssistantTurn, EndReason
 from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleConfig, RoleName
-from docagent_rl.rewards.mmlongbench import extracted_answer
-from docagent_rl.systems.mm_doc_r1.roles import cut_items
+from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
+from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, ReadEntries
+from docagent_rl.systems.mm_doc_r1.config import AnswerConfig
+from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
+from docagent_rl.systems.mm_doc_r1.roles import Evidence, answer_context, cut_items, role_prompt_spec
+from docagent_rl.systems.mm_doc_r1.state import ReaderNotes
 from tests.chat_server import ChatServer, completion, serving
 
 SEARCH = '<search>["velmora"]</search>'
@@ -156,3 +163,93 @@ async def test_an_answer_cannot_write_the_extraction(asked):
 )
 def test_items(plan, kept):
     assert cut_items(plan, 2) == kept
+
+
+NOTES = [ReaderNotes((3,), "old?", "o" * 200), ReaderNotes((4, 5), "new?", "w" * 200)]
+PAGES = {3: "three " * 500, 4: "  ", 5: "five"}
+SNIPPETS = {8: "eight " * 50, 9: "nine"}
+MARKS = [
+    "Notes on p.3:\nooo", "Notes on p.4, p.5", "Text of p.3:\nthree three", "Text of p.5:\nfive",
+    "Found on p.8, not read: eight", "Found on p.9, not read: nine",
+]  # fmt: skip
+
+
+def context(max_tokens=12_000, evidence=None, **changes):
+    evidence = evidence or Evidence(NOTES, PAGES, SNIPPETS)
+    return answer_context(evidence, AnswerConfig(max_tokens=max_tokens, **changes), len)
+
+
+def test_the_layout():
+    text = context(100_000)
+    places = [text.index(mark) for mark in MARKS]
+    assert places == sorted(places)
+    assert "Text of p.4" not in text
+    assert context(evidence=Evidence([], {}, {})) == ""
+    # words of the seeker are no evidence
+    guess = Evidence([ReaderNotes((3,), "the answer is 241", "a table")], {}, {})
+    assert context(evidence=guess) == "Notes on p.3:\na table"
+
+
+def test_lengths():
+    text = context(100_000, page_chars=100, snippet_chars=20)
+    for label, most in (("Text of p.3:\n", 100), ("Found on p.8, not read: ", 20)):
+        cut = text.split(label)[1].split("\n\n")[0]
+        assert len(cut) <= most
+        assert cut.endswith("\u2026")
+
+
+def test_snippets_stay_within_their_share():
+    found = dict.fromkeys(range(1, 40), "word " * 40)
+    text = context(10_000, Evidence([], {}, found))
+    assert 1000 - 150 < len(text) <= 1000 + 2 * 6
+    assert text.index("p.1,") < text.index("p.2,")
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "changes", "kept"),
+    [
+        # snippets go first, then page texts from the last, then the oldest notes
+        (4000, {"page_chars": 600}, MARKS),
+        (1075, {"page_chars": 600, "snippet_share": 1.0}, MARKS[:4]),
+        (1050, {"page_chars": 600, "snippet_share": 1.0}, MARKS[:3]),
+        (600, {"page_chars": 600}, MARKS[:2]),
+        # the last notes stay
+        (256, {}, MARKS[1:2]),
+        (100_000, {"page_text": False}, [*MARKS[:2], *MARKS[4:]]),
+        (100_000, {"snippets": False}, MARKS[:4]),
+    ],
+)
+def test_what_does_not_fit_is_cut_in_order(max_tokens, changes, kept):
+    text = context(max_tokens, **changes)
+    assert [mark for mark in MARKS if mark in text] == kept
+
+
+SEEKER = {
+    "question": "why?", "plan": "(1) look", "history": "Step 1\nReasoning: x", "first_page": 911,
+    "last_page": 940, "step": 92, "steps": 94, "top_k": 90, "max_pages": 93, "max_entries": 95,
+    "max_keywords": 98,
+}  # fmt: skip
+
+
+def seeker(part):
+    return load_prompt("mm_doc_r1_seeker", MMDocEnv.spec).render(part, **SEEKER, reason="reason!")
+
+
+def test_only_the_instructions_hold_actions():
+    assert [value for value in SEEKER.values() if str(value) not in seeker("user")] == []
+    turn = MMDocGrammar().parse(seeker("user"))
+    kinds = [type(action) for action in (turn.action, *turn.surplus)]
+    assert kinds == [KeywordSearch, ReadEntries, Finish]
+    for part in ("feedback", "no_hit"):
+        turn = MMDocGrammar().parse(seeker(part))
+        assert isinstance(turn.action, Invalid)
+        assert turn.surplus == ()
+
+
+def test_the_examples_of_an_extraction_can_be_read():
+    template = load_prompt("mm_doc_r1_extractor", role_prompt_spec(RoleName.EXTRACTOR))
+    text = template.render("user", question="why?", answer="because")
+    assert [told for told in ("why?", "because", NOT_ANSWERABLE, FAIL_TO_ANSWER) if told not in text] == []
+    examples = [line for line in text.splitlines() if line.startswith("Extracted answer: ")][1:]
+    assert len(examples) == 6
+    assert all(extracted_answer(f"{line}\nAnswer format: x") for line in examples)

@@ -1,10 +1,15 @@
+"""Gold boxes of a question; `tests/samples/test_gold_boxes.py` has the flags that leave out pages."""
+
 from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
 
 from docagent_rl.actions.coordinates import Frame, Rounding
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
+from docagent_rl.systems.unidoc_rl.env import gold_regions
 
 
 @pytest.mark.parametrize(
@@ -63,3 +68,32 @@ def test_switched_off_actions_drop_their_terms(grammar, candidates, weights):
 def test_mistakes(overrides, message):
     with pytest.raises(ValidationError, match=message):
         UniDocConfig.model_validate(overrides)
+
+
+BOX = (0.1, 0.2, 0.5, 0.6)
+OTHER = (0.0, 0.0, 1.0, 1.0)
+FURTHER = {
+    "other_boxes": {"M#2": [list(BOX)], "M#7": [list(OTHER)]},
+    "crop_required": {"4": False},
+    "other_crop_required": {"M#7": False},
+}
+
+
+def test_pages_with_boxes_have_to_be_magnified_unless_a_flag_says_otherwise(make_sample):
+    sample = make_sample(evidence_boxes={3: (BOX, OTHER), 4: (BOX,), 5: ()}, extra=FURTHER)
+    assert gold_regions(sample) == {PageRef("K", 3): (BOX, OTHER), PageRef("M", 2): (BOX,)}
+    assert gold_regions(make_sample(extra={"crop_required": {"3": True}})) == {}
+
+
+@pytest.mark.parametrize("flags", [[3], {"K#3": True}, {"3": 1}, {"-3": True}, {"3": None}, "3"])
+def test_malformed_flags(make_sample, flags):
+    with pytest.raises(UserError, match=r"'q1'.*crop_required"):
+        gold_regions(make_sample(evidence_boxes={3: (BOX,)}, extra={"crop_required": flags}))
+
+
+@pytest.mark.parametrize("box", [(100.0, 100.0, 900.0, 500.0), (0.5, 0.2, 0.1, 0.6), (float("nan"), 0, 1, 1)])
+def test_boxes_off_the_page(make_sample, box):
+    with pytest.raises(UserError, match=r"'q1'.*'evidence_boxes'.*K#3"):
+        gold_regions(make_sample(evidence_boxes={3: (box,)}))
+    with pytest.raises(UserError, match=r"'q1'.*extra\.other_boxes.*M#2"):
+        gold_regions(make_sample(extra={"other_boxes": {"M#2": [list(box)]}}))

@@ -9,13 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.systems.unidoc_rl.config import UniDocConfig, Variant
-from docagent_rl.systems.unidoc_rl.rewards import TERMS, FormatMode, format_reward
-from docagent_rl.systems.unidoc_rl.roi import iou, matches, roi_f1, roi_iou
-from docagent_rl.systems.unidoc_rl.search_rounds import (
+from docagent_rl.systems.unidoc_rl.config import VARIANT_DEFAULTS, UniDocConfig
+from docagent_rl.systems.unidoc_rl.rewards import (
+    TERMS,
+    FormatMode,
     SearchRound,
     SelectRule,
+    format_reward,
     interleave,
+    iou,
+    matches,
+    roi_f1,
+    roi_iou,
     search_ndcg,
     select_reward,
 )
@@ -57,7 +62,7 @@ JUNK, OTHER = searched("x", "y", selected="x"), searched("x", "y", selected="y")
 # one box over two gold ones, which it covers by 0.9 and 0.950625
 COVERED, COVER = [(0.1, 0.1, 0.9, 0.46), (0.11, 0.11, 0.89, 0.5)], (0.1, 0.1, 0.9, 0.5)
 POINT = (0.5, 0.5, 0.5, 0.5)
-PAPER, RELEASED = (UniDocConfig.for_variant(variant).reward for variant in Variant)
+PAPER, RELEASED = (UniDocConfig.for_variant(variant).reward for variant in VARIANT_DEFAULTS)
 GOOD = {"turns": 8, "faults": 0, "searched": True, "selected": True, "noted": True, "finished": True}
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from docagent_rl.actions.coordinates import CropError, Frame, Rounding
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError, DisplayRule
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.envs.views import page_view
 from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting, StackedCropsView
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
+from docagent_rl.actions.base import Answer, Crop, Invalid, InvalidReason, StopCause
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, TextPart
+from docagent_rl.rewards.retrieval import ndcg
+from docagent_rl.systems.vrag_rl.config import VragConfig
+from docagent_rl.systems.vrag_rl.env import VragGrammar
+from docagent_rl.systems.vrag_rl.rewards import VragReward, format_reward
 
 SEARCH_M7, SEARCH_K4 = "<think>a</think><search>pagem7</search>", "<search>pagek4</search>"
 EVERY = "<search>everypage</search>"
@@ -96,3 +102,140 @@ async def test_notice_of_the_last_turn(make_env, make_sample, play):
     env = make_env("paper", max_turns=2, final_turn={"notice": True})
     (result,) = (await play(env, make_sample(), [SEARCH_K4])).results
     assert isinstance(result.observation.messages[0].parts[-1], TextPart)
+
+
+GRAMMAR = VragGrammar()
+
+
+def test_a_search_with_spans():
+    text = "<think>look</think>\n<search>  annual  report </search> trailing"
+    turn = GRAMMAR.parse(text)
+    assert turn.action.query == "annual  report"
+    assert text[slice(*turn.action.block)] == "<search>  annual  report </search>"
+    assert text[slice(*turn.action.argument)] == "  annual  report "
+    assert [text[slice(*span)] for span in turn.thoughts] == ["look"]
+    assert turn.surplus == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", InvalidReason.NO_ACTION),
+        ("<think>only</think>", InvalidReason.NO_ACTION),
+        ("<Search>a</Search>", InvalidReason.NO_ACTION),
+        ("<think><search>a</search>", InvalidReason.NO_ACTION),
+        ("<search>a", InvalidReason.UNCLOSED),
+        ("<search>a</answer>", InvalidReason.UNCLOSED),
+        ("<search>a<think>b</search>", InvalidReason.UNCLOSED),
+        ("<search>a<search>b</search>", InvalidReason.NESTED),
+        ("<answer></search></answer>", InvalidReason.NESTED),
+        ("<search> \n</search>", InvalidReason.BAD_ARGUMENT),
+        ("<search><think>a</think></search>", InvalidReason.BAD_ARGUMENT),
+        ("<bbox>[1, 2, 3]</bbox>", InvalidReason.BAD_ARGUMENT),
+    ],
+)
+def test_invalid_turns(text, reason):
+    action = GRAMMAR.parse(text).action
+    assert isinstance(action, Invalid)
+    assert action.reason is reason
+
+
+def test_actions_inside_thoughts_do_nothing_and_answers_may_be_blank():
+    assert GRAMMAR.parse("<answer>\n12 %\nin 2020 </answer>").action.text == "12 %\nin 2020"
+    assert GRAMMAR.parse("<think><answer>no</answer></think><answer> </answer>").action.text == ""
+    turn = GRAMMAR.parse("<think><search>no</search><answer>no</answer></think><bbox>[0,0,9,9]</bbox>")
+    assert isinstance(turn.action, Crop)
+    assert turn.action.boxes == ((0, 0, 9, 9),)
+    assert turn.surplus == ()
+
+
+def test_the_first_closed_block_wins_and_later_ones_are_surplus():
+    turn = GRAMMAR.parse("<bbox> <search>a</search> <answer>b</answer> <search></search>")
+    assert turn.action.query == "a"
+    assert [type(action) for action in turn.surplus] == [Answer, Invalid]
+    nested = GRAMMAR.parse("<search><bbox></search><answer>b</answer>")
+    assert nested.action.reason is InvalidReason.NESTED
+    assert nested.surplus[0].text == "b"
+
+
+def test_how_sampling_ended():
+    assert GRAMMAR.parse("<search>a", StopCause.TRUNCATED).action.reason is InvalidReason.TRUNCATED
+    assert GRAMMAR.parse("<search>a</search> and the", StopCause.TRUNCATED).action.query == "a"
+    whole = GRAMMAR.parse("<search>a</search>", StopCause.CONTROL_TOKEN)
+    assert whole.action.reason is InvalidReason.CONTROL_TOKEN
+
+
+def test_region_alias():
+    grammar = VragGrammar(region_alias=True)
+    for tag in ("region", "bbox"):
+        assert grammar.parse(f"<{tag}>[1,2,3,4]</{tag}>").action.boxes == ((1, 2, 3, 4),)
+    assert grammar.parse("<region>[1,2,3,4]</bbox>").action.reason is InvalidReason.UNCLOSED
+
+
+def test_without_crop_its_tags_mean_nothing():
+    grammar = VragGrammar(crop=False, region_alias=True)
+    assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.reason is InvalidReason.NO_ACTION
+    assert grammar.parse("<search>the <bbox> tag</search>").action.query == "the <bbox> tag"
+
+
+def rule(alpha, beta, gamma, *, gate=False):
+    return VragReward(alpha=alpha, beta=beta, gamma=gamma, gate=gate)
+
+
+def total(rule, retrieval, outcome, fmt):
+    return rule.formula.total({"retrieval_ndcg": retrieval, "outcome": outcome, "format": fmt})
+
+
+PAPER, COLD_START = rule(0.2, 0.8, 0.0), rule(0.2, 0.7, 0.1)
+RELEASED = rule(0.2, 0.7, 0.1, gate=True)
+RETRIEVAL = ndcg(["M7", "K4", "M1", "Q2"], {"K3", "K4", "M1"})
+GROUP_EXAMPLE = ndcg(["K3", "M7"], {"K3", "K4", "M1"})
+
+
+@pytest.mark.parametrize(
+    ("retrieval", "outcome", "searched", "answered", "totals"),
+    [
+        (RETRIEVAL, 1.0, True, True, (0.906144, 0.906144, 0.906144)),
+        (RETRIEVAL, 0.0, True, True, (0.106144, 0.206144, 0.206144)),
+        (RETRIEVAL, 0.0, True, False, (0.106144, 0.106144, 0.0)),
+        (0.0, 1.0, False, True, (0.8, 0.7, 0.0)),
+        (0.0, 0.0, False, False, (0.0, 0.0, 0.0)),
+        (GROUP_EXAMPLE, 0.0, True, True, (0.093856, 0.193856, 0.193856)),
+    ],
+)
+def test_the_worked_table(retrieval, outcome, searched, answered, totals):
+    fmt = format_reward(searched=searched, answered=answered)
+    assert fmt == (searched and answered)
+    found = [total(each, retrieval, outcome, fmt) for each in (PAPER, COLD_START, RELEASED)]
+    assert found == pytest.approx(totals, abs=1e-6)
+
+
+def test_the_judge_is_needed_unless_gated():
+    opens = [each.formula.opens({"format": fmt}) for each in (PAPER, RELEASED) for fmt in (0.0, 1.0)]
+    assert opens == [True, True, False, True]
+
+
+@pytest.mark.parametrize(
+    "weights", [(0.2, 0.2, 0.2), (-0.2, 1.2, 0.0), (float("nan"), 1, 0), (0.5, 0.5, 0.1)]
+)
+def test_weights_that_make_no_sense(weights):
+    with pytest.raises(ValueError, match=str(weights[0])):
+        rule(*weights)
+
+
+def test_the_rules_of_the_variants():
+    assert [VragConfig.for_variant(name).reward for name in ("paper", "released")] == [PAPER, RELEASED]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"coords": {"frame": "raw"}}, "coords.frame"),
+        ({"search": {"pages_per_search": 11}}, "top_k=10"),
+        ({"reward": {"alpha": 0.5}}, r"0\.5"),
+        ({"crop": {"pad": -1}}, "crop.pad"),
+    ],
+)
+def test_mistakes(overrides, message):
+    with pytest.raises(ValidationError, match=message):
+        VragConfig.model_validate(overrides)

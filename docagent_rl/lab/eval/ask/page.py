@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.delivery import render
+from docagent_rl.envs.images import render
 from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence, action_of
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn

@@ -20,7 +20,7 @@ from docagent_rl.base.io import atomic_write, writable
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import get_system

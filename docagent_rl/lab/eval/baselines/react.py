@@ -19,13 +19,12 @@ from docagent_rl.actions.base import (
     Search,
     StopCause,
 )
-from docagent_rl.actions.grammar import bad_argument
-from docagent_rl.actions.tags import TagScanner
+from docagent_rl.actions.grammar import TagScanner, bad_argument
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, Part, TextPart
-from docagent_rl.envs.sections import SearchScope
 from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 
 _PARTS = "system user page_label page_text no_text no_page feedback last_turn observation"

@@ -9,13 +9,12 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from docagent_rl.actions.base import Answer, Invalid, ParsedTurn, StopCause
-from docagent_rl.actions.grammar import TagGrammar, read_answer
-from docagent_rl.actions.tags import TagScanner
+from docagent_rl.actions.grammar import TagGrammar, TagScanner, read_answer
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, EndReason, Message, Observation, Role, StepResult
-from docagent_rl.envs.sections import SearchScope
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm, Shown
 from docagent_rl.samples.sample import Sample
 

@@ -10,8 +10,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.shown import ShownRasters
-from docagent_rl.envs.delivery import render
-from docagent_rl.envs.images import ImageRef, Resample
+from docagent_rl.envs.images import ImageRef, Resample, render
 from docagent_rl.envs.views import page_view
 from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 

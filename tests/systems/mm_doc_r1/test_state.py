@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from docagent_rl.envs.token_budget import estimated_tokens
-from docagent_rl.systems.mm_doc_r1.history import (
+from docagent_rl.systems.mm_doc_r1.state import (
     FoundPage,
     ReaderNotes,
     Step,

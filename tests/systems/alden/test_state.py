@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.systems.alden.actions import last_boxed
-from docagent_rl.systems.alden.result import cut_text
+from docagent_rl.systems.alden.state import cut_text
 from tests.players.readers import last_box
 
 
