@@ -149,12 +149,7 @@ class Grammar(Protocol):
     """Parses any text into an action."""
 
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
-        """Parse one assistant turn, whatever its text; never raises.
-
-        Args:
-            text: decoded text of the sampled ids, special tokens removed.
-            stop: why sampling ended.
-        """
+        """Parse the decoded text of an assistant turn, special tokens removed; never raises."""
         ...
 
 

@@ -55,7 +55,7 @@ class Observation:
     messages: tuple[Message, ...]
     fresh: bool = False
     """Begin a new context with these messages instead of going on with the old one; every context becomes a
-    training row of its own, and all rows of an trajectory share its reward."""
+    training row of its own, and all rows of a trajectory share its reward."""
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -96,12 +96,10 @@ class TokenTerm:
 
 @dataclass(frozen=True, slots=True)
 class RewardTerms:
-    """Named reward terms of one turn.
+    """Named reward terms of one turn, unweighted; all of them reach the logs.
 
-    Args:
-        values: every term by name, unweighted; all of them reach the logs.
-        reward: the turn's reward after the system's weights; it lands on the turn's last sampled token.
-        tokens: terms that land on tokens inside the turn; they come on top of `reward`.
+    `reward` is the turn's after the system's weights and lands on its last sampled token; `tokens` land on
+    tokens inside the turn and come on top of it.
     """
 
     values: Mapping[str, float] = field(default_factory=dict)
@@ -110,7 +108,7 @@ class RewardTerms:
 
 
 class EndReason(Enum):
-    """How an trajectory ended."""
+    """How a trajectory ended."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
@@ -232,35 +230,23 @@ class DocEnv(ABC, Generic[StateT]):
     """Of its system."""
 
     async def reset(self, sample: Sample) -> Observation:
-        """Begin a trajectory: open it, prepare it, show its prompt.
-
-        Raises:
-            UserError: the sample cannot be played (unknown document, no gold pages, ...).
-        """
+        """Begin a trajectory and return its prompt; raises `UserError` for a sample that cannot be played."""
         # the first look at a document reads its manifest or its pages
         state = await asyncio.to_thread(self.new_state, sample)
         await self.prepare(state)
         return await asyncio.to_thread(self.begin, state)
 
     def opening(self, sample: Sample) -> Observation:
-        """Return a prompt as long as that of `reset` can be, for checks before a run; no service is asked.
-
-        Raises:
-            UserError: the sample cannot be played.
-        """
+        """Return a prompt as long as that of `reset` can be, for checks before a run; no service is asked."""
         return self.begin(self.new_state(sample))
 
     def begin(self, state: StateT) -> Observation:
-        """Go on with an trajectory that was opened; return its prompt."""
+        """Go on with a trajectory that was opened; return its prompt."""
         self._state = state
         return self.show_prompt(state)
 
     def new_state(self, sample: Sample) -> StateT:
-        """Return the state before the first turn; no service is asked.
-
-        Raises:
-            UserError: the sample cannot be played.
-        """
+        """Return the state before the first turn; no service is asked."""
         # systems whose state is another one say how it begins
         return cast("StateT", EnvState(sample))
 
@@ -296,7 +282,7 @@ class DocEnv(ABC, Generic[StateT]):
 
     @abstractmethod
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an trajectory that the rollout had to end; the terms belong to the last sampled turn.
+        """Settle a trajectory that the rollout had to end; the terms belong to the last sampled turn.
 
         The observation that was offered last and dropped, if any, counts as never shown.
         """

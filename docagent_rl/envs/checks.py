@@ -11,8 +11,7 @@ from docagent_rl.samples.sample import Sample
 def checked_gold(sample: Sample, store: DocumentStore, *, allow_empty: bool) -> frozenset[PageRef]:
     """Return the gold pages of a question, all of them in the store.
 
-    Raises:
-        UserError: the document or a gold page is missing, or nothing is gold; the message names the question.
+    Raises a `UserError` that names the question if a document or page is missing, or nothing is gold.
     """
     require_document(sample, sample.doc_id, store)
     gold = frozenset(PageRef(doc_id, page) for doc_id, page in sample.gold_pages)
@@ -62,8 +61,7 @@ def require_document(sample: Sample, doc_id: str, store: DocumentStore) -> None:
 def played_pages(sample: Sample, store: DocumentStore, *, use_window: bool) -> tuple[Document, range]:
     """Return the document of a question and the pages it is played on: all, or a window (`extra.window`).
 
-    Raises:
-        UserError: there is no such document, or no such window in it; the message names the question.
+    Raises a `UserError` that names the question if there is no such document, or no such window in it.
     """
     require_document(sample, sample.doc_id, store)
     document = store.document(sample.doc_id)

@@ -29,9 +29,7 @@ _JPEG_QUALITY = 90
 def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
     """Return the models that play roles; roles with the embedded backend, or the policy's, are left out.
 
-    Raises:
-        UserError: a key's environment variable is not set, a cache cannot be opened, or the policy is to play
-            a role other than the answer agent.
+    Raises a `UserError` also where the policy is to play a role other than the answer agent.
     """
     played = [name for name, config in configs.items() if config.backend is RoleBackend.POLICY]
     refused = sorted(set(played) - {RoleName.ANSWER})
@@ -49,8 +47,7 @@ def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> 
 def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRole:
     """Return the model that a configuration describes.
 
-    Raises:
-        UserError: the key's environment variable is not set or the cache cannot be opened.
+    Raises a `UserError` if the key's environment variable is not set or the cache cannot be opened.
     """
     # a heavy import that embedded roles do without
     from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint

@@ -1,4 +1,4 @@
-"""Models of an trajectory that are not trained: planner, reader, answer agent, extractor."""
+"""Models of a trajectory that are not trained: planner, reader, answer agent, extractor."""
 
 from __future__ import annotations
 

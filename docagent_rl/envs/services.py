@@ -174,11 +174,7 @@ class EnvServices:
     """Tokens of a prompt at most, for systems that can make theirs fit; `None`: no limit is known."""
 
     def second(self) -> RetrieverService:
-        """Return the retriever of page texts.
-
-        Raises:
-            UserError: there is none.
-        """
+        """Return the retriever of page texts; raises a `UserError` where there is none."""
         if self.text_retriever is None:
             raise UserError(NO_SECOND_RANKING)
         return self.text_retriever

@@ -59,9 +59,9 @@ class System:
     default_prompt: Callable[[Any], str] = attrgetter("prompt")
     """The package's prompt for a configuration."""
     max_turns: Callable[[Any], int] = attrgetter("assistant_turns")
-    """Assistant turns of an trajectory at most."""
+    """Assistant turns of a trajectory at most."""
     max_images: Callable[[Any], int] = attrgetter("max_images")
-    """Images of an trajectory at most."""
+    """Images of a trajectory at most."""
     two_rankings: Callable[[Any], bool] = lambda config: False
     """Whether a configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
@@ -99,8 +99,7 @@ class System:
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
         """Validate plain data as the system's configuration; a configuration is returned as it is.
 
-        Raises:
-            UserError: a key is unknown or a value impossible; every problem with its key.
+        Raises a `UserError` with every unknown key and impossible value.
         """
         if isinstance(data, self.config_type):
             return data
@@ -114,8 +113,7 @@ class System:
     ) -> PromptTemplate:
         """Return the prompt of a configuration, or the user's own (`docagent.prompt`).
 
-        Raises:
-            UserError: the file is missing or unusable; the message names it and the part.
+        Raises a `UserError` that names the file and the part if it is missing or unusable.
         """
         name = self.default_prompt(self.parse_config(config)) if path is None else str(path)
         return load_prompt(name, self.prompt_spec)
@@ -128,11 +126,7 @@ class System:
         prompt: str | Path | None = None,
         validate: bool = False,
     ) -> DocEnv:
-        """Return a fresh environment for one trajectory; `prompt` is a file of the user's own.
-
-        Raises:
-            UserError: the configuration or the prompt is unusable.
-        """
+        """Return a fresh environment for one trajectory; `prompt` is a file of the user's own."""
         parsed = self.parse_config(config)
         return self.open(parsed, services, self.load_prompt(parsed, prompt), validate=validate)
 

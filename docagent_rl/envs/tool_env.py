@@ -99,7 +99,7 @@ class ToolEnv(DocEnv[StateT]):
         return StepResult(None, end=end, terms=terms, info=self.info(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an trajectory that the rollout had to end (see `DocEnv.conclude`)."""
+        """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`)."""
         state = self.running
         if state.log.turns:
             self.take_back(state)

@@ -1,4 +1,4 @@
-"""The turns of an trajectory, and the counts that follow from them."""
+"""The turns of a trajectory, and the counts that follow from them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class LoggedTurn(Generic[ParsedT]):
 
 @dataclass(slots=True)
 class TurnLog:
-    """The turns of an trajectory in order."""
+    """The turns of a trajectory in order."""
 
     turns: list[LoggedTurn] = field(default_factory=list)
 

@@ -18,11 +18,7 @@ DEFAULT_SYSTEM = "vrag_rl"
 
 
 def get_system(name: str) -> System:
-    """Return a system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance).
-
-    Raises:
-        UserError: there is no such system.
-    """
+    """Return a system by name, or by `package.module:ATTRIBUTE` for one of your own (a `System` instance)."""
     if ":" in name:
         return _imported(name)
     try:

@@ -91,7 +91,7 @@ def services(world):
     return EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
 
 
-async def test_an_trajectory_is_opened_in_a_thread_and_prepared_on_the_loop(world):
+async def test_a_trajectory_is_opened_in_a_thread_and_prepared_on_the_loop(world):
     env, sample = Plain(), world.samples[0]
     assert await env.reset(sample) == Observation.user(TextPart(sample.question))
     assert env.called == [("open", False), ("prepare", True), ("show", False)]
@@ -102,7 +102,7 @@ async def test_an_trajectory_is_opened_in_a_thread_and_prepared_on_the_loop(worl
     assert [name for name, _ in fresh.called] == ["open", "show"]
 
 
-async def test_an_trajectory_must_have_begun_and_not_have_ended(world):
+async def test_a_trajectory_must_have_begun_and_not_have_ended(world):
     env = Plain()
     with pytest.raises(RuntimeError, match="reset"):
         env.metrics()

@@ -49,7 +49,7 @@ def services(library, clerk) -> EnvServices:
 
 @pytest.fixture(autouse=True)
 def no_pixels(monkeypatch) -> None:
-    """Environments deal in references: an trajectory that decodes a page fails."""
+    """Environments deal in references: a trajectory that decodes a page fails."""
 
     def refuse(self: Page) -> bytes:
         raise AssertionError(f"somebody looked at the pixels of {self.ref}")

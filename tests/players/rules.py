@@ -1,4 +1,4 @@
-"""A system as its players know it: how turns are written, what an trajectory may take, what it is paid."""
+"""A system as its players know it: how turns are written, what a trajectory may take, what it is paid."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Rules:
         return (sample.answers or (self.refusal,))[0]
 
     def wild(self, rng: random.Random) -> Iterable[AssistantTurn]:
-        """More turns of an adversary that knows no rules than an trajectory has."""
+        """More turns of an adversary that knows no rules than a trajectory has."""
         return itertools.islice(self.adversary(rng), 14)
 
 

@@ -88,7 +88,7 @@ def mm_doc_r1(corpus, sample, variant):
         "repeated reading": [f'Again. <read>[{{"page_ids": [{gold[0]}], "query": "q"}}]</read>'],
         "irrelevant": [f'Aside. <read>[{{"page_ids": [{aside}], "query": "q"}}]</read>'],
         "empty": [f'Nowhere. <search>["{NOWHERE}"]</search>'],
-        # two invalid steps in a row end an trajectory
+        # two invalid steps in a row end a trajectory
         "invalid": ["nonsense", oracle[0]],
     }
     trajectories = {"oracle": oracle, "nothing read": [oracle[0], oracle[-1]]}

@@ -157,7 +157,7 @@ class UniDoc(Rules):
         return 1.0 if answered else 0.5
 
     def retold(self, state, corpus):
-        """The searches of an trajectory from the records of its turns; boxes from the text of the turn."""
+        """The searches of a trajectory from the records of its turns; boxes from the text of the turn."""
         searches, view = [], None
         for turn, result, effect in zip(state.turns, state.results, state.effects, strict=True):
             match effect["kind"]:

@@ -116,7 +116,7 @@ async def test_scope(make, make_sample, play, scope, kind):
 
 
 async def test_a_turn_that_did_not_fit_has_led_to_nothing(played, make, make_sample, play):
-    """Played to the end but for the last observation, an trajectory scores as if that turn had been a
+    """Played to the end but for the last observation, a trajectory scores as if that turn had been a
     fault.
     """
     gold = make_sample(evidence_boxes={3: ((0.1, 0.1, 0.4, 0.4),)})

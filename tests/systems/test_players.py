@@ -52,7 +52,7 @@ class Case:
         return get_system(self.name).make_env(self.settings, services)
 
     def adversary(self, seed):
-        """Turns without any sense, more than an trajectory has."""
+        """Turns without any sense, more than a trajectory has."""
         rng = random.Random(seed)
         if self.player is doc_v_star:
             return doc_v_star.adversary(rng, 9)
@@ -107,7 +107,7 @@ async def test_the_oracle_gets_everything(played, services, store, make_sample, 
 
 
 def told(state):
-    """All that an trajectory says, but for the seconds it took."""
+    """All that a trajectory says, but for the seconds it took."""
     infos = [{**result.info, "seconds": sorted(result.info["seconds"])} for result in state.results]
     results = [(result.observation, result.terms) for result in state.results]
     return json.dumps([infos, state.metrics], allow_nan=False), results

@@ -120,7 +120,7 @@ class SearchConfig(Section):
 
 
 class ImageBudget(Section):
-    """How much an trajectory may show."""
+    """How much a trajectory may show."""
 
     images: int = Field(15, ge=0)
     """Images at most."""
@@ -218,17 +218,17 @@ class AldenConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an trajectory at most."""
+        """Assistant turns of a trajectory at most."""
         return self.max_turns
 
     @property
     def max_images(self) -> int:
-        """Images of an trajectory at most: the last turn leads to none."""
+        """Images of a trajectory at most: the last turn leads to none."""
         return min(self.image_budget.images, (self.max_turns - 1) * self.search.pages_per_search)
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens of an trajectory at most."""
+        """Visual tokens of a trajectory at most."""
         most = self.max_images * self.display.max_tokens()
         return most if self.image_budget.image_tokens is None else min(most, self.image_budget.image_tokens)
 

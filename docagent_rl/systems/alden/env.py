@@ -154,7 +154,7 @@ class AldenEnv(ToolEnv[AldenState]):
         return StepResult(observation, terms=self._rewarded(values, tokens), info=self.info(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an trajectory that the rollout had to end (see `DocEnv.conclude`).
+        """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
 
         What the last call earned is taken back (`reward.dropped_call`), except what its query was charged on
         its own characters. The values returned replace those of the last turn; the reward is the difference.

@@ -116,9 +116,8 @@ class AldenState(EnvState):
 def new_state(sample: Sample, store: DocumentStore, *, allow_empty_gold: bool) -> AldenState:
     """Return the state of a trajectory before its first turn.
 
-    Raises:
-        UserError: the question cannot be played: its document or a gold page is missing, a gold page lies in
-            another document, nothing is gold, or there is no reference.
+    Raises a `UserError` for a question that cannot be played: its document or a gold page is missing, a gold
+    page lies in another document, nothing is gold, or there is no reference.
     """
     allowed = allow_empty_gold or sample.answerable is False
     gold = checked_gold(sample, store, allow_empty=allowed)

@@ -42,7 +42,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
 
 
 class OverviewConfig(Section):
-    """The thumbnails that an trajectory begins with."""
+    """The thumbnails that a trajectory begins with."""
 
     enabled: bool = True
     """`false` is the ablation without them, in prompt and first observation."""
@@ -223,18 +223,18 @@ class DocVStarConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an trajectory at most."""
+        """Assistant turns of a trajectory at most."""
         return self.max_turns
 
     @property
     def max_images(self) -> int:
-        """Images after the prompt of an trajectory at most: the last turn leads to none."""
+        """Images after the prompt of a trajectory at most: the last turn leads to none."""
         retrieved = (self.retrieval.pages or self.retrieval.max_pages) * self.retrieval.enabled
         return (self.max_turns - 1) * max(retrieved, self.fetch.max_pages * self.fetch.enabled)
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens after the prompt of an trajectory at most."""
+        """Visual tokens after the prompt of a trajectory at most."""
         return self.max_images * self.display.max_tokens()
 
     def overview_tokens(self, num_pages: int) -> int:

@@ -1,4 +1,4 @@
-"""The reward of Doc-V* (appendix C, reward): one scalar at the end of an trajectory."""
+"""The reward of Doc-V* (appendix C, reward): one scalar at the end of a trajectory."""
 
 from __future__ import annotations
 

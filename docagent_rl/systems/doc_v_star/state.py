@@ -167,11 +167,7 @@ def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, v
 
 
 def gold_of(sample: Sample) -> Gold:
-    """Return the right answer of a question: an abstention, the items of a list, or variants.
-
-    Raises:
-        UserError: the answer is unknown; the message names the question.
-    """
+    """Return the right answer: an abstention, items of a list, or variants; raises `UserError` for none."""
     is_list = sample.answer_format.strip().casefold().partition("/")[0] == "list"
     if sample.answerable is False or (is_list and sample.answerable and not sample.answers):
         return Gold(GoldForm.ABSTENTION)
@@ -247,7 +243,7 @@ class Writer:
         return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, _parts(items))))
 
     def _last_words(self) -> list[Item]:
-        """Return what ends the prompt of an trajectory of one turn."""
+        """Return what ends the prompt of a trajectory of one turn."""
         return self.ending(1) if self._state.last_turn == 1 else []
 
     def feedback(self, items: Iterable[Item], turn: int) -> tuple[Part, ...]:

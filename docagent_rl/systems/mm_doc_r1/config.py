@@ -116,7 +116,7 @@ class AnswerConfig(Section):
 
 
 class TrajectoryTextConfig(Section):
-    """The text of an trajectory that estimators embed (SPO, Eq. 4)."""
+    """The text of a trajectory that estimators embed (SPO, Eq. 4)."""
 
     result_chars: int = Field(300, ge=MIN_CHARS)
     short_result_chars: int = Field(100, ge=MIN_CHARS)
@@ -171,7 +171,7 @@ class MMDocConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Steps of an trajectory at most; each is a context of its own."""
+        """Steps of a trajectory at most; each is a context of its own."""
         return self.max_steps
 
     @property

@@ -192,7 +192,7 @@ class MMDocEnv(ToolEnv[State]):
         return StepResult(None, end=reason, terms=terms, info={**info, "outcome": self.outcome()})
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
-        """Settle an trajectory that the rollout had to end (see `DocEnv.conclude`).
+        """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`).
 
         The answer is written from what was read until then, the last step's notes included: they were to be
         dropped from the seeker's context, not from the evidence.
@@ -203,7 +203,7 @@ class MMDocEnv(ToolEnv[State]):
         return await self._finish(state, reason)
 
     def outcome(self) -> dict[str, Any] | None:
-        """Return what the answer agent wrote, also of an trajectory that the rollout had to end."""
+        """Return what the answer agent wrote, also of a trajectory that the rollout had to end."""
         state = self.state
         if state.answer is None:
             return None

@@ -163,7 +163,7 @@ def _result(step: Step, *, ids_only: bool) -> str:
 
 
 NoteKey = tuple[tuple[int, ...], str]
-"""Sorted pages and sub-query: what the reader's notes depend on within an trajectory."""
+"""Sorted pages and sub-query: what the reader's notes depend on within a trajectory."""
 
 
 @dataclass(slots=True)

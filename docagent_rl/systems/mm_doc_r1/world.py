@@ -97,11 +97,9 @@ def make_snippet(text: str, words: Collection[str], max_chars: int) -> Snippet:
     """Extract the part of a page around the densest cluster of query words, tokens without a stemmer.
 
     The cluster is the run of matches that fits into the limit and holds the most distinct words; of several
-    the one with the most matches, then the shortest, then the first. The limit, ellipses included, is filled
-    evenly on both sides of it, up to whole words. Without any match the extract is the beginning of the page.
-
-    Raises:
-        UserError: `max_chars` is below `MIN_CHARS`.
+    the one with the most matches, then the shortest, then the first. The limit, ellipses included, from
+    `MIN_CHARS`, is filled evenly on both sides of it, up to whole words. Without any match the extract is the
+    beginning of the page.
     """
     if max_chars < MIN_CHARS:
         raise UserError(f"a snippet needs at least {MIN_CHARS} characters, found max_chars={max_chars}")
@@ -177,11 +175,7 @@ _lock = threading.Lock()
 
 
 def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
-    """Return the world of a question's document, prepared once a process for equal page texts. Blocks.
-
-    Raises:
-        UserError: the document is not in the store, or the window does not lie in it.
-    """
+    """Return the world of a question's document, prepared once a process for equal page texts. Blocks."""
     document, pages = played_pages(sample, store, use_window=config.window)
     # the store is part of the key: page images are cut from the document that is kept
     key = (
@@ -200,12 +194,7 @@ def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) ->
 
 
 def check_sample(sample: Sample, store: DocumentStore, config: MMDocConfig, validate: bool) -> None:
-    """Check that a question can be played, without preparing its document.
-
-    Raises:
-        UserError: the document is not in the store, the window does not lie in it, or nothing tells a right
-            answer from a wrong one; the message names the question.
-    """
+    """Raise a `UserError` if a question cannot be played or scored, without preparing its document."""
     played_pages(sample, store, use_window=config.window)
     references(sample)
 

@@ -158,18 +158,18 @@ class UniDocConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an trajectory at most."""
+        """Assistant turns of a trajectory at most."""
         return self.max_turns + self.extra_turn
 
     @property
     def max_images(self) -> int:
-        """Images of an trajectory at most: the last turn leads to none, nor does one above `image_limit`."""
+        """Images of a trajectory at most: the last turn leads to none, nor does one above `image_limit`."""
         most = self.search.candidates
         return min((self.assistant_turns - 1) * most, self.image_limit + most)
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens of an trajectory at most."""
+        """Visual tokens of a trajectory at most."""
         return self.max_images * self.display.max_tokens()
 
     def cutting(self, *, validate: bool = False) -> Cutting:

@@ -44,7 +44,7 @@ from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of an trajectory; replaced as a whole, so that a turn can be taken back."""
+    """The progress of a trajectory; replaced as a whole, so that a turn can be taken back."""
 
     rounds: tuple[SearchRound, ...] = ()
     """Searches that brought up candidates."""
@@ -118,10 +118,8 @@ def gold_regions(sample: Sample) -> Wanted:
     """Return the gold boxes of a question, as fractions of the raw page, by page, in all of its documents.
 
     A page with boxes has to be magnified, unless its flag (`extra.crop_required`, for further documents
-    `extra.other_crop_required`) says otherwise; such a page has no entry, like one without boxes.
-
-    Raises:
-        UserError: a box leaves its page or is empty, or boxes or flags are malformed.
+    `extra.other_crop_required`) says otherwise; such a page has no entry, like one without boxes. Raises a
+    `UserError` for boxes off their page, and for malformed ones and flags.
     """
     regions: dict[Hashable, tuple[Box, ...]] = {}
     for (doc_id, page), boxes in magnified_boxes(sample).items():

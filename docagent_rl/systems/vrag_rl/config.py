@@ -95,15 +95,15 @@ class VragConfig(VariantSection):
 
     @property
     def assistant_turns(self) -> int:
-        """Assistant turns of an trajectory at most."""
+        """Assistant turns of a trajectory at most."""
         return self.max_turns + self.extra_turn
 
     @property
     def max_images(self) -> int:
-        """Images of an trajectory at most: the last turn leads to none."""
+        """Images of a trajectory at most: the last turn leads to none."""
         return (self.assistant_turns - 1) * self.search.pages_per_search
 
     @property
     def max_image_tokens(self) -> int:
-        """Visual tokens of an trajectory at most."""
+        """Visual tokens of a trajectory at most."""
         return self.max_images * self.display.max_tokens()

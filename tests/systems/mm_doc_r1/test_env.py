@@ -23,7 +23,7 @@ def text_of(observation: Observation) -> str:
 
 @pytest.fixture
 def played(make_mm_env, report_question, play):
-    """An trajectory of these turns; settings of the environment by keyword."""
+    """A trajectory of these turns; settings of the environment by keyword."""
 
     async def run(*turns, question=None, drop_last=False, **settings):
         sample = report_question(**(question or {}))

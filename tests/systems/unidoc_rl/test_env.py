@@ -262,7 +262,7 @@ async def test_worked_totals(worked, variant, reward, last, ndcg, total):
 
 
 @pytest.mark.parametrize(("variant", "total", "asked"), [("paper", 0.909735, 1), ("released", 0.0, 0)])
-async def test_an_trajectory_without_any_information_block(worked, judge, variant, total, asked):
+async def test_a_trajectory_without_any_information_block(worked, judge, variant, total, asked):
     state = await worked(variant, [RIGHT], lambda turn: turn.replace(NOTE, ""))
     assert state.terms.reward == pytest.approx(total, abs=1e-6)
     assert len(judge.asked) == asked
