@@ -13,7 +13,7 @@ Raster = tuple[int, int, int, int]
 
 
 class Frame(Enum):
-    """What a model coordinate is measured in; the full width and height of the image are the frame's size."""
+    """The unit of model coordinates; the full width and height of the image are the frame's size."""
 
     ENCODER = "encoder"
     """Pixels after the image processor's rounding (VRAG-RL, Eq. 2)."""
@@ -28,7 +28,7 @@ class Frame(Enum):
 
 
 class Rounding(Enum):
-    """How raw coordinates become a raster."""
+    """The rounding of raw coordinates to a raster."""
 
     OUTWARD = "outward"
     """Floor left and top, ceil right and bottom."""

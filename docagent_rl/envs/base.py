@@ -108,7 +108,7 @@ class RewardTerms:
 
 
 class EndReason(Enum):
-    """How a trajectory ended."""
+    """The end of a trajectory."""
 
     ANSWERED = "answered"
     TURN_LIMIT = "turn_limit"
@@ -123,7 +123,7 @@ class EndReason(Enum):
 
     @property
     def complete(self) -> bool:
-        """Whether the policy ended the trajectory by itself, in order."""
+        """The policy ended the trajectory by itself, in order."""
         return self in (EndReason.ANSWERED, EndReason.FINISHED)
 
 
@@ -145,7 +145,7 @@ class StepResult:
 
     @property
     def done(self) -> bool:
-        """Whether no further turn is asked for."""
+        """No further turn is asked for."""
         return self.end is not None
 
 
@@ -227,7 +227,7 @@ class DocEnv(ABC, Generic[StateT]):
 
     _state: StateT | None = None
     marks: Marks = UNMARKED
-    """Of its system."""
+    """The marks of its system."""
 
     async def reset(self, sample: Sample) -> Observation:
         """Begin a trajectory and return its prompt; raises `UserError` for a sample that cannot be played."""

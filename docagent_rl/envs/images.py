@@ -22,7 +22,7 @@ Colour = tuple[int, int, int]
 
 
 class Resample(StrEnum):
-    """How pixels are resized."""
+    """The filter of resizing."""
 
     BICUBIC = "bicubic"
     LANCZOS = "lanczos"

@@ -99,7 +99,7 @@ class WriterState:
 
     @property
     def last(self) -> bool:
-        """Whether no turn follows."""
+        """No turn follows."""
         return self.turn >= self.turns
 
     @property
@@ -222,7 +222,7 @@ class ScriptedAgent(TurnWriter, ABC):
     """Writes the turns of one system for the oracle, its detours and chance."""
 
     forgives: ClassVar[bool] = True
-    """Whether a turn that cannot be read leaves the trajectory going on."""
+    """A turn that cannot be read leaves the trajectory going on."""
 
     @property
     def pages_a_search(self) -> int:
@@ -231,7 +231,7 @@ class ScriptedAgent(TurnWriter, ABC):
 
     @property
     def corpus(self) -> bool:
-        """Whether searches look through all documents."""
+        """Searches look through all documents."""
         return False
 
     @abstractmethod

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 _LONGEST_WAIT_S = 4.0
-"""Of the backoff: a service that is there again is asked soon."""
+"""Seconds of backoff at most: a service that is there again is asked soon."""
 AT_A_TIME = min(32, (os.cpu_count() or 1) + 4)
 """Searches in threads, for every event loop."""
 NO_SECOND_RANKING = (

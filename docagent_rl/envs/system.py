@@ -55,7 +55,7 @@ class System:
     make_grammar: Callable[[Any], Grammar]
     """Makes the grammar of a configuration."""
     prompt_spec: PromptSpec
-    """What a prompt file of the system must hold."""
+    """The parts and variables of its prompt files."""
     default_prompt: Callable[[Any], str] = attrgetter("prompt")
     """The package's prompt for a configuration."""
     max_turns: Callable[[Any], int] = attrgetter("assistant_turns")
@@ -63,38 +63,38 @@ class System:
     max_images: Callable[[Any], int] = attrgetter("max_images")
     """Images of a trajectory at most."""
     two_rankings: Callable[[Any], bool] = lambda config: False
-    """Whether a configuration asks a second retriever (`docagent.text_retriever`)."""
+    """A configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
-    """Which of its numbers say how right an answer is and whether the form was kept; the evidence funnel and
+    """The numbers that say how right an answer is and whether the form was kept; the evidence funnel and
     the filters of `collect` go by them."""
     judged: bool = False
-    """Whether answers are put to the judge (`docagent.judge`)."""
+    """Answers are put to the judge (`docagent.judge`)."""
     roles: tuple[RoleName, ...] = ()
     """Models beside the policy that it asks (`docagent.roles`)."""
     formula: Callable[[Any], Formula] | None = None
-    """How the terms make the reward; `None` where a system of one's own does not say."""
+    """The formula of the reward; `None` where a system of one's own does not say."""
     reward_keys: tuple[str, ...] = ("reward",)
     """Settings of its configuration that terms and reward depend on."""
     check_sample: Callable[[Sample, DocumentStore, Any, bool], None] | None = None
     """`(sample, store, config, validate)`: raises `UserError` for a question that cannot be played, where an
     opening asks a service or prepares a whole document; other systems are opened (`DocEnv.opening`)."""
     paper_judge: PaperJudge | None = None
-    """How its paper judges answers; evaluations of a published system have that number, too."""
+    """The judge of its paper; evaluations of a published system have that number, too."""
     cites: bool = False
-    """Whether trajectories of a published system name their evidence; in others those do in which it stands:
+    """Trajectories of a published system name their evidence; in others those do in which it stands:
     a list of relevant pages, a selected page.
     """
     agents: str | None = None
     """The module with its agents without a model, loaded when they play: `AGENT` writes the turns of the
     oracle, its detours and chance, `SCRIPT` those on which a tiny model of the system is warmed up."""
     several_rows: bool = False
-    """Whether a trajectory may have several contexts (`Observation.fresh`), each a training row. The rows of
+    """A trajectory may have several contexts (`Observation.fresh`), each a training row. The rows of
     a step are then known only when its trajectories have ended."""
     small: Mapping[str, Any] = field(default_factory=dict)
-    """What `+profile=cpu` changes in `docagent.env`: sizes for a tiny model on one core, and nothing of the
+    """The changes of `+profile=cpu` in `docagent.env`: sizes for a tiny model on one core, and nothing of the
     protocol."""
     padding: Mapping[str, str] = field(default_factory=dict)
-    """What turns that lead to nothing earn all the same, in words, by variant of its configuration."""
+    """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
 
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
         """Validate plain data as the system's configuration; a configuration is returned as it is.

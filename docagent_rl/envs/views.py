@@ -18,7 +18,7 @@ from docagent_rl.envs.images import ImageRef
 
 
 class SizeRule(Protocol):
-    """How large images are shown: `DisplayRule`, or another rule with these methods."""
+    """The size at which images are shown: `DisplayRule`, or another rule with these methods."""
 
     def shown(self, size: Size) -> Size:
         """Return the size at which an image of `size` is handed to the processor; raises `DisplayError`."""
@@ -120,7 +120,7 @@ def _view(
 
 
 class SearchScope(StrEnum):
-    """What a search looks through."""
+    """The scope of a search."""
 
     CORPUS = "corpus"
     """All pages of the store."""
@@ -129,14 +129,14 @@ class SearchScope(StrEnum):
 
 
 class CoordsConfig(Section):
-    """How boxes are read."""
+    """The reading of boxes."""
 
     frame: Frame
     rounding: Rounding
 
 
 class CropConfig(Section):
-    """How boxes are cut."""
+    """The cutting of boxes."""
 
     pad: float = Field(0.0, ge=0, allow_inf_nan=False)
     """Added on all sides of a box, in units of the frame."""

@@ -20,7 +20,7 @@ from docagent_rl.actions.base import (
 from docagent_rl.actions.grammar import TagScanner, bad_argument, read_search
 
 NO_SUCH_PAGE = 10**9
-"""What a page number of ten or more digits is read as: no document is that long."""
+"""The page number that ten or more digits are read as: no document is that long."""
 
 _FETCH = re.compile(r"(?:(image|text)\s*,\s*)?([1-9][0-9]*)(-(?:th|st|nd|rd))?")
 _BOX = r"\boxed{"
@@ -29,7 +29,7 @@ _BOX_MARK = re.compile(r"\\boxed\{|\\.|[{}]", re.DOTALL)
 
 
 class Modality(StrEnum):
-    """What the agent is shown."""
+    """The forms of pages that the agent is shown."""
 
     VISUAL = "visual"
     """Page images."""
@@ -38,14 +38,14 @@ class Modality(StrEnum):
 
 
 class PageForm(StrEnum):
-    """How a page is shown."""
+    """The form in which a page is shown."""
 
     IMAGE = "image"
     TEXT = "text"
 
 
 class FetchSyntax(StrEnum):
-    """How a page number is written."""
+    """The spelling of a page number."""
 
     PLAIN = "plain"
     """`<fetch>5</fetch>`."""
@@ -54,7 +54,7 @@ class FetchSyntax(StrEnum):
 
 
 class FormFault(Enum):
-    """What is wrong with a turn whose action is executed all the same."""
+    """The fault of a turn whose action is executed all the same."""
 
     FRAME = "frame"
     """The turn is not one thought followed by one action and nothing else."""

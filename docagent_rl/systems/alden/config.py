@@ -29,7 +29,7 @@ Variant = Literal["paper", "released"]
 
 
 class RepeatPage(StrEnum):
-    """What a page leads to that was shown before, in the same form."""
+    """The answer to a request for a page that was shown before, in the same form."""
 
     RESEND = "resend"
     """It is shown again in full."""
@@ -38,7 +38,7 @@ class RepeatPage(StrEnum):
 
 
 class OnFull(StrEnum):
-    """What an image leads to for which there is no room."""
+    """The answer to a request for an image for which there is no room."""
 
     NOTICE = "notice"
     """One line says so, and the agent goes on."""
@@ -90,11 +90,11 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "query_repetition": {"enabled": False, "eta": 0.3, "overlap": Overlap.CONTAINMENT},
     },
 }
-"""What a key is when a configuration leaves it out or gives `null`."""
+"""The values of keys that a configuration leaves out or gives as `null`."""
 
 
 class TextRanking(StrEnum):
-    """Which ranking fills the list of page texts, with two modalities."""
+    """The ranking that fills the list of page texts, with two modalities."""
 
     OWN = "own"
     """That of `docagent.text_retriever`, as in the paper."""
@@ -103,14 +103,14 @@ class TextRanking(StrEnum):
 
 
 class SearchConfig(Section):
-    """How pages are found, always in the question's own document."""
+    """The search for pages, always in the question's own document."""
 
     top_k: int = Field(ge=1)
     """Pages a retriever ranks for a query."""
     pages_per_search: int = Field(ge=1)
     """Pages a search shows at most, of each form (K)."""
     text_ranking: TextRanking = TextRanking.OWN
-    """Of the hybrid: where its texts come from."""
+    """The source of the hybrid's texts."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -120,7 +120,7 @@ class SearchConfig(Section):
 
 
 class ImageBudget(Section):
-    """How much a trajectory may show."""
+    """The images that a trajectory may show."""
 
     images: int = Field(15, ge=0)
     """Images at most."""
@@ -133,7 +133,7 @@ class QueryRepetitionConfig(Section):
     """The penalty on words of a query that repeat earlier queries (Eq. 4 and 5)."""
 
     enabled: bool
-    """Whether they are charged at all."""
+    """Charge them at all."""
     eta: float = Field(ge=0, allow_inf_nan=False)
     """Penalty of a whole query that was asked before."""
     overlap: Overlap
@@ -150,7 +150,7 @@ class AldenConfig(VariantSection):
     max_turns: int = Field(6, ge=1)
     """Assistant turns, of which the last can only be an answer (T)."""
     fetch: bool = True
-    """Whether there is a fetch; `false` is the ablation without it, in grammar and prompt."""
+    """There is a fetch; `false` is the ablation without it, in grammar and prompt."""
     fetch_syntax: FetchSyntax
     released_lenient_regex: bool = False
     """Take any turn for valid that begins with a thought and ends with its action."""
@@ -162,12 +162,12 @@ class AldenConfig(VariantSection):
     ocr_tokens: int = Field(1024, ge=1)
     """Tokens of a page's text at most, as `state.cut_text` counts them."""
     cut_fetched_text: bool
-    """Whether `ocr_tokens` holds for fetched pages too."""
+    """Cut fetched pages to `ocr_tokens` too."""
     display: DisplayRule
     search: SearchConfig
     image_budget: ImageBudget
     remember_malformed: bool
-    """Whether what a malformed turn was shown counts as seen for later rewards."""
+    """Count the pages that a malformed turn was shown as seen for later rewards."""
     answer_metric: AnswerMetric
     numeric_metric: AnswerMetric
     """For references that hold a digit. `char_f1`, which the paper has throughout, takes `42` for `24`."""
@@ -187,7 +187,7 @@ class AldenConfig(VariantSection):
 
     @property
     def hybrid(self) -> bool:
-        """Whether there is text beside the images."""
+        """There is text beside the images."""
         return self.modality is Modality.HYBRID
 
     @property
@@ -205,7 +205,7 @@ class AldenConfig(VariantSection):
 
     @property
     def formula(self) -> Formula:
-        """How the terms make the reward."""
+        """The formula of the reward."""
         whole = self.reward.formula
         weights = {name: weight for name, weight in whole.weights.items() if name in self.terms}
         charged = {"query_repetition": -self.query_repetition.eta} if self.query_repetition.enabled else {}

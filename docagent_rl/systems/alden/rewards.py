@@ -53,7 +53,7 @@ class FetchCredit(StrEnum):
 
 
 class DroppedCall(StrEnum):
-    """What becomes of a call whose pages did not fit, so that it ended the trajectory."""
+    """The treatment of a call whose pages did not fit, so that it ended the trajectory."""
 
     FAILED = "failed"
     """It found nothing: no credit for a search, the penalty of a failed fetch."""
@@ -88,7 +88,7 @@ class AldenReward(Section):
 
     @property
     def formula(self) -> Formula:
-        """How the terms of a turn make its reward: `f + u`, and -1 for a malformed turn whatever its utility.
+        """The reward of a turn from its terms: `f + u`, and -1 for a malformed turn whatever its utility.
 
         `format` is 0 or -1; `search`, `fetch` and `answer` are credits; `fetch_repetition`, `fetch_failed`,
         `wrong_refusal` and `missed_refusal` are 0 or 1. The query term is charged on its tokens instead.
@@ -145,7 +145,7 @@ _POLAR = frozenset({"yes", "no", "noanswer"})
 
 
 class AnswerMetric(StrEnum):
-    """How alike two answers are, in `[0, 1]`."""
+    """A likeness of two answers, in `[0, 1]`."""
 
     CHAR_F1 = "char_f1"
     """F1 over characters without spaces (the paper). Blind to order: `42` and `24` are the same to it."""
@@ -156,7 +156,7 @@ class AnswerMetric(StrEnum):
 
 
 class ListScoring(StrEnum):
-    """How a reference of several items, joined by `;`, is scored."""
+    """The scoring of a reference of several items, joined by `;`."""
 
     JOINED = "joined"
     """As one text."""
@@ -166,7 +166,7 @@ class ListScoring(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AnswerRule:
-    """How answers are scored.
+    """The scoring of answers.
 
     Args:
         metric: for references without a digit.
@@ -249,7 +249,7 @@ Gram = tuple[str, ...]
 
 
 class Overlap(StrEnum):
-    """How two queries are compared."""
+    """The comparison of two queries."""
 
     JACCARD = "jaccard"
     """Common n-grams over all n-grams of both; tokens answer for those they share with the nearest earlier

@@ -54,7 +54,7 @@ class AldenState(EnvState):
 
     @property
     def answerable(self) -> bool:
-        """Whether some reference is an answer; where references disagree, it has one."""
+        """Some reference is an answer."""
         return not all(map(is_refusal, self.references))
 
     def open_turn(self, logged: LoggedTurn) -> None:

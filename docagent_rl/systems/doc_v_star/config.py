@@ -38,7 +38,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "reward": {"answer": 0.6, "evidence": 0.3, "format": 0.1, "beta2": 2.0},
     },
 }
-"""What a key is when a configuration leaves it out or gives `null`."""
+"""The values of keys that a configuration leaves out or gives as `null`."""
 
 
 class OverviewConfig(Section):
@@ -63,7 +63,7 @@ class OverviewConfig(Section):
     """Cells for longer documents, tried in turn; a sheet of the same area then holds more of them. Beyond the
     last there are more sheets."""
     fit: OverviewFit = OverviewFit.SAMPLE
-    """What becomes of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`)."""
+    """The treatment of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`)."""
     fit_cells_px: tuple[Annotated[int, Field(ge=1)], ...] = (228, 200, 172, 144, 116, 88)
     """Cells for it, tried in turn; those that are not smaller than its own are passed over. With the header
     each of these makes whole rows of visual tokens; the smallest shows 500 pages in 8,192 tokens."""
@@ -133,10 +133,10 @@ class FetchConfig(Section):
 
 
 class ThoughtConfig(Section):
-    """What thoughts are made of."""
+    """The blocks of thoughts."""
 
     analysis: bool = True
-    """Whether the thoughts of later turns begin with an analysis; `false` is the ablation without it."""
+    """The thoughts of later turns begin with an analysis; `false` is the ablation without it."""
 
 
 class MemoryConfig(Section):
@@ -149,16 +149,16 @@ class MemoryConfig(Section):
 
 
 class AnswerConfig(Section):
-    """How answers are scored."""
+    """The scoring of answers."""
 
     threshold: float = Field(ge=0, le=1)
     """Similarities of free text below it count as 0."""
     identifier_rule: IdentifierRule = IdentifierRule.ALL
-    """Which answers must match exactly."""
+    """The answers that must match exactly."""
     file_extensions: tuple[str, ...] = FILE_EXTENSIONS
     """Endings, without the dot, that make a single word the name of a file."""
     abstentions: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(ABSTENTIONS, min_length=1)
-    """What counts as declining to answer; the prompt asks for the first."""
+    """Texts that decline to answer; the prompt asks for the first."""
 
     def rule(self) -> AnswerRule:
         """Return the scoring function."""
@@ -180,7 +180,7 @@ class DocVStarConfig(VariantSection):
     document; page numbers stay those of the whole one."""
     overview: OverviewConfig
     display: PageBox
-    """How pages are shown at reading resolution."""
+    """The size of pages at reading resolution."""
     retrieval: RetrievalConfig
     fetch: FetchConfig = FetchConfig()
     thought: ThoughtConfig = ThoughtConfig()

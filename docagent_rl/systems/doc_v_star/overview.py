@@ -1,4 +1,4 @@
-"""How Doc-V* shows pages: thumbnails in labelled grids (section 3.2, appendix A), pages in a box (B).
+"""The pages of Doc-V* as shown: thumbnails in labelled grids (section 3.2, appendix A), pages in a box (B).
 
 Only geometry; no pixel is touched here. The sheets are drawn by `docagent_rl.envs.images.render`.
 
@@ -49,7 +49,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class OverviewStyle:
-    """How the sheets of one document look, in pixels (see `OverviewConfig`)."""
+    """The look of the sheets of one document, in pixels (see `OverviewConfig`)."""
 
     cell: int = 256
     header: int = 24
@@ -72,7 +72,7 @@ class OverviewStyle:
 
 
 class OverviewFit(StrEnum):
-    """What becomes of an overview that is too long for the prompt."""
+    """The treatment of an overview that is too long for the prompt."""
 
     ERROR = "error"
     """Its document cannot be played."""

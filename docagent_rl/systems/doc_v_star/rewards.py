@@ -16,7 +16,7 @@ TERMS = ("answer", "evidence", "format", "total")
 
 
 class HitRule(StrEnum):
-    """Which listed evidence pages are hits."""
+    """The listed evidence pages that are hits."""
 
     VISITED = "visited"
     """Those that were shown at reading resolution; listing a page off its thumbnail then only costs."""
@@ -33,7 +33,7 @@ class DocVStarReward(Section):
     beta2: float = Field(gt=0, allow_inf_nan=False)
     """Weight of recall in the evidence term."""
     hits: HitRule = HitRule.VISITED
-    """Which listed evidence pages count."""
+    """The listed evidence pages that count."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -47,7 +47,7 @@ class DocVStarReward(Section):
 
     @property
     def formula(self) -> Formula:
-        """How the terms, each in `[0, 1]`, make the total."""
+        """The total of the terms, each in `[0, 1]`."""
         return Formula({"answer": self.answer, "evidence": self.evidence, "format": self.format})
 
 

@@ -66,7 +66,7 @@ class State(EnvState):
     tokens: int = 0
     """Tokens of the context so far, as far as they can be counted."""
     overview: OverviewPlan | None = None
-    """What the overview shows; `None` without one."""
+    """The plan of the overview; `None` without one."""
     answered: bool = False
     """There is an answer that is not blank."""
 
@@ -182,9 +182,9 @@ def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[
 
 
 _MESSAGE_TOKENS = 8
-"""What a chat template puts around a message, cautiously."""
+"""Tokens that a chat template puts around a message, cautiously."""
 _PROMPT_TOKENS = 64
-"""What it puts around a prompt, the header of the first turn included; a margin for texts that are counted
+"""Tokens around a prompt, the header of the first turn included; a margin for texts that are counted
 apart, too."""
 _IMAGE_MARKS = 2
 """Tokens around the visual tokens of an image."""

@@ -23,7 +23,7 @@ Variant = Literal["paper"]
 
 
 class SearchEngine(StrEnum):
-    """What answers a search."""
+    """The engine of a search."""
 
     DOCUMENT_BM25 = "document_bm25"
     """BM25 with the word statistics of the question's own document (the paper)."""
@@ -40,11 +40,11 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "reward": {"pages": 1.0, "correctness": 1.0},
     },
 }
-"""What the paper states; a key that is left out or `null` takes this value."""
+"""The paper's values, of keys that are left out or `null`."""
 
 
 class PlanConfig(Section):
-    """What the planner sees and writes."""
+    """The input and the plan of the planner."""
 
     toc: bool = True
     """Show it the table of contents; `false` is the ablation without, where it reads `none`."""
@@ -63,7 +63,7 @@ class PlanConfig(Section):
 
 
 class SearchConfig(Section):
-    """How pages are found."""
+    """The search for pages."""
 
     engine: SearchEngine = SearchEngine.DOCUMENT_BM25
     top_k: int = Field(ge=1)
@@ -72,13 +72,13 @@ class SearchConfig(Section):
     max_keyword_chars: int = Field(200, ge=1)
     snippet_chars: int = Field(240, ge=MIN_CHARS)
     k1: float = Field(1.5, ge=0, allow_inf_nan=False)
-    """Of `document_bm25`."""
+    """For `document_bm25`."""
     b: float = Field(0.75, ge=0, le=1)
-    """Of `document_bm25`."""
+    """For `document_bm25`."""
 
 
 class ReadConfig(Section):
-    """How pages are read."""
+    """The reading of pages."""
 
     max_pages: int = Field(ge=1)
     """Pages of one entry; surplus ones are dropped with a remark. The paper tells its seeker 3."""
@@ -89,7 +89,7 @@ class ReadConfig(Section):
 
 
 class HistoryConfig(Section):
-    """What the seeker is shown of its past steps."""
+    """The seeker's past steps in its prompt."""
 
     prompt_tokens: int = Field(8192, ge=64)
     """Tokens of the seeker's prompt, never more than `docagent.rollout.prompt_tokens`. Above it the history
@@ -101,7 +101,7 @@ class HistoryConfig(Section):
 
 
 class AnswerConfig(Section):
-    """What the answer agent is shown."""
+    """The material of the answer agent."""
 
     max_tokens: int = Field(12_000, ge=256)
     page_text: bool = True
@@ -152,7 +152,7 @@ class MMDocConfig(VariantSection):
     reward: MMDocReward
     trajectory_text: TrajectoryTextConfig = TrajectoryTextConfig()
     display: DisplayRule = DisplayRule(min_pixels=56 * 56, max_pixels=READER_PIXELS)
-    """How page images are handed to the reader; the seeker sees none."""
+    """The size of page images for the reader; the seeker sees none."""
     prompts: RolePrompts = RolePrompts()
 
     @classmethod

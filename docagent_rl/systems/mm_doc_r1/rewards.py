@@ -18,7 +18,7 @@ TERMS = ("page_recall", "correctness", "total")
 
 
 class PageTerm(StrEnum):
-    """How the pages that were read are scored."""
+    """The score of the pages that were read."""
 
     RECALL = "recall"
     """Share of the evidence pages that were read (the paper)."""
@@ -27,7 +27,7 @@ class PageTerm(StrEnum):
 
 
 class EmptyEvidence(StrEnum):
-    """What the page term is for a question without evidence pages.
+    """The page term of a question without evidence pages.
 
     `one` and `zero` are constant within a group, so that they cancel from every advantage; `correctness`
     makes the reward twice the correctness.
@@ -51,7 +51,7 @@ class MMDocReward(Section):
 
     @property
     def formula(self) -> Formula:
-        """How the terms, each in `[0, 1]`, make the total; both weights are 1 in the paper."""
+        """The total of the terms, each in `[0, 1]`; both weights are 1 in the paper."""
         return Formula({"page_recall": self.pages, "correctness": self.correctness})
 
     def page_score(self, read: Collection[int], evidence: Collection[int], correctness: float) -> float:

@@ -69,7 +69,7 @@ class Step:
 
     @property
     def result(self) -> str:
-        """What the step led to, in full."""
+        """The result of the step, in full."""
         return _result(self, ids_only=False)
 
 

@@ -46,7 +46,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         },
     },
 }
-"""What a key is when a configuration leaves it out or gives `null`."""
+"""The values of keys that a configuration leaves out or gives as `null`."""
 
 ABLATION_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "select": {"search": {"candidates": 1}, "reward": {"weights": {"select": 0.0}}},
@@ -56,17 +56,17 @@ ABLATION_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 
 
 class GrammarConfig(Section):
-    """What counts as an action."""
+    """The actions there are."""
 
     select: bool = True
-    """Whether candidates are chosen from; `false` is the ablation in which a search shows only the first page
+    """Candidates are chosen from; `false` is the ablation in which a search shows only the first page
     that was not shown before."""
     crop: bool = True
-    """Whether there is magnification; `false` is the ablation without it, in grammar and prompt."""
+    """There is magnification; `false` is the ablation without it, in grammar and prompt."""
 
 
 class SearchConfig(Section):
-    """How pages are found."""
+    """The search for pages."""
 
     scope: SearchScope = SearchScope.CORPUS
     top_k: int = Field(10, ge=1)
@@ -84,7 +84,7 @@ class SearchConfig(Section):
 
 
 class SelectionConfig(Section):
-    """What counts as a selection."""
+    """The rules of selection."""
 
     implicit: bool
     """The first candidate counts as selected until another one is: in rewards and in what later searches
@@ -94,7 +94,7 @@ class SelectionConfig(Section):
 
 
 class CropConfig(BoxConfig):
-    """How boxes are cut."""
+    """The cutting of boxes."""
 
     max_boxes: int = Field(8, ge=1)
     """Boxes of one action at most."""
@@ -105,7 +105,7 @@ class CropConfig(BoxConfig):
 
 
 class FormatConfig(Section):
-    """What well-formedness means."""
+    """The meaning of well-formedness."""
 
     mode: FormatMode
 

@@ -52,7 +52,7 @@ class SearchRound:
 
 
 class SelectRule(StrEnum):
-    """Which gold candidate is the right choice."""
+    """The gold candidate that is the right choice."""
 
     ANY = "any"
     """Any (UniDoc-RL, Eq. 6)."""
@@ -122,7 +122,7 @@ Wanted = Mapping[Hashable, Sequence[Box]]
 
 
 class RoiRule(StrEnum):
-    """How boxes are scored."""
+    """The scoring of boxes."""
 
     IOU = "iou"
     """Mean over the boxes drawn of the best IoU with a gold box (the paper)."""
@@ -224,7 +224,7 @@ TERMS = ("search_ndcg", "select", "roi", "format", "outcome", "total")
 
 
 class FormatMode(StrEnum):
-    """What well-formedness means."""
+    """The meaning of well-formedness."""
 
     STRICT = "strict"
     """1 when every turn was valid and the trajectory ended with an answer, else 0 (the paper's pattern)."""
@@ -274,7 +274,7 @@ class UniDocWeights(Section):
 
 
 class UniDocReward(Section):
-    """What is rewarded."""
+    """The rewarded terms."""
 
     weights: UniDocWeights = UniDocWeights()
     gate: bool
@@ -296,7 +296,7 @@ class UniDocReward(Section):
 
     @property
     def formula(self) -> Formula:
-        """How the terms make the total (Eq. 9)."""
+        """The total of the terms (Eq. 9)."""
         gate = Gate("format", above=0.0, otherwise=0.0) if self.gate else None
         return Formula(self.weights.model_dump(), gate)
 

@@ -65,7 +65,7 @@ class StackedCropsView:
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """How boxes are read and cut (see `CoordsConfig` and `CropConfig`); `pad` is in units of the frame."""
+    """The reading and cutting of boxes (see `CoordsConfig`, `CropConfig`); `pad` is in units of the frame."""
 
     frame: Frame
     rounding: Rounding

@@ -31,20 +31,20 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "reward": {"alpha": 0.2, "beta": 0.7, "gamma": 0.1, "gate": True},
     },
 }
-"""What a key is when a configuration leaves it out or gives `null`."""
+"""The values of keys that a configuration leaves out or gives as `null`."""
 
 
 class GrammarConfig(Section):
-    """What counts as an action."""
+    """The actions there are."""
 
     region_alias: bool = False
     """Accept `<region>` for `<bbox>`, as the paper's Algorithm 1 writes it."""
     crop: bool = True
-    """Whether there is a zoom; `false` is the ablation without it, in grammar and prompt."""
+    """There is a zoom; `false` is the ablation without it, in grammar and prompt."""
 
 
 class SearchConfig(Section):
-    """How pages are found."""
+    """The search for pages."""
 
     scope: SearchScope = SearchScope.CORPUS
     top_k: int = Field(10, ge=1)
@@ -62,7 +62,7 @@ class SearchConfig(Section):
 
 
 class FinalTurnConfig(Section):
-    """What the last turn is told."""
+    """The notice before the last turn."""
 
     notice: bool = False
     """Ask for the answer in the observation before the last turn."""

@@ -63,7 +63,7 @@ class VragState(EnvState):
 
     @property
     def searched(self) -> bool:
-        """Whether a search was carried out."""
+        """A search was carried out."""
         return self.log.ran(Search) > 0
 
 

@@ -38,7 +38,7 @@ class VragReward(Section):
 
     @property
     def formula(self) -> Formula:
-        """How the terms `r_ret`, `r_ans` and `r_fmt`, each in `[0, 1]`, make the total."""
+        """The total of the terms `r_ret`, `r_ans` and `r_fmt`, each in `[0, 1]`."""
         weights = {"retrieval_ndcg": self.alpha, "outcome": self.beta, "format": self.gamma}
         return Formula(weights, Gate("format", above=0.0, otherwise=0.0) if self.gate else None)
 
