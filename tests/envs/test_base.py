@@ -1,4 +1,4 @@
-"""Numbers of questions that have nothing to find: left out, never 0 in an average."""
+"""Environments, their turns and their numbers, of which those that mean nothing are left out of averages."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Plain(DocEnv):
 
 
 @pytest.fixture
-def services(world):
+def report_env_services(world):
     return EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
 
 
@@ -117,9 +117,11 @@ async def test_a_trajectory_must_have_begun_and_not_have_ended(world):
 
 @pytest.mark.parametrize("action", [Mark((0, 5), (1, 4), (1,)), Read((0, 5), (1, 4), (1,), "why")])
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_an_action_that_an_environment_does_not_know_is_an_error(name, action, world, services):
+async def test_an_action_that_an_environment_does_not_know_is_an_error(
+    name, action, world, report_env_services
+):
     system = get_system(name)
-    env = system.make_env(system.small, services)
+    env = system.make_env(system.small, report_env_services)
     grammar = env._grammar
 
     class Newer:
