@@ -26,7 +26,7 @@ app = typer.Typer(add_completion=False)
 def main(
     table: Annotated[bool, typer.Option("--table", help="Print the sizes as they are.")] = False,
 ) -> None:
-    """Name each package that has outgrown its budget, and each word that stands for another one's thing."""
+    """Name packages beyond their budgets, names with foreign words, and docstrings that are clauses."""
     settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
     sizes, reached = package_lines(ROOT), reached_modules(settings["modules"])
     if table:
@@ -39,6 +39,7 @@ def main(
         *outgrown("lines", settings["lines"], sizes),
         *outgrown("modules", settings["modules"], reached),
         *foreign_words(settings["words"], python_files(ROOT)),
+        *clauses(settings["docstrings"]["beginnings"], python_files(ROOT)),
     ]
     for problem in problems:
         typer.echo(problem, err=True)
@@ -84,6 +85,17 @@ def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) ->
             yield f"{name} has no budget of {what}: add it to {SETTINGS.name} ({size})"
         elif size > budgets[name]:
             yield f"{name} has {size} {what}, and {budgets[name]} in {SETTINGS.name}: take something away"
+
+
+def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each docstring that begins with one of these words, and so is a clause."""
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                words = (ast.get_docstring(node) or "").split(maxsplit=1)
+                if words and words[0].rstrip(",.:;") in beginnings:
+                    place = f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+                    yield f"{place}: begin with a verb or a noun, not with {words[0]!r}"
 
 
 def foreign_words(words: Mapping[str, str], files: Iterable[Path]) -> Iterator[str]:

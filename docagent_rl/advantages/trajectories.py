@@ -15,7 +15,7 @@ from docagent_rl.base.errors import UserError
 
 @dataclass(frozen=True, eq=False)
 class SampledTokens:
-    """Where the n sampled tokens of the rows that count stand; observations and padding are absent.
+    """Places of the n sampled tokens of the rows that count; observations and padding are absent.
 
     Attributes:
         rows: (n,) batch row of each token.

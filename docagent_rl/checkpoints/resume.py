@@ -31,7 +31,7 @@ _FSDP = ("fsdp", "fsdp2")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where a run begins."""
+    """The beginning of a run."""
 
     folder: Path | None
     """The checkpoint; None: there is none to go on from."""

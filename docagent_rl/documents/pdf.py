@@ -47,7 +47,7 @@ class OpenPdf:
 
     @property
     def is_sound(self) -> bool:
-        """Whether the table of objects was read as it stands, not made anew from the objects found."""
+        """True if the table of objects was read as it stands, not rebuilt from the objects found."""
         return bool(pdfium_c.FPDF_DocumentHasValidCrossReferenceTable(self._pdf))
 
     @contextmanager

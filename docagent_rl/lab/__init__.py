@@ -1,1 +1,1 @@
-"""What surrounds training and is never imported by it: agents, evaluation, data, viewer, tiny models."""
+"""The surroundings of training, which it never imports: agents, evaluation, data, viewer, tiny models."""

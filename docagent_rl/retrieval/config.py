@@ -20,7 +20,7 @@ OWN_CLASS = r"[\w.]+:\w+"
 
 
 class Backend(StrEnum):
-    """Where searches run."""
+    """The place where searches run."""
 
     LOCAL = "local"
     """In every process that asks."""

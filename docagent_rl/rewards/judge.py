@@ -13,7 +13,7 @@ from docagent_rl.endpoints.endpoint import Endpoint
 
 
 class Judge(Protocol):
-    """Scores the answer of an trajectory."""
+    """Scores the answer of a trajectory."""
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """Compare an answer with its references.

@@ -1,4 +1,4 @@
-"""Which questions a system can play: asked of its own environment, prompts made and counted, before a run."""
+"""Questions that a system can play: its own environment makes their prompts and counts them before a run."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def open_all(
 
 
 async def _unasked(*_: Any) -> Sampled:
-    """Stands in for the rollout server, which nobody asks before an trajectory begins."""
+    """Stands in for the rollout server, which nobody asks before a trajectory begins."""
     raise UserError("an opening asks the policy: override DocEnv.opening")
 
 

@@ -57,7 +57,7 @@ class AlikeQuestions:
 
     @property
     def leaks(self) -> bool:
-        """Whether one gives the other away: one document, or one answer to a question of some length.
+        """True if one gives the other away: one document, or one answer to a question of some length.
 
         Many documents are asked the same question ("What is the title?"): that alone gives nothing away.
         """

@@ -42,7 +42,7 @@ class ValidationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the file may be trained on."""
+        """True if the file may be trained on."""
         return not self.problems
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.house import foreign_words, outgrown, package_lines, reached_modules
+from tools.house import clauses, foreign_words, outgrown, package_lines, reached_modules
 
 
 def test_a_package_that_outgrew_its_budget_and_one_without_are_named():
@@ -34,3 +34,12 @@ def test_names_that_use_other_words_are_found(monkeypatch, tmp_path):
     words = {"shelf": "cache", "told": "reported"}
     found = list(foreign_words(words, [tmp_path / "a.py"]))
     assert [each.split(":")[:2] for each in found] == [["a.py", "1"], ["a.py", "2"]]
+
+
+def test_docstrings_that_are_clauses_are_found(monkeypatch, tmp_path):
+    monkeypatch.setattr("tools.house.ROOT", tmp_path)
+    text = (
+        '"""A module."""\n\n\nclass A:\n    """What it is."""\n\n    def b(self):\n        """Whatever."""\n'
+    )
+    (tmp_path / "a.py").write_text(text)
+    assert [each.split(":")[:2] for each in clauses(["What"], [tmp_path / "a.py"])] == [["a.py", "4"]]

@@ -60,7 +60,7 @@ class View(StrEnum):
 
     @property
     def pictures(self) -> bool:
-        """Whether the model has to see pictures."""
+        """True if the model has to see pictures."""
         return self is not View.TEXT
 
 

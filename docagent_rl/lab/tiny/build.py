@@ -125,7 +125,7 @@ def build_model_for(
     """
     players = make_players(name, env, store, retriever, _playable(name, env, store, retriever, samples))
     if len(players[0].stage.samples) >= ENOUGH:
-        # a page in the middle of an trajectory may still be one that cannot be shown
+        # a page in the middle of a trajectory may still be one that cannot be shown
         with suppress(UserError):
             build_model(path, players, progress=progress)
             return True

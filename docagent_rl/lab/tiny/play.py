@@ -159,7 +159,7 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
     """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
 
     Args:
-        players: they play in turn, an trajectory each.
+        players: they play in turn, a trajectory each.
         seed: of all choices.
 
     Raises:

@@ -38,12 +38,12 @@ class Need:
 
     @property
     def exists(self) -> bool:
-        """Whether it is there as a whole."""
+        """True if all of it is there."""
         return (self.path / self.proof).exists()
 
     @property
     def of_demo(self) -> bool:
-        """Whether the run looks where the demo would put it."""
+        """True if the run looks where the demo would put it."""
         return self.path.absolute() == self.place.absolute()
 
 

@@ -1,4 +1,4 @@
-"""Where the parts of a workspace are, and whether the demo or the user made it."""
+"""Paths of the parts of a workspace, and the mark of one that the demo made."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class HttpRetriever(RemoteRetriever):
         import aiohttp
 
         try:
-            async with self._session().request(
+            async with self._http().request(
                 call.method,
                 self._url + call.path,
                 params=call.params or None,
@@ -206,7 +206,7 @@ class HttpRetriever(RemoteRetriever):
             f"{key}.service.api and whether it serves the same store"
         )
 
-    def _session(self) -> Any:
+    def _http(self) -> Any:
         import aiohttp
 
         loop = asyncio.get_running_loop()

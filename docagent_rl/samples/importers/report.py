@@ -41,7 +41,7 @@ class FoundBase:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is not the documented one, or more citations contradict it than the other.
+        """True if it is not the documented one, or more citations contradict it than the other.
 
         Of a benchmark whose base is certain no doubt arises before documents are measured.
         """

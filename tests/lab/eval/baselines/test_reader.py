@@ -26,7 +26,7 @@ def text_of(observation):
 
 @pytest.fixture
 def played(report_services, report_question, play):
-    """An trajectory of a baseline that replies so to a question, in so much room, and the text of its
+    """A trajectory of a baseline that replies so to a question, in so much room, and the text of its
     prompt.
     """
 
