@@ -115,7 +115,7 @@ class ArchivingMixin(TrainerPart):
         if doubt := unsought_doubt(numbers):
             logger.warning("step %d: %s", self.global_steps, doubt)
         for reason, count in mask_reasons(digests).items():
-            logger.warning("step %d: %d trajectory(s) masked, %s", self.global_steps, count, reason)
+            logger.warning("step %d: %d trajectories masked, %s", self.global_steps, count, reason)
         self._write(digests, fetch_lines(digests, partition(batch)), log_probs)
         numbers.update(self._accounts.close_step(keys, digests))
         self._reader.forget()

@@ -325,7 +325,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
             reasons["missing: an exception ended them; see the workers' log"] = table.missing
         for reason, count in reasons.items():
             logger.warning(
-                "validation at step %d: %d of %d trajectory(s) not played and counted as wrong, %s",
+                "validation at step %d: %d of %d trajectories not played and counted as wrong, %s",
                 self.global_steps,
                 count,
                 len(table.uids),
