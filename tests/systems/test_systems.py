@@ -87,6 +87,7 @@ NAMED = {
     "commands/data_generate.py": "in the way of whose data questions are written",
     "lab/eval/scoring/protocols.py": "data sets",
     "samples/importers": "data sets",
+    "samples/selection.py": "whose paper takes which questions",
     "retrieval/config.py": "what search servers were released to speak",
 }
 """Where the name of a system is also that of something else."""

@@ -137,9 +137,8 @@ def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> Non
     text = "\n".join(f"{_name(t)}\n{t.error}\n" for t in failed)
     path = atomic_write(run_dir / FAILURE_FILE, text)
     raise TrajectoryFailedError(
-        f"{len(failed)} trajectories ended in an exception that is no service's and no "
-        "question's. The first: "
-        f"{_name(failed[0])}:\n{last_lines(failed[0].error or '')}\nTracebacks of all: {path}"
+        f"an exception that is no service's and no question's ended {len(failed)} of the trajectories. "
+        f"The first: {_name(failed[0])}:\n{last_lines(failed[0].error or '')}\nTracebacks of all: {path}"
     )
 
 

@@ -97,7 +97,7 @@ def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sa
     with pytest.raises(TrajectoryFailedError) as failure:
         sample(trajectories)
     text = str(failure.value)
-    for part in ("1 trajectory", "'q-x', trajectory 1 of group x, step 7", BUG.splitlines()[-1]):
+    for part in ("1 of the trajectories", "'q-x', trajectory 1 of group x, step 7", BUG.splitlines()[-1]):
         assert part in text
     assert str(tmp_path / FAILURE_FILE) in text
     assert BUG in (tmp_path / FAILURE_FILE).read_text()
