@@ -57,7 +57,7 @@ SMALL_SHM_GIB = 2.0
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
-TINY_MODEL_MODULE = "docagent_rl.lab.tiny.qwen2_5_vl"
+TINY_MODEL_MODULE = "docagent_rl.lab.tiny.model"
 _NO_GPU = (
     "the vLLM that is installed is built for GPUs, and this machine has none: run doctor on a node that has, "
     "install requirements/cpu.txt here, or leave it out with --no-vllm"

@@ -1,4 +1,4 @@
-"""Gold boxes of a question; `tests/samples/test_gold_boxes.py` has the flags that leave out pages."""
+"""Gold boxes of a question; `tests/samples/test_sample.py` has the flags that leave out pages."""
 
 from __future__ import annotations
 
