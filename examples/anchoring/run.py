@@ -30,7 +30,7 @@ SOURCES = (
     "anchoring/batch.py",
     "anchoring/results.py",
     "anchoring/run.py",
-    "anchoring/trajectories.py",
+    "anchoring/rollouts.py",
     "anchoring/update.py",
     "anchoring/world.py",
     "learning/oracle.py",
