@@ -3,7 +3,8 @@
 PYTHONPATH=examples python -m verl.trainer.main_ppo --config-name base +profile=cpu \
     docagent.system=custom_system:SYSTEM
 
-In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`.
+In a recipe: `defaults: [base, _self_]`, and its own keys under `docagent.env`. More, and the shorter way on
+`ToolEnv`: docs/extending.md.
 """
 
 from pathlib import Path
@@ -32,7 +33,7 @@ GRAMMAR = TagGrammar({"search": read_search, "answer": read_answer})
 
 
 class OneLookConfig(BaseModel, extra="forbid"):
-    max_image_tokens: int = 72
+    max_image_tokens: int = 72  # what the context has to hold of images
     display: DisplayRule = DisplayRule(min_pixels=12544, max_pixels=50176)
 
 

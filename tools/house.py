@@ -84,7 +84,8 @@ def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) ->
         if name not in budgets:
             yield f"{name} has no budget of {what}: add it to {SETTINGS.name} ({size})"
         elif size > budgets[name]:
-            yield f"{name} has {size} {what}, and {budgets[name]} in {SETTINGS.name}: take something away"
+            most = f"{budgets[name]} in {SETTINGS.name}"
+            yield f"{name} has {size} {what}, and {most}: take something away, or raise the number there"
 
 
 def clauses(beginnings: Iterable[str], files: Iterable[Path]) -> Iterator[str]:

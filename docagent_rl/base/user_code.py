@@ -46,7 +46,10 @@ def import_module(name: str, named: str) -> ModuleType:
     except UserError as error:
         raise UserError(f"{named}: {error}") from error
     except Exception as error:  # whatever a module raises when it is imported
-        raise UserError(f"{named} cannot be imported: {described(error)}") from error
+        hint = ""
+        if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
+            hint = "; install its package, or put the folder that holds it on PYTHONPATH"
+        raise UserError(f"{named} cannot be imported: {described(error)}{hint}") from error
 
 
 def described(error: BaseException) -> str:

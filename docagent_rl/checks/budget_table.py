@@ -99,7 +99,8 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     sizes, layout = {name: sizes_of(model) for name, model in models.items() if model}, read_layout(config)
     trained = [_trained(config, parsed, name, each, layout.longest) for name, each in sizes.items()]
     kept = [trainer.max_actor_ckpt_to_keep, trainer.max_critic_ckpt_to_keep][: len(trained)]
-    env = get_system(parsed.system).parse_config(parsed.env)
+    system = get_system(parsed.system)
+    image_tokens = system.max_image_tokens(system.parse_config(parsed.env))
     share, sleeps = rollout.gpu_memory_utilization, rollout.free_cache_engine
     return Run(
         trained=trained,
@@ -108,7 +109,7 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
         gpus_per_node=trainer.n_gpus_per_node,
         nodes=trainer.nnodes,
         rows=layout.rows,
-        image_tokens=min(env.max_image_tokens, layout.longest),
+        image_tokens=min(image_tokens, layout.longest),
         agents=rollout.agent.num_workers,
         images=parsed.rollout.image_cache_mb << 20 if parsed.rollout.image_cache_mb else CAPACITY,
         kept=None if None in kept else max(kept),

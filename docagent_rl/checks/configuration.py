@@ -45,6 +45,10 @@ def check_keys(config: DictConfig) -> None:
     Raises:
         UserError: names all keys of the first kind of problem.
     """
+    if OmegaConf.is_missing(config.docagent, "system"):
+        raise UserError(
+            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
+        )
     try:
         refuse_unknown_keys(config)
         OmegaConf.to_container(config.docagent, resolve=True)
@@ -52,10 +56,6 @@ def check_keys(config: DictConfig) -> None:
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     check_values(config)
-    if OmegaConf.is_missing(config.docagent, "system"):
-        raise UserError(
-            f"docagent.system is not set: give {', '.join(SYSTEMS)}, or package.module:SYSTEM of your own"
-        )
 
 
 def check_budget(run: PlannedRun) -> None:
@@ -65,7 +65,7 @@ def check_budget(run: PlannedRun) -> None:
         UserError: `image tokens + turns * least tokens a turn` exceeds the response region, or the context of
             the rollout server is shorter than prompt and response together.
     """
-    _check_tokens(run, run.env.max_image_tokens)
+    _check_tokens(run, run.system.max_image_tokens(run.env))
 
 
 def check_budget_by_documents(run: PlannedRun) -> None:

@@ -164,7 +164,7 @@ def image_tokens_of(run: PlannedRun) -> int:
     The bound by the configuration alone stays when there is no store yet, and for an environment that shows
     images by a rule of its own.
     """
-    nominal, display = run.env.max_image_tokens, getattr(run.env, "display", None)
+    nominal, display = run.system.max_image_tokens(run.env), getattr(run.env, "display", None)
     try:
         store = DocumentStore(run.section.store)
     except UserError:

@@ -117,7 +117,7 @@ class Preflight(Callback):
             machine.check_folders(config)  # before Hydra writes to them
             end_earlier(config)  # before memory is looked at
             run = _checked(config, When.TRAINING)
-            size_server_cache(config, image_tokens=run.env.max_image_tokens)
+            size_server_cache(config, image_tokens=run.system.max_image_tokens(run.env))
             settle_resume(config, run.section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)

@@ -23,6 +23,7 @@ from docagent_rl.checks.recipe_list import (
     ROOT,
     Kind,
     ablation_names,
+    located,
     recipe_kind,
     recipe_names,
     require_recipes,
@@ -97,6 +98,9 @@ def check_recipe(
     for profile in PROFILES[kind]:
         top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
+            if ablation and not profile and _merged(plain, *change) == plain:
+                findings.append(Finding(name, profile, ablation, "changes nothing"))
+                continue
             finding = judged(Finding(name, profile, ablation), _merged(plain, *change, *top), kind)
             if not profile and not ablation and finding.problem is None and cluster == AS_WRITTEN:
                 problems = provenance_problems(name, plain, root)
@@ -142,9 +146,12 @@ def scaled(name: str, root: Traversable = ROOT) -> list[tuple[Cluster, dict[str,
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:
     """Return the configuration that `--config-name` would run, with overrides as on the command line.
 
+    `name` may be the path of a recipe's file, too; its folder is then searched first.
+
     Raises:
-        UserError: Hydra cannot compose it.
+        UserError: there is no such recipe, or Hydra cannot compose it.
     """
+    name, root = located(name, root)
     try:
         with composing_for(fine_tuning=recipe_kind(name, root) is Kind.SFT), _search(root) as extra:
             config = compose(name, overrides=[*extra, *overrides])

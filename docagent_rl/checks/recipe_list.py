@@ -8,6 +8,7 @@ from enum import Enum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import takewhile
+from pathlib import Path
 
 import yaml
 
@@ -37,9 +38,23 @@ class Kind(Enum):
     SFT = "verl.trainer.sft_trainer"
 
 
+def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
+    """Return name and folder of a recipe that is named, or given as the path of its file.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    if not recipe.endswith(".yaml"):
+        return recipe, root
+    path = Path(recipe)
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such recipe")
+    return path.stem, path.parent
+
+
 def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
     """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
-    names = (name for name in _yaml_names(root) if name != BASE)
+    names = (name for name in _yaml_names(root) if name != BASE and _is_recipe(root / f"{name}.yaml"))
     return [name for name in names if kind is None or recipe_kind(name, root) is kind]
 
 
@@ -51,7 +66,7 @@ def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind |
     """
     known = recipe_names(root, kind)
     for name in names:
-        if name not in known:
+        if name not in known and not name.endswith(".yaml"):
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}? Known are " if near else "known are "
             raise UserError(f"there is no recipe {name!r}; {hint}{', '.join(known)}")
@@ -62,6 +77,7 @@ def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
 
     A file that cannot be read counts as a recipe of reinforcement learning; its check says what is wrong.
     """
+    name, root = located(name, root)
     seen, names = set(), [name]
     while names:
         current = names.pop()
@@ -72,6 +88,15 @@ def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
             own = root / f"{current}.yaml"
             names += _defaults(own if own.is_file() else ROOT / f"{current}.yaml")
     return Kind.RL
+
+
+def _is_recipe(file: Traversable) -> bool:
+    """Return whether a file builds on others, or cannot be read; one of prompts does neither."""
+    try:
+        read = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return True
+    return not isinstance(read, Mapping) or "defaults" in read
 
 
 def _defaults(file: Traversable) -> list[str]:

@@ -81,14 +81,14 @@ def eval_command(
         unplayed_table,
         with_lengths,
     )
-    from docagent_rl.lab.eval.play_config import changes_of, check_play, play_config
+    from docagent_rl.lab.eval.play_config import changes_of, check_play, of_system, play_config
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
     parsed = check_play(keep_replies(run, model, out)[0], samples)
     samples = with_lengths(samples, DocumentStore(parsed.store))
-    changes = {} if agent.baseline else changes_of(run, play_config(recipe, agent))
+    changes = {} if agent.baseline else changes_of(run, play_config(recipe, agent, of_system(overrides)))
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, changes)
     try:
         with spending(model):

@@ -13,7 +13,7 @@ import typer
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent
 
-Recipe = Annotated[str, typer.Argument(help="Whose system, retriever, judge and limits; see `recipes`.")]
+Recipe = Annotated[str, typer.Argument(help="Name (see `recipes`) or file of a recipe.")]
 Overrides = Annotated[
     list[str] | None,
     typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),

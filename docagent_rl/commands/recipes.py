@@ -26,6 +26,7 @@ from docagent_rl.checks.recipe_list import (
     ablation_recipes,
     ablation_row,
     ablation_summary,
+    located,
     recipe_kind,
     recipe_names,
     recipe_summary,
@@ -79,19 +80,20 @@ def list_command(context: typer.Context) -> None:
 
 
 @app.command("show")
-def show_command(name: Annotated[str, typer.Argument(help="A recipe.")]) -> None:
+def show_command(name: Annotated[str, typer.Argument(help="A recipe, or its file.")]) -> None:
     """Show what a recipe reproduces, its reward, and where each setting comes from.
 
     A setting is printed in the paper, taken from the released code, chosen here, or departs from the paper.
 
     Example: docagent-rl recipes show alden_qwen2_5_vl_7b
     """
-    require_recipes([name])
+    name, root = located(name)
+    require_recipes([name], root)
     console = Console()
-    console.print(Text(recipe_summary(name)))
-    if recipe_kind(name) is Kind.RL and (reward := reward_of(composed(name))) is not None:
+    console.print(Text(recipe_summary(name, root)))
+    if recipe_kind(name, root) is Kind.RL and (reward := reward_of(composed(name, root=root))) is not None:
         console.print(Text(f"reward: {reward.formula}"))
-    provenance = read_provenance(name)
+    provenance = read_provenance(name, root)
     if provenance.printed:
         key = Column("key", overflow="fold")
         table = Table(key, "value", "where", title="Printed:", title_justify="left")
@@ -145,6 +147,12 @@ def check_command(
     if folder is not None and not folder.is_dir():
         raise UserError(f"{folder} is no folder")
     root, cluster = ROOT if folder is None else folder, Cluster(nnodes, gpus_per_node)
+    if folder is None and names and any(name.endswith(".yaml") for name in names):
+        places = [located(name) for name in names]
+        names, folders = [name for name, _ in places], [*{str(place): place for _, place in places}.values()]
+        if len(folders) > 1:
+            raise UserError("recipes of one folder are checked at a time: name files of one, or --folder")
+        root = folders[0]
     require_recipes(names or [], root)
     names = names or recipe_names(root, None)
     table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
@@ -172,7 +180,9 @@ def check_command(
 
 @app.command("budget")
 def budget_command(
-    recipe: Annotated[str | None, typer.Argument(help="A recipe; by default a table of all.")] = None,
+    recipe: Annotated[
+        str | None, typer.Argument(help="A recipe or its file; default: a table of all.")
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Argument(help="As on the launch command.")] = None,
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,

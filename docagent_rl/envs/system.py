@@ -40,7 +40,14 @@ class PaperJudge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system: how it is configured, what its agent may do, and what it is rewarded for."""
+    """A system: how it is configured, what its agent may do, and what it is rewarded for.
+
+    Its configuration has the fields or properties `prompt`, `assistant_turns`, `max_images` and
+    `max_image_tokens`, unless the functions below compute them.
+
+    Raises:
+        UserError: the configuration lacks one of them.
+    """
 
     name: str
     """As in configuration files."""
@@ -62,6 +69,8 @@ class System:
     """Assistant turns of a trajectory at most."""
     max_images: Callable[[Any], int] = attrgetter("max_images")
     """Images of a trajectory at most."""
+    max_image_tokens: Callable[[Any], int] = attrgetter("max_image_tokens")
+    """Visual tokens of a trajectory at most: they have to fit into its context."""
     two_rankings: Callable[[Any], bool] = lambda config: False
     """A configuration asks a second retriever (`docagent.text_retriever`)."""
     marks: Marks = UNMARKED
@@ -95,6 +104,17 @@ class System:
     protocol."""
     padding: Mapping[str, str] = field(default_factory=dict)
     """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
+
+    def __post_init__(self) -> None:
+        for key in ("default_prompt", "max_turns", "max_images", "max_image_tokens"):
+            getter = getattr(self, key)
+            if isinstance(getter, attrgetter):
+                (name,) = getter.__reduce__()[1]
+                if name not in self.config_type.model_fields and not hasattr(self.config_type, name):
+                    raise UserError(
+                        f"system {self.name}: {self.config_type.__name__} has no {name!r}: add the field, or "
+                        f"give its System {key}=, a function of the configuration"
+                    )
 
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
         """Validate plain data as the system's configuration; a configuration is returned as it is.

@@ -42,7 +42,9 @@ class ToolEnv(DocEnv[StateT]):
     A system writes `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn
     also `execute`, `score`, `settle` and `take_back`, otherwise its own `step` and `conclude`.
 
-    `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation.
+    `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation. It reads
+    `assistant_turns` of the configuration, `prompt` where none is given, `allow_empty_gold` in `gold_pages`,
+    and `reward.formula` in `judge` where the form decides whether an answer is judged.
     """
 
     title: ClassVar[str]
@@ -115,7 +117,7 @@ class ToolEnv(DocEnv[StateT]):
         return EndReason.TURN_LIMIT if logged.turn >= self._config.assistant_turns else None
 
     def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the sample of a turn for the trajectory."""
+        """Return the entry of a turn in its trajectory (`StepResult.info`)."""
         return logged.to_dict()
 
     async def execute(self, state: StateT, logged: LoggedTurn, text: str) -> Sequence[Part]:

@@ -65,6 +65,26 @@ def test_the_base_has_no_system_and_runs_one_of_ones_own(monkeypatch):
     assert "base" not in recipe_names(kind=None)
 
 
+def test_an_ablation_that_changes_nothing_is_named(mine):
+    found = mine("trainer: {save_freq: 3}\n", "# for: mine\ntrainer: {save_freq: 3}\n")
+    assert [f.ablation for f in found if f.problem] == ["small"]
+
+
+def test_a_recipe_is_named_by_its_file_and_a_file_of_prompts_is_none(mine, tmp_path):
+    mine("trainer: {save_freq: 3}\n")
+    (tmp_path / "prompt.yaml").write_text("user: What?\n")
+    assert recipe_names(tmp_path, None) == ["mine"]
+    path = str(tmp_path / "mine.yaml")
+    assert composed(path) == composed("mine", root=tmp_path)
+    assert composed(path).trainer.save_freq == 3
+    with pytest.raises(UserError, match="gone"):
+        composed(str(tmp_path / "gone.yaml"))
+
+
+def test_a_recipe_without_a_system_says_so(mine):
+    assert all("docagent.system" in (f.problem or "") for f in mine("", above="base"))
+
+
 @pytest.mark.parametrize("ablation", ["# for: mine\n- 1\n", "# for: mine\na: {b", "docagent: {}\n"])
 def test_an_ablation_that_cannot_be_read_is_named(mine, ablation):
     with pytest.raises(UserError, match=r"small\.yaml: "):

@@ -40,7 +40,8 @@ def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
         assert part in told
 
 
-def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path):
+def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for command in (["check"], ["show"], ["ablations"], ["check", "--folder"]):
         with pytest.raises(UserError, match="mine"):
             recipes(*command, "mine")

@@ -127,6 +127,13 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     return parsed
 
 
+def of_system(overrides: Sequence[str] | None) -> list[str]:
+    """Return the overrides that choose the system: without them another one's recipe has no environment."""
+    chosen = ("docagent.system=", "docagent.env=", "env=")
+    found = [each for each in overrides or () if each.lstrip("+").startswith(chosen)]
+    return found if any("docagent.system=" in each for each in found) else []
+
+
 def changes_of(run: DictConfig, recipe: DictConfig) -> dict[str, Any]:
     """Return settings that trajectories depend on and that differ from the recipe, by key, with the value.
 

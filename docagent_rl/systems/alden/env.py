@@ -232,7 +232,7 @@ class AldenEnv(ToolEnv[AldenState]):
         return self._ended(EndReason.ANSWERED, values)
 
     def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the sample of a turn; a malformed one is not valid, although its call was executed."""
+        """Return the entry of a turn; a malformed one is not valid, although its call was executed."""
         info, fault = logged.to_dict(), logged.parsed.fault
         if isinstance(logged.action, Fetch):
             info["action"]["form"] = logged.parsed.form.value

@@ -144,7 +144,7 @@ class DocVStarEnv(ToolEnv[State]):
         return EndReason.CONTEXT_FULL if state.cut_short else EndReason.TURN_LIMIT
 
     def info(self, logged: LoggedTurn) -> dict[str, Any]:
-        """Return the sample of a turn, with its faults and the relevant pages that it lists."""
+        """Return the entry of a turn, with its faults and the relevant pages that it lists."""
         turn = cast(DocVStarLoggedTurn, logged)
         faults = [fault.value for fault in Fault if fault in turn.faults]
         return {**turn.to_dict(), "faults": faults, "relevant_pages": turn.listed}

@@ -18,7 +18,7 @@ from docagent_rl.lab.eval.evaluation import (
     unplayed_table,
     with_lengths,
 )
-from docagent_rl.lab.eval.play_config import changes_of, play_config
+from docagent_rl.lab.eval.play_config import changes_of, of_system, play_config
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
 from docagent_rl.samples.sample import Sample, Split
@@ -195,3 +195,9 @@ def test_reasons_are_listed_and_harmless():
     assert questions == [*(f"q{n}" for n in range(10)), ""]
     assert all("[red]" in reason and "\x1b" not in reason for reason in reasons[:10])
     assert unplayed_table(tally_of([trajectory("a", 1.0)])) is None
+
+
+def test_another_system_is_compared_with_the_recipe_as_it_plays_it():
+    given = ["docagent.system=a:B", "+env=own", "docagent.judge.kind=rule", "docagent.env.x=1"]
+    assert of_system(given) == given[:2]
+    assert of_system(["docagent.env=null"]) == of_system(None) == []
