@@ -88,11 +88,14 @@ class Engines:
                 asked = self._questions.get(server.id)
                 if asked is None or asked.answered:
                     self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
-        # a server whose process is stopped gives no state either
         asked = self._questions.get(server.id)
-        if self.timeout_s is None or asked is None or asked.answered:
+        if self.timeout_s is None or asked is None:
+            return None  # without a question yet, it may load its model
+        # a server whose process is stopped gives no state either
+        waiting = self._states.get(server.id) if asked.answered else asked
+        if waiting is None or waiting.answered:
             return None
-        silent_s = time.monotonic() - asked.at
+        silent_s = time.monotonic() - waiting.at
         if silent_s < self.timeout_s:
             return None
         return (
