@@ -24,7 +24,7 @@ def _apply(module: ModuleType) -> None:
     def patch_forward_with_backends(
         model: Any, use_fused_kernels: bool = False, fused_kernels_backend: str | None = None
     ) -> None:
-        """As upstream, for `model` alone."""
+        """Patch as upstream does, `model` alone."""
         kind = type(model)
         before = kind.forward
         patch(model, use_fused_kernels, fused_kernels_backend)

@@ -84,7 +84,7 @@ def _with_value_head(model: PreTrainedModel, model_config: Any) -> torch.nn.Modu
 
 
 def _last_position(_head: torch.nn.Module, states: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    """Of (b, t, d) hidden states (b, 1, d): nobody reads a critic's logits."""
+    """Return (b, 1, d) of (b, t, d) hidden states: nobody reads a critic's logits."""
     return (states[0][:, -1:],)
 
 

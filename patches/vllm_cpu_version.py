@@ -65,7 +65,7 @@ class AliasFinder(importlib.metadata.DistributionFinder):
 
 
 def vllm_distribution() -> str:
-    """Where vLLM comes from, for patches of it: its engine's core knows nothing of the alias."""
+    """Return the distribution of vLLM, for patches of it: its engine's core knows nothing of the alias."""
     return WHEEL if any(importlib.metadata.distributions(name=WHEEL)) else ALIAS
 
 

@@ -54,7 +54,10 @@ def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
 
 def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
     """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
-    names = (name for name in _yaml_names(root) if name != BASE and _is_recipe(root / f"{name}.yaml"))
+    # in a folder of a user's prompts may lie beside recipes
+    names = [name for name in _yaml_names(root) if name != BASE]
+    if root is not ROOT:
+        names = [name for name in names if _is_recipe(root / f"{name}.yaml")]
     return [name for name in names if kind is None or recipe_kind(name, root) is kind]
 
 

@@ -50,7 +50,7 @@ class EncodedImage:
     def make(
         cls, ref: Picture, pixels: Image, image_processor: Any, layout: PatchFormat | None = None
     ) -> EncodedImage:
-        """By a processor, whose format is found out when it is not given."""
+        """Encode an image by a processor, whose format is found out when it is not given."""
         layout = layout or PatchFormat.of(image_processor)
         return cls(ref, *pack(image_processor, pixels, layout), layout)
 

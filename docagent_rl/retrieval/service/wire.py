@@ -56,7 +56,7 @@ class SearchRequest(BaseModel):
 
 
 class SearchReply(BaseModel):
-    """For each query its hits, best first: document, page from 1, score."""
+    """The hits of each query, best first: document, page from 1, score."""
 
     model_config = ConfigDict(strict=True)
     results: list[list[tuple[DocId, PageNumber, FiniteFloat]]]
