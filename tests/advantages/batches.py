@@ -81,12 +81,14 @@ def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
     generator = torch.Generator().manual_seed(shape.seed)
     rows = [(s, r, turns) for s, rows in enumerate(shape.trajectories) for r, turns in enumerate(rows)]
     width = max([sum(gap + n for gap, n in turns) for _, _, turns in rows]) + 3
-    turn_index = torch.full((len(rows), width), -1)
-    for b, (_, _, turns) in enumerate(rows):
+    turn_index, step = torch.full((2, len(rows), width), -1)
+    done = [0] * len(shape.trajectories)
+    for b, (s, _, turns) in enumerate(rows):
         at = 0
         for k, (gap, n) in enumerate(turns):
             turn_index[b, at + gap : at + gap + n] = 2 * k if shape.seed % 2 else k
-            at += gap + n
+            step[b, at + gap : at + gap + n] = done[s]
+            at, done[s] = at + gap + n, done[s] + 1
     shuffled = torch.randperm(len(rows), generator=generator)
     count = len(shape.trajectories)
     return AdvantageInputs(
@@ -98,6 +100,8 @@ def build(shape: Shape, d: Discounts | None = None) -> AdvantageInputs:
         row=torch.tensor([5 * r for _, r, _ in rows])[shuffled],
         group=torch.tensor([7 * shape.groups[s] for s, _, _ in rows])[shuffled],
         embeddings=torch.randn(count, 3, generator=generator),
+        prefix_embeddings=torch.randn(count, max(done) + 1, 3, generator=generator),
+        step=step[shuffled],
         discounts=d or Discounts(),
     )
 
@@ -113,6 +117,6 @@ def noise_off_tokens(inputs: AdvantageInputs) -> AdvantageInputs:
 
 def take_rows(inputs: AdvantageInputs, order: torch.Tensor, **changes: object) -> AdvantageInputs:
     """The rows of a batch in another order, or some of them, or some of them twice."""
-    names = ("token_rewards", "values", "mask", "turn_index", "trajectory", "row", "group", "valid")
+    names = ("token_rewards", "values", "mask", "turn_index", "step", "trajectory", "row", "group", "valid")
     picked = {n: getattr(inputs, n)[order] for n in names if getattr(inputs, n) is not None}
     return replace(inputs, **(picked | changes))

@@ -87,7 +87,3 @@ def test_is_measured_without_gradient_in_float32():
     for value in hidden_drift(own, own + 1):
         assert value.dtype == torch.float32
         assert not value.requires_grad
-
-
-def test_no_positions():
-    assert [value.shape for value in hidden_drift(torch.zeros(0, 4), torch.zeros(0, 4))] == [(0,), (0,)]

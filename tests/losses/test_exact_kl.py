@@ -60,25 +60,6 @@ def test_hand_computed():
     assert kl.item() == pytest.approx(0.4627, abs=5e-5)
 
 
-def test_gradcheck():
-    pair = draw(0)
-
-    def value(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        head = Head(weight, bias)
-        return exact_kl(
-            hidden,
-            head,
-            pair.ref_hidden,
-            pair.ref_head,
-            temperature=0.7,
-            vocabulary=11,
-            token_chunk=2,
-            vocabulary_chunk=3,
-        )
-
-    assert torch.autograd.gradcheck(value, (pair.hidden, pair.head.weight, pair.head.bias))
-
-
 @pytest.mark.parametrize("vocabulary", [None, 11])
 @pytest.mark.parametrize("temperature", [1.0, 0.6, torch.tensor([0.5, 1.0, 2.0, 0.9, 1.1])])
 def test_equal_to_naive(temperature, vocabulary):
@@ -116,19 +97,6 @@ def test_any_chunks_give_the_same(seed, n, v, token_chunk, vocabulary_chunk, sca
     torch.testing.assert_close(cut, naive(pair), rtol=1e-6, atol=1e-7)
     for ours, theirs in zip(gradients(cut, pair), gradients(whole, pair), strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-@given(st.integers(0, 2**31), st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
-@settings(max_examples=30, deadline=None)
-def test_a_shift_of_all_logits_changes_nothing(seed, shift, ref_shift):
-    pair = draw(seed)
-    shifted = Pair(
-        pair.hidden,
-        Head(pair.head.weight, pair.head.bias + shift),
-        pair.ref_hidden,
-        Head(pair.ref_head.weight, pair.ref_head.bias + ref_shift),
-    )
-    torch.testing.assert_close(shifted.kl(vocabulary_chunk=4), pair.kl(), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
