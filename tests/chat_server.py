@@ -6,8 +6,8 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 
 from aiohttp import web
@@ -28,6 +28,7 @@ class ChatServer:
     slow_s: float = 0.0
     url: str = ""
     compute: Callable[[dict], object] | None = None
+    host: str = "127.0.0.1"
 
     async def answer(self, request: web.Request) -> web.Response:
         self.requests.append(await request.json())
@@ -41,11 +42,11 @@ class ChatServer:
                 reply = self.compute(await request.json())
             else:
                 reply = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-            return await self._respond(reply)
+            return await self.respond(reply)
         finally:
             self.busy -= 1
 
-    async def _respond(self, reply) -> web.Response:
+    async def respond(self, reply) -> web.Response:
         match reply:
             case int(status):
                 return web.json_response({"error": {"message": "told to fail"}}, status=status)
@@ -116,8 +117,24 @@ async def serving(server: ChatServer) -> AsyncIterator[ChatServer]:
     app.router.add_post("/v1/chat/completions", server.answer)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, server.host, 0, backlog=1024)
     await site.start()
-    server.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/v1"
+    server.url = f"http://{server.host}:{site._server.sockets[0].getsockname()[1]}/v1"
     yield server
     await runner.cleanup()
+
+
+@contextmanager
+def threaded(server: ChatServer) -> Iterator[ChatServer]:
+    """A server in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    context = serving(server)
+    asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result(10)
+    try:
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()

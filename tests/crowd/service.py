@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,14 +12,14 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.chat_server import completion
+from tests.chat_server import ChatServer, threaded
 
 AT_ONCE = 16
 ROLES = ("planner", "reader", "answer", "extractor")
 
 
 @dataclass
-class Service:
+class Service(ChatServer):
     """Answers by what it is asked: equal conversations get equal replies, at any time and in any order.
 
     Args:
@@ -32,42 +31,27 @@ class Service:
     late_s: float = 0.02
     broken: float = 0.0
     shaky: float = 0.0
-    busy: Counter[str] = field(default_factory=Counter)
-    busiest: Counter[str] = field(default_factory=Counter)
+    under_way: Counter[str] = field(default_factory=Counter)
+    most: Counter[str] = field(default_factory=Counter)
     failed: int = 0
     by_model: Counter[str] = field(default_factory=Counter)
-    url: str = ""
     _seen: set[str] = field(default_factory=set)
-    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
     def __enter__(self) -> Service:
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
+        self._served = threaded(self)
+        self._served.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(30)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+    def __exit__(self, *error: object) -> None:
+        self._served.__exit__(*error)
 
-    async def _start(self) -> None:
-        app = web.Application(client_max_size=64 << 20)
-        app.router.add_post("/v1/chat/completions", self._answer)
-        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=1024)
-        await site.start()
-        self.url = f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/v1"
-
-    async def _answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.Response:
         body = await request.json()
         key, model = key_of(body), body["model"]
         draw = int(key[:8], 16) / 0xFFFFFFFF
         self.by_model[model] += 1
-        self.busy[model] += 1
-        self.busiest[model] = max(self.busiest[model], self.busy[model])
+        self.under_way[model] += 1
+        self.most[model] = max(self.most[model], self.under_way[model])
         try:
             await asyncio.sleep(self.late_s * (int(key[8:12], 16) / 0xFFFF))
             first = key not in self._seen
@@ -75,14 +59,14 @@ class Service:
                 self._seen.add(key)
             if draw < self.broken or (first and draw < self.broken + self.shaky):
                 self.failed += 1
-                return web.json_response({"error": {"message": "out of memory"}}, status=503)
-            return web.json_response(completion(reply_of(body)))
+                return await self.respond(503)
+            return await self.respond(reply_of(body))
         finally:
-            self.busy[model] -= 1
+            self.under_way[model] -= 1
 
     def most_at_once(self) -> int:
         """Requests of one model that were in flight together, at most."""
-        return max(self.busiest.values(), default=0)
+        return max(self.most.values(), default=0)
 
 
 def key_of(body: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,9 @@ from typing import Any
 import psutil
 import pytest
 
+from docagent_rl.checkpoints.inspection import State, inspect
+from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.processes import end, members
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
@@ -53,6 +57,25 @@ class Run:
     def log(self) -> Path:
         return self.folder / "log.txt"
 
+    @property
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def metrics(self, step: int | str) -> dict[str, float]:
+        """The numbers of a step; those of a validation are of `val-3`."""
+        return json.loads((self.run_dir / "metrics" / f"{step}.json").read_text())
+
+    def trajectories(self, *steps: int | str) -> list[Trajectory]:
+        folder = self.run_dir / "trajectories"
+        return [each for step in steps for each in read_trajectories(folder / f"{step}.jsonl")]
+
+    def checkpoint(self, step: int) -> Path:
+        """The checkpoint of a step, which is whole."""
+        folder = self.run_dir / "checkpoints" / f"global_step_{step}"
+        verdict = inspect(folder, CheckpointCheck.FULL)
+        assert verdict.state is State.WHOLE, verdict
+        return folder
+
     def start(self) -> subprocess.Popen:
         command = [
             *(self.python, "-m", "verl.trainer.main_ppo", "--config-name", self.recipe, "+profile=cpu"),
@@ -75,17 +98,15 @@ class Run:
                 start_new_session=True,
             )
 
-    def finish(self, timeout: float = PATIENCE_S) -> str:
-        """Run to the end; the log."""
+    def finish(self, timeout: float = PATIENCE_S) -> None:
+        """Run to the end."""
         process = self.start()
         try:
             code = process.wait(timeout)
         finally:
             kill(process)
             end(members(self.folder))  # vLLM's workers can outlive a run
-        text = self.log.read_text(errors="replace")
-        assert code == 0, f"exit status {code}; the log ends with\n{text[-6000:]}"
-        return text
+        assert code == 0, f"exit status {code}; the log ends with\n{self.said[-6000:]}"
 
     def kill_when(
         self, condition: Callable[[], bool], timeout: float = PATIENCE_S, every: float = 0.2
@@ -100,8 +121,8 @@ class Run:
         looked = 0.0
         try:
             while not condition():
-                assert process.poll() is None, self.log.read_text(errors="replace")[-6000:]
-                assert time.monotonic() < deadline, self.log.read_text(errors="replace")[-6000:]
+                assert process.poll() is None, self.said[-6000:]
+                assert time.monotonic() < deadline, self.said[-6000:]
                 if time.monotonic() > looked + 1:
                     found, looked = list(members(self.folder)), time.monotonic()
                 time.sleep(every)

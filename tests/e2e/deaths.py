@@ -59,8 +59,8 @@ def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
     try:
         deadline = time.monotonic() + PATIENCE_S
         while not condition():
-            assert process.poll() is None, run.log.read_text(errors="replace")[-6000:]
-            assert time.monotonic() < deadline, run.log.read_text(errors="replace")[-6000:]
+            assert process.poll() is None, run.said[-6000:]
+            assert time.monotonic() < deadline, run.said[-6000:]
             time.sleep(0.2)
         titles = {member.pid: title(member) for member in members(run.folder)}
         pid = next(pid for pid, name in titles.items() if name.startswith(ENGINE))
@@ -70,4 +70,4 @@ def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
         kill(process)
     left = tuple(name for pid, name in titles.items() if not ends(pid, within=0.5))
     failure = (run.run_dir / "failure_traceback.txt").read_text()
-    return Death(code, run.log.read_text(errors="replace"), left, failure)
+    return Death(code, run.said, left, failure)

@@ -50,15 +50,15 @@ def play(folder: Path, workspace: Path, python: Path) -> Nodes:
     with (
         tempfile.TemporaryDirectory(prefix="n", ignore_cleanup_errors=True) as short,
         Cluster(Path(short), python) as cluster,
-        judge((), get_node_ip_address(), asked := []) as url,
+        judge((), get_node_ip_address()) as server,
     ):
         cluster.add()
-        variables = {**cluster.environment, WORKSPACE: str(workspace), "DOCAGENT_JUDGE_URL": url}
+        variables = {**cluster.environment, WORKSPACE: str(workspace), "DOCAGENT_JUDGE_URL": server.url}
         run = Run(folder, workspace, OVERRIDES, python, variables=variables)
         run.finish()
         if not can_hide():
-            return Nodes(run, url, len(asked), None)
-        during = len(asked)
+            return Nodes(run, server.url, len(server.requests), None)
+        during = len(server.requests)
         cluster.add(hidden=workspace / "store", gpus=0, python=Path(sys.executable))
         blind = Run(folder / "blind", workspace, OVERRIDES, python, variables=variables)
         process = blind.start()
@@ -66,4 +66,4 @@ def play(folder: Path, workspace: Path, python: Path) -> Nodes:
             code = process.wait(PATIENCE_S)
         finally:
             kill(process)
-        return Nodes(run, url, during, (code, blind.log.read_text(errors="replace")))
+        return Nodes(run, server.url, during, (code, blind.said))

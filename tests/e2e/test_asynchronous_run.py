@@ -4,11 +4,8 @@ once.
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.asynchronous import STEPS, refused
 
 QUESTIONS, TRAJECTORIES = 4, 4
@@ -22,34 +19,26 @@ def run(runs):
 
 @pytest.fixture(scope="module")
 def trajectories(run):
-    return {
-        step: list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
-        for step in range(1, STEPS + 1)
-    }
+    return {step: run.trajectories(step) for step in range(1, STEPS + 1)}
 
 
 def test_it_goes_on_from_its_checkpoint(run):
     assert "Training from scratch" in (run.folder / "first.txt").read_text(errors="replace")
-    log = run.log.read_text(errors="replace")
-    assert "Resuming from" in log
-    assert "TransferQueue" in log
+    assert "Resuming from" in run.said
+    assert "TransferQueue" in run.said
     assert (run.run_dir / "checkpoints" / f"global_step_{STEPS}").is_dir()
-
-
-def metrics(run, step):
-    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
 
 
 def test_the_value_model_trains(run):
     for step in range(1, STEPS + 1):
-        assert metrics(run, step)["critic/grad_norm"] > 0
-        assert metrics(run, step)["critic/vf_loss"] >= 0
-    assert metrics(run, 1)["critic/values/mean"] != metrics(run, 2)["critic/values/mean"]
+        assert run.metrics(step)["critic/grad_norm"] > 0
+        assert run.metrics(step)["critic/vf_loss"] >= 0
+    assert run.metrics(1)["critic/values/mean"] != run.metrics(2)["critic/values/mean"]
 
 
 def test_every_trajectory_of_a_step_is_accounted_for(run, trajectories):
     for step, played in trajectories.items():
-        numbers = metrics(run, step)
+        numbers = run.metrics(step)
         counts = [numbers[f"docagent/trajectories/{name}"] for name in ("asked", "trained", "masked")]
         assert counts[0] == QUESTIONS * TRAJECTORIES == len(played)
         assert counts[1] + counts[2] == counts[0]

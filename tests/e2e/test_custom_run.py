@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 
 import pytest
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.custom import EXAMPLES, FOLDER
 from tests.e2e.identity import images
-
-
-def metrics(run, step):
-    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-
-
-def trajectories(run, step):
-    return list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -32,10 +22,10 @@ def test_the_docstring_gives_this_command(name):
 def test_the_system_trains(runs):
     run = runs.result("custom")
     for step in (1, 2):
-        numbers = metrics(run, step)
+        numbers = run.metrics(step)
         assert {"docagent/reward/correct", "docagent/turns", "docagent/funnel/right"} <= numbers.keys()
         assert numbers["docagent/masked_trajectories"] == 0
-        played = trajectories(run, step)
+        played = run.trajectories(step)
         assert {t.system for t in played} == {"one_look"}
         assert len({t.metrics["reward/short"] for t in played}) > 1
 
@@ -43,9 +33,9 @@ def test_the_system_trains(runs):
 def test_the_estimator_trains(runs):
     run, spread = runs.result("custom"), []
     for step in (1, 2):
-        numbers = metrics(run, step)
+        numbers = run.metrics(step)
         rewards = {}
-        for trajectory in trajectories(run, step):
+        for trajectory in run.trajectories(step):
             rewards.setdefault(trajectory.uid, []).append(trajectory.reward)
         medians = [sorted(group)[(len(group) - 1) // 2] for group in rewards.values()]
         # groups have four trajectories of one row each, so that rows and groups have the same mean
@@ -67,7 +57,7 @@ def test_pages_have_the_text_that_was_read(runs):
 
 def test_scans_are_found_and_looked_at(runs):
     run = runs.result("custom")
-    numbers, played = metrics(run, 1), trajectories(run, 1)
+    numbers, played = run.metrics(1), run.trajectories(1)
     assert len({trajectory.sample["doc_id"] for trajectory in played}) > 1
     assert all(images(trajectory) for trajectory in played if len(trajectory.turns) > 1)
     assert any(len(trajectory.turns) > 1 for trajectory in played)

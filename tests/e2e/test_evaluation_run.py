@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +30,11 @@ def evaluated(run, model: Path, out: Path) -> Trajectories:
     ]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    return by_question(out / "trajectories.jsonl")
+    return by_question(read_trajectories(out / "trajectories.jsonl"))
 
 
-def by_question(file: Path) -> Trajectories:
-    return {trajectory.question_id: trajectory for trajectory in read_trajectories(file)}
+def by_question(played: Iterable[Trajectory]) -> Trajectories:
+    return {trajectory.question_id: trajectory for trajectory in played}
 
 
 def log_probs(trajectories: Trajectories) -> np.ndarray:
@@ -45,7 +46,7 @@ def log_probs(trajectories: Trajectories) -> np.ndarray:
 
 def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
     found = evaluated(run, run.workspace / "models" / "tiny_vrag_rl", tmp_path / "eval")
-    validated = by_question(run.run_dir / "trajectories" / "val-0.jsonl")
+    validated = by_question(run.trajectories("val-0"))
     assert found.keys() == validated.keys()
     for question, trajectory in found.items():
         other = validated[question]
@@ -61,7 +62,7 @@ def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
 
 def test_a_checkpoint_of_the_run_is_played_from_its_shards(run, tmp_path):
     found = evaluated(run, run.run_dir, tmp_path / "eval")
-    validated = by_question(run.run_dir / "trajectories" / f"val-{STEPS}.jsonl")
+    validated = by_question(run.trajectories(f"val-{STEPS}"))
     assert found.keys() == validated.keys()
     merged = list((run.run_dir / "checkpoints" / "merged").iterdir())
     assert [folder.name.partition("-")[0] for folder in merged] == [f"global_step_{STEPS}"]

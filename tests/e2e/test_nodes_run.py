@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.manifest import CheckpointCheck
-from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.identity import agreement
 
 
@@ -27,28 +22,21 @@ def test_what_the_driver_was_told_reaches_every_node(nodes):
 
 
 def test_no_trajectory_is_lost_between_the_nodes(nodes):
-    metrics = json.loads((nodes.run.run_dir / "metrics" / "1.json").read_text())
-    trajectories = list(read_trajectories(nodes.run.run_dir / "trajectories" / "1.jsonl"))
-    assert (
-        len(trajectories)
-        == metrics["docagent/trajectories/asked"]
-        == metrics["docagent/trajectories/trained"]
-        == 16
-    )
+    metrics = nodes.run.metrics(1)
+    counts = [metrics[f"docagent/trajectories/{name}"] for name in ("asked", "trained")]
+    assert [len(nodes.run.trajectories(1)), *counts] == [16] * 3
     assert metrics["actor/grad_norm"] > 0
 
 
 def test_servers_and_trainers_agree_over_two_nodes(nodes):
-    result = agreement(read_trajectories(nodes.run.run_dir / "trajectories" / "1.jsonl"))
+    result = agreement(nodes.run.trajectories(1))
     assert result.tokens > 100
     assert result.holds, result
 
 
 def test_the_checkpoint_holds_both_ranks(nodes):
-    folder = nodes.run.run_dir / "checkpoints" / "global_step_1"
-    verdict = inspect(folder, CheckpointCheck.FULL)
-    assert verdict.state is State.WHOLE, verdict
-    ranks = {path.name for path in (folder / "actor").glob("model_world_size_2_rank_*.pt")}
+    actor = nodes.run.checkpoint(1) / "actor"
+    ranks = {path.name for path in actor.glob("model_world_size_2_rank_*.pt")}
     assert ranks == {f"model_world_size_2_rank_{rank}.pt" for rank in range(2)}
 
 

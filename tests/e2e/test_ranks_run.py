@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
-from docagent_rl.checkpoints.inspection import State, inspect
-from docagent_rl.checkpoints.manifest import CheckpointCheck
-from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.identity import agreement
 from tests.e2e.ranks import STEPS, saved_weights
 from tests.e2e.recipes import RANKS
@@ -20,17 +15,9 @@ def run(runs):
     return runs.result("ranks")
 
 
-def metrics(run, step):
-    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-
-
-def trajectories(run, *steps):
-    return [s for step in steps for s in read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl")]
-
-
 def test_every_trajectory_is_trained_once(run):
     for step in range(1, STEPS + 1):
-        numbers, played = metrics(run, step), trajectories(run, step)
+        numbers, played = run.metrics(step), run.trajectories(step)
         assert len(played) == 16
         assert len({(s.uid, s.number) for s in played}) == 16
         assert numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == 16
@@ -38,14 +25,14 @@ def test_every_trajectory_is_trained_once(run):
 
 
 def test_both_replicas_agree_with_both_ranks(run):
-    result = agreement(trajectories(run, *range(1, STEPS + 1)))
+    result = agreement(run.trajectories(*range(1, STEPS + 1)))
     assert result.tokens > 100
     assert result.holds, result
 
 
 def test_trajectories_of_several_rows_agree_too(runs):
     (recipe,) = RANKS
-    played = trajectories(runs.result(recipe), 1)
+    played = runs.result(recipe).trajectories(1)
     assert max(turn.row for s in played for turn in s.turns) >= 2
     trained = [turn for s in played for turn in s.turns if turn.trainer_log_probs]
     gaps = [a - b for turn in trained for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)]
@@ -55,18 +42,18 @@ def test_trajectories_of_several_rows_agree_too(runs):
 
 def test_critic_and_exact_divergence_are_there_on_two_ranks(run):
     for step in range(1, STEPS + 1):
-        numbers = metrics(run, step)
+        numbers = run.metrics(step)
         assert numbers["critic/vf_loss"] > 0
         assert numbers["actor/grad_norm"] > 0
         # the first update begins at the reference
         assert numbers["actor/kl_observation"] >= 0
         assert np.isfinite(numbers["actor/observation_drift_l2"])
-    assert metrics(run, STEPS)["actor/kl_observation"] > 0
+    assert run.metrics(STEPS)["actor/kl_observation"] > 0
 
 
 def test_numbers_have_the_names_that_one_rank_gives_them(run, runs):
     """The plain run of the recipe: a rank, micro-batches of four rows, k3."""
-    new = set(metrics(run, STEPS)) ^ set(metrics(runs.result("alden_qwen2_5_vl_7b"), STEPS))
+    new = set(run.metrics(STEPS)) ^ set(runs.result("alden_qwen2_5_vl_7b").metrics(STEPS))
     exact = {name for name in new if "observation_drift" in name}
     # which turns there are differs from run to run
     turns = {name for name in new if name.startswith("turns/") or name.rpartition("/")[2].isdecimal()}
@@ -76,22 +63,15 @@ def test_numbers_have_the_names_that_one_rank_gives_them(run, runs):
 
 def test_both_ranks_are_in_one_whole_checkpoint(run):
     for step in range(1, STEPS + 1):
-        folder = run.run_dir / "checkpoints" / f"global_step_{step}"
-        verdict = inspect(folder, CheckpointCheck.FULL)
-        assert verdict.state is State.WHOLE, verdict
-        manifest = (folder / "manifest.json").read_text()
+        manifest = (run.checkpoint(step) / "manifest.json").read_text()
         for role in ("actor", "critic"):
             for part in ("model", "optim", "extra_state"):
                 for rank in range(2):
                     assert f"{role}/{part}_world_size_2_rank_{rank}.pt" in manifest
-    first, second = (
-        dict(saved_weights(run.run_dir / "checkpoints" / f"global_step_{step}" / "actor"))
-        for step in (1, STEPS)
-    )
+    first, second = (dict(saved_weights(run.checkpoint(step) / "actor")) for step in (1, STEPS))
     assert any(not first[name].equal(second[name]) for name in first)
 
 
 def test_it_goes_on_from_the_checkpoint_of_two_ranks(run):
-    log = run.log.read_text(errors="replace")
-    assert f"Resuming from {run.run_dir}/checkpoints/global_step_1, setting global step to 1" in log
+    assert f"Resuming from {run.run_dir}/checkpoints/global_step_1, setting global step to 1" in run.said
     assert not (run.run_dir / "metrics" / f"{STEPS + 1}.json").exists()

@@ -11,7 +11,6 @@ from transformers import AutoModelForImageTextToText
 
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.viewer.credit import trajectory_credit
-from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.training.trainer.rollout_correction import APART
 from docagent_rl.training.trainer.stored_credit import Crediting
 from tests.e2e.ranks import saved_weights
@@ -32,13 +31,12 @@ def run(runs, recipe):
 
 @pytest.fixture(scope="module")
 def metrics(run, recipe):
-    return [json.loads((run.run_dir / "metrics" / f"{step}.json").read_text()) for step in steps(recipe)]
+    return [run.metrics(step) for step in steps(recipe)]
 
 
 @pytest.fixture(scope="module")
 def trajectories(run, recipe):
-    files = [run.run_dir / "trajectories" / f"{step}.jsonl" for step in steps(recipe)]
-    return [trajectory for file in files for trajectory in read_trajectories(file)]
+    return run.trajectories(*steps(recipe))
 
 
 def test_every_reward_term_varies(metrics, trajectories, recipe):

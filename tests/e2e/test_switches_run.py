@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from statistics import fmean
 
 import pytest
 
-from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.recipes import SWITCHES, TERM, questions
 
 ALDEN, MM_DOC_R1 = SWITCHES
@@ -19,17 +17,9 @@ def run(request, runs):
     return runs.result(request.param)
 
 
-def metrics(run, step):
-    return json.loads((run.run_dir / "metrics" / f"{step}.json").read_text())
-
-
-def trajectories(run, step):
-    return list(read_trajectories(run.run_dir / "trajectories" / f"{step}.jsonl"))
-
-
 def test_tokens_and_rows_are_rejected(run):
     for step in (1, 2):
-        numbers = metrics(run, step)
+        numbers = run.metrics(step)
         for name in ("masked_fraction", "token_k1_masked_fraction", "seq_mean_k1_seq_masked_fraction"):
             assert 0 < numbers[f"rollout_corr/rollout_rs_{name}"] < 1, name
         assert numbers["actor/grad_norm"] > 0
@@ -37,7 +27,7 @@ def test_tokens_and_rows_are_rejected(run):
 
 def test_samples_keep_every_sampled_token(run):
     for step in (1, 2):
-        for trajectory in trajectories(run, step):
+        for trajectory in run.trajectories(step):
             assert not trajectory.masked
             for turn in trajectory.turns:
                 if turn.row >= 0:
@@ -46,8 +36,8 @@ def test_samples_keep_every_sampled_token(run):
 
 def test_no_reward_is_lost_with_a_rejected_token(run):
     for step in (1, 2):
-        numbers, rewards = metrics(run, step), defaultdict(list)
-        for trajectory in trajectories(run, step):
+        numbers, rewards = run.metrics(step), defaultdict(list)
+        for trajectory in run.trajectories(step):
             for number, turn in enumerate((t for t in trajectory.turns if t.token_ids), 1):
                 rewards[number].append(turn.reward)
         for number, values in rewards.items():
@@ -56,13 +46,13 @@ def test_no_reward_is_lost_with_a_rejected_token(run):
 
 
 def test_trajectories_have_the_rows_that_this_is_about(runs):
-    assert all(turn.row == 0 for s in trajectories(runs.result(ALDEN), 1) for turn in s.turns)
-    rows = [max(turn.row for turn in s.turns) for s in trajectories(runs.result(MM_DOC_R1), 1)]
+    assert all(turn.row == 0 for s in runs.result(ALDEN).trajectories(1) for turn in s.turns)
+    rows = [max(turn.row for turn in s.turns) for s in runs.result(MM_DOC_R1).trajectories(1)]
     assert max(rows) >= 2
 
 
 def test_the_observation_kl_counts_observations_alone(runs):
-    numbers = metrics(runs.result(ALDEN), 2)
+    numbers = runs.result(ALDEN).metrics(2)
     assert numbers["actor/kl_observation"] > 0
     assert numbers["critic/vf_loss"] > 0
 
@@ -71,9 +61,9 @@ def test_no_group_of_equal_trajectories_is_trained(runs):
     run, evicted = runs.result(MM_DOC_R1), 0.0
     for step in (1, 2):
         groups = defaultdict(list)
-        for trajectory in trajectories(run, step):
+        for trajectory in run.trajectories(step):
             groups[trajectory.uid].append(trajectory.metrics[TERM])
         assert len(groups) == questions(MM_DOC_R1)
         assert all(len(values) == 4 and len(set(values)) > 1 for values in groups.values())
-        evicted += metrics(run, step).get("training/filter_groups/evicted_samples", 0.0)
+        evicted += run.metrics(step).get("training/filter_groups/evicted_samples", 0.0)
     assert evicted > 0

@@ -11,12 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.rollout.trajectory import MaskReason
-from tests.chat_server import ChatServer, completion
+from tests.chat_server import ChatServer, completion, threaded
 from tests.crowd.play import Crowd
 from tests.crowd.service import Service, overrides, reply_of
 from tests.crowd.world import make_world
 from tests.faults.conftest import is_clear
-from tests.lab.generate.reading_model import threaded
 
 pytestmark = pytest.mark.slow
 KEY, KEY_NAME = "sk-Zx81qLw0+never/told==", "DOCAGENT_FAULTS_KEY"

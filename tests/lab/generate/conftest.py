@@ -6,8 +6,8 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.ocr import OcrMode, OcrSettings
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
-from tests.chat_server import ChatServer
-from tests.lab.generate.reading_model import reply_to, threaded, write_colours, write_pdf
+from tests.chat_server import ChatServer, threaded
+from tests.lab.generate.reading_model import reply_to, write_colours, write_pdf
 
 
 @pytest.fixture(scope="session")

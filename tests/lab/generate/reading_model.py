@@ -8,22 +8,18 @@ knows, what nobody could look for, or the same twice.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import io
 import json
 import math
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
-from tests.chat_server import ChatServer, completion, serving
+from tests.chat_server import completion
 
 _FENCED = re.compile(r"----- begin (\w+) -----\n(.*?)\n----- end \1 -----", re.DOTALL)
 _PAGE = re.compile(r"Page (\d+) of \d+:\n----- begin (\w+) -----\n(.*?)\n----- end \2 -----", re.DOTALL)
@@ -157,22 +153,6 @@ def _seen(content) -> list[tuple[int, str]]:
             middle = image.convert("RGB").getpixel((image.width // 2, image.height // 2))
         found.append((number, min(COLOURS, key=lambda name: math.dist(COLOURS[name], middle))))
     return found
-
-
-@contextmanager
-def threaded(server: ChatServer) -> Iterator[ChatServer]:
-    """A server in a thread of its own."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    context = serving(server)
-    asyncio.run_coroutine_threadsafe(context.__aenter__(), loop).result(10)
-    try:
-        yield server
-    finally:
-        asyncio.run_coroutine_threadsafe(context.__aexit__(None, None, None), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
 
 
 _THINGS = "harbour library reservoir tramway museum orchard quarry theatre brewery mill"

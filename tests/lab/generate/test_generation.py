@@ -25,8 +25,8 @@ from docagent_rl.lab.generate.generation import Generation
 from docagent_rl.lab.generate.prompt_files import Prompts
 from docagent_rl.lab.generate.replies import IN_A_ROW
 from docagent_rl.samples.validation import sample_problems
-from tests.chat_server import ChatServer, completion, serving
-from tests.lab.generate.reading_model import reply_to, threaded
+from tests.chat_server import ChatServer, completion, serving, threaded
+from tests.lab.generate.reading_model import reply_to
 
 MANY = tuple(
     KindConfig(kind=kind, per_document=8 if kind is Kind.SINGLE_PAGE else 4, questions=2) for kind in Kind
