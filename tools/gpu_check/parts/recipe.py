@@ -47,8 +47,10 @@ def run(machine: Machine, folder: Path) -> Result:
     overrides = SHORT if machine.gpu is None else SHORT + ON_A_GPU
     command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name", RECIPE, "+profile=cpu"]
     places = [f"docagent.workspace={folder / 'workspace'}", f"docagent.run_dir={folder / 'run'}"]
-    # the rank of a check is none of Ray's business, and its sockets need a short path
-    environment = {name: value for name, value in os.environ.items() if name not in (*RANKS, "TMPDIR")}
+    # the rank of a check is none of Ray's business, and its sockets need a short path; without a GPU, the profile
+    # counts one that is not there, which Ray refuses where the variable says that there is none
+    hidden = (*RANKS, "TMPDIR", *(() if machine.gpu else ("CUDA_VISIBLE_DEVICES",)))
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
     run = subprocess.run([*command, *places, *overrides], cwd=folder, env=environment, check=False)
     expect(run.returncode == 0, f"the run ended with status {run.returncode}; its log says why")
     metrics = folder / "run" / "metrics"
