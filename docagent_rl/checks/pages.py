@@ -33,8 +33,9 @@ table before it starts, and is refused where it cannot fit.
 
 Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
 of layers, logits, processes and features are estimates, for the longest row with all the images that a
-trajectory may show; none has been measured on a GPU. The rollout fills the share of the GPU that its server
-is given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
+trajectory may show; rows of 10,240 to 45,056 tokens stayed below them on one H200, with 8 of the 28 layers of
+a 7B model ([the check of one GPU](cluster.md)). The rollout fills the share of the GPU that its server is
+given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
 
 """
 _VARIANTS = """\

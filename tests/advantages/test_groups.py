@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from docagent_rl.advantages.groups import (
+    GroupTurns,
+    IndexMean,
     Singleton,
     Std,
     cell_mean,
@@ -14,6 +16,7 @@ from docagent_rl.advantages.groups import (
     check_singletons,
     equal_cells,
     group_metrics,
+    index_advantages,
 )
 from docagent_rl.base.errors import UserError
 
@@ -63,3 +66,16 @@ def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
     assert group_metrics(x, cell, 5, 1e-6, "p") == {"p/singleton_groups": 0.25, "p/equal_groups": 0.25}
     assert group_metrics(x[:1], cell[:1], 1, 1e-6, "p") == {"p/singleton_groups": 1, "p/equal_groups": 0}
     assert group_metrics(x[:0], cell[:0], 1, 1e-6, "p") == {"p/singleton_groups": 0, "p/equal_groups": 0}
+
+
+def test_padded_and_unbiased_spread_of_a_pair() -> None:
+    """Turn 0 has rewards 3 and 1; only the first trajectory has a turn 1, so that the pair is 2 and 0."""
+    turns = GroupTurns(
+        rewards=torch.tensor([3.0, 2.0, 1.0]).double(),
+        trajectory=torch.tensor([0, 0, 1]),
+        ordinal=torch.tensor([0, 1, 0]),
+        group=torch.zeros(3, dtype=torch.long),
+        size=torch.tensor([2]),
+    )
+    found = index_advantages(turns, mean=IndexMean.PADDED, std=Std.UNBIASED)
+    assert found.tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), -math.sqrt(0.5)], abs=1e-5)

@@ -72,6 +72,13 @@ def test_equals_the_slow_version(
     torch.testing.assert_close(found.advantages, want, atol=2e-3 if std != SpoStd.NONE else 1e-4, rtol=1e-3)
 
 
+def test_epsilon_is_added_to_the_std() -> None:
+    rewards, pair = torch.tensor([1.0, 0.0]), torch.zeros(2, dtype=torch.long)
+    for std in (SpoStd.GROUP, SpoStd.WEIGHTED):
+        found = similarity_advantages(rewards, pair, torch.ones(2, 2), std=std, eps=0.25)
+        assert found.tolist() == pytest.approx([0.5 / 0.75, -0.5 / 0.75])
+
+
 def test_a_trajectory_unlike_all_others_gets_nothing_unless_left_out() -> None:
     vectors = torch.eye(4)
     assert not similarity_advantages(R, ONE_GROUP, vectors).any()
@@ -205,6 +212,9 @@ def test_returns_and_metrics():
     assert silent.metrics["spo_prefix/net_push"] == 0.0
     assert not silent.advantages.any()
     assert spo_prefix(inputs(rows=True), row_weight="1/rows").advantages[1, 0] == pytest.approx(0.25)
+    one_row = spo_prefix(inputs(), row_weight="1/rows").advantages
+    assert torch.equal(one_row, result.advantages)
+    assert one_row.any()
 
 
 def test_bad_input():

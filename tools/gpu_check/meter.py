@@ -20,35 +20,55 @@ class Cost:
     Attributes:
         peak_mib: above what was held before: of torch's allocator on a GPU, of the process elsewhere.
         seconds: wall time.
+        later_mib: the same after the mark of `Meter`, 0 without one; `peak_mib` is then the peak before it.
     """
 
     peak_mib: float
     seconds: float
+    later_mib: float = 0.0
 
     def __str__(self) -> str:
-        size = f"{self.peak_mib:.0f} MiB" if self.peak_mib < 1024 else f"{self.peak_mib / 1024:.1f} GiB"
-        return f"{size}, {self.seconds:.2f} s"
+        return f"{_size(max(self.peak_mib, self.later_mib))}, {self.seconds:.2f} s"
 
     def as_dict(self) -> dict[str, float]:
         """For JSON."""
         return asdict(self)
 
 
-def measured(call: Callable[[], object], device: str) -> Cost:
-    """Call twice and measure the second: the first compiles what has to be compiled.
+def _size(mib: float) -> str:
+    return f"{mib:.0f} MiB" if mib < 1024 else f"{mib / 1024:.1f} GiB"
 
-    Args:
-        call: what is measured, with all that it does on the device.
-        device: `cuda` or `cpu`.
-    """
-    call()
-    _wait(device)
-    before = _held(device)
-    began = time.perf_counter()
-    call()
-    _wait(device)
-    seconds = time.perf_counter() - began
-    return Cost(max(0, _peak(device) - before) / 2**20, seconds)
+
+class Meter:
+    """Peak memory and time of a call that may mark where its second phase begins."""
+
+    def __init__(self, device: str) -> None:
+        self._device = device
+        self._peaks: list[int] = []
+
+    def mark(self) -> None:
+        """End the first phase: a peak from now on belongs to the second."""
+        self._peaks.append(_peak(self._device))
+        _held(self._device)
+
+    def measure(self, call: Callable[[], object]) -> Cost:
+        """Call twice and measure the second time: the first compiles what has to be compiled."""
+        call()
+        _wait(self._device)
+        self._peaks.clear()
+        before = _held(self._device)
+        began = time.perf_counter()
+        call()
+        _wait(self._device)
+        seconds = time.perf_counter() - began
+        self._peaks.append(_peak(self._device))
+        first, *later = [max(0, peak - before) / 2**20 for peak in self._peaks]
+        return Cost(first, seconds, max(later, default=0.0))
+
+
+def measured(call: Callable[[], object], device: str) -> Cost:
+    """Measure a call of one phase on `cuda` or `cpu`."""
+    return Meter(device).measure(call)
 
 
 def _wait(device: str) -> None:

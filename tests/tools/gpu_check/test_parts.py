@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.gpu_check.check import Machine, Outcome
-from tools.gpu_check.meter import Cost
+from tools.gpu_check.meter import Cost, Meter
 from tools.gpu_check.parts.widths import extrapolated
 from tools.gpu_check.registry import CHECKS
 from tools.gpu_check.runner import run_one
@@ -25,8 +25,24 @@ def test_a_check_passes_on_a_processor(check, tmp_path):
     assert found.device == "cpu"
 
 
-def test_layers_are_extrapolated_along_a_line():
-    few, many = Cost(1000.0, 1.0), Cost(1400.0, 1.5)
-    assert extrapolated(few, many, (4, 8), 28) == Cost(1400 + 5 * 400, 1.5 + 5 * 0.5)
+def test_layers_are_extrapolated_along_a_line_and_the_vision_tower_is_not():
+    few, many = Cost(1000.0, 1.0, 9000.0), Cost(1400.0, 1.5, 9001.0)
+    found = extrapolated(few, many, (4, 8), 28)
+    assert found == Cost(1400 + 5 * 400, 1.5 + 5 * 0.5, 9001.0)
+    assert str(found) == "8.8 GiB, 4.00 s"
     with pytest.raises(ValueError, match="both"):
         extrapolated(few, None, (4, 8), 28)
+
+
+def test_a_mark_parts_the_peaks():
+    meter, sizes = Meter("cpu"), (300, 60)
+
+    def call() -> None:
+        for number, mib in enumerate(sizes):
+            if number:
+                meter.mark()
+            bytearray(b"x" * (mib << 20))
+
+    found = meter.measure(call)
+    assert found.peak_mib > 200
+    assert 30 < found.later_mib < 200

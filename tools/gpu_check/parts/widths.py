@@ -1,13 +1,16 @@
 """A few layers of Qwen2.5-VL-7B at the longest rows of the recipes: memory and seconds a layer, for all 28.
 
 Forward and backward pass of one row in verl's FSDP2 engine, with the settings of recipes and no step of the
-optimizer. Memory of activations is the peak less weights and gradients: those are sharded in a run, and their
-share depends on the number of GPUs. Three fifths of a row are pages of 1,280 visual tokens.
+optimizer. Memory is the peak less weights; gradients go as soon as they are there, since a run shards both.
+The vision tower's backward pass comes last and does not grow with the layers of the language model: its peak
+is taken apart, and the larger of the two counts. Three fifths of a row are pages of 1,280 visual tokens.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +20,13 @@ from verl.workers.engine_workers import TrainingWorker
 
 from tools.gpu_check.batches import Row, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
-from tools.gpu_check.meter import Cost, measured
+from tools.gpu_check.meter import Cost, Meter
 from tools.gpu_check.models import SEVEN, SMALL, configuration, write_checkpoint
 from tools.gpu_check.parts.models import settings_of_recipes
 from tools.gpu_check.workers import make_worker, train_without_step
 
 VISUAL = 0.6
 """Share of a row that is pages."""
-NUMBER = 4
-"""Bytes of a weight, and of its gradient."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], wanted: int) -> Cost:
-    """The cost of `wanted` layers, on the line through two measurements.
+    """The cost of `wanted` layers: time and the first peak on the line through two measurements.
 
     Raises:
         ValueError: one of them is missing.
@@ -82,6 +83,7 @@ def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], w
     return Cost(
         many.peak_mib + steps * (many.peak_mib - few.peak_mib),
         many.seconds + steps * (many.seconds - few.seconds),
+        max(few.later_mib, many.later_mib),
     )
 
 
@@ -115,14 +117,38 @@ def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[in
 
 
 def _cost(machine: Machine, made: TrainingWorker, batch: Any, row: int) -> Cost | None:
-    gradients = sum(p.numel() * NUMBER for p in made.engine.module.parameters()) / 2**20
+    meter = Meter(machine.device)
     try:
-        cost = measured(lambda: train_without_step(made, batch), machine.device)
+        with _watched(made, meter):
+            return meter.measure(lambda: train_without_step(made, batch))
     except torch.cuda.OutOfMemoryError:
         print(f"{row} tokens do not fit")
         return None
-    # on a processor the process's memory tells little of what such small tensors need
-    return cost if machine.gpu is None else replace(cost, peak_mib=cost.peak_mib - gradients)
+
+
+@contextmanager
+def _watched(made: TrainingWorker, meter: Meter) -> Iterator[None]:
+    """Mark the meter where the gradient reaches the vision tower, and drop each parameter's gradient."""
+    module = made.engine.module
+
+    def mark(gradient: torch.Tensor) -> None:
+        meter.mark()
+
+    def watch(merger: Any, inputs: Any, output: torch.Tensor) -> None:
+        if output.requires_grad:
+            output.register_hook(mark)
+
+    hooks = [module.model.visual.merger.register_forward_hook(watch)]
+    hooks += [p.register_post_accumulate_grad_hook(_drop) for p in module.parameters() if p.requires_grad]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _drop(parameter: torch.Tensor) -> None:
+    parameter.grad = None
 
 
 def _row(tokens: int, page: tuple[int, int]) -> Row:
