@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -84,26 +84,30 @@ class RetrieverService:
         """
         began, left_out = time.perf_counter(), frozenset(exclude)
         # tokenizers and JSON take no halves of characters
-        search = _Search(self.retriever, encodable(query), doc_id, top_k, left_out)
-        refused = None
+        asked, tries, refused = encodable(query), 0, None
+
+        async def once() -> list[list[Hit]]:
+            nonlocal tries
+            tries += 1
+            arguments: dict[str, Any] = {"doc_id": doc_id, "top_k": top_k, "exclude": left_out}
+            if isinstance(self.retriever, AsyncRetriever):
+                return await self.retriever.asearch([asked], **arguments)
+            return await _in_thread(lambda: self.retriever.search([asked], **arguments))
+
         try:
-            hits, known = await self._answers.get(
-                (search.query, doc_id, top_k, left_out), lambda: self._ask(search)
-            )
+            question = (asked, doc_id, top_k, left_out)
+            hits, known = await self._answers.get(question, lambda: self._ask(once))
         except QueryRefusedError as error:
             hits, known, refused = (), False, str(error)
             logger.info("%s: a query of %d characters was refused: %s", self.name, len(query), error)
-        note_search(
-            SearchNote(
-                self.name, query, doc_id, top_k, left_out, hits,
-                time.perf_counter() - began, 0 if known else search.tries, refused,
-            )
-        )  # fmt: skip
+        seconds = time.perf_counter() - began
+        tries = 0 if known else tries
+        note_search(SearchNote(self.name, query, doc_id, top_k, left_out, hits, seconds, tries, refused))
         return list(hits)
 
-    async def _ask(self, search: _Search) -> tuple[Hit, ...]:
+    async def _ask(self, once: Callable[[], Awaitable[list[list[Hit]]]]) -> tuple[Hit, ...]:
         (hits,) = await call_service(
-            search.once,
+            once,
             what="retriever",
             attempts=self.attempts,
             deadline_s=self.deadline_s,
@@ -114,25 +118,6 @@ class RetrieverService:
             longest_wait_s=_LONGEST_WAIT_S,
         )
         return tuple(hits)
-
-
-@dataclass(slots=True)
-class _Search:
-    """One search, whose tries are counted."""
-
-    retriever: Retriever
-    query: str
-    doc_id: str | None
-    top_k: int
-    exclude: frozenset[PageRef]
-    tries: int = 0
-
-    async def once(self) -> list[list[Hit]]:
-        self.tries += 1
-        arguments: dict[str, Any] = {"doc_id": self.doc_id, "top_k": self.top_k, "exclude": self.exclude}
-        if isinstance(self.retriever, AsyncRetriever):
-            return await self.retriever.asearch([self.query], **arguments)
-        return await _in_thread(lambda: self.retriever.search([self.query], **arguments))
 
 
 async def _in_thread(function: Callable[[], T]) -> T:
