@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from docagent_rl.actions.base import Answer, Grammar
@@ -31,9 +31,6 @@ from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import SearchScope, View, page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
-
-Say = Callable[..., str]
-"""`(part, **variables) -> text`: render a part of the prompt file."""
 
 
 class ToolEnv(DocEnv[StateT]):
@@ -66,6 +63,10 @@ class ToolEnv(DocEnv[StateT]):
         self._prompt = prompt or load_prompt(config.prompt, self.spec)
         # a system's grammar returns turns of its own
         self._grammar: Any = self.make_grammar(config)
+        self.set_up()
+
+    def set_up(self) -> None:
+        """Make what a system needs besides; raises `UserError` where a service is missing."""
 
     @staticmethod
     @abstractmethod

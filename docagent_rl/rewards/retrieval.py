@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 
 
 def ndcg(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float:
@@ -33,23 +32,15 @@ def recall(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> float | None:
     return len(wanted.intersection(shown)) / len(wanted) if wanted else None
 
 
-@dataclass(frozen=True, slots=True)
-class Navigation:
-    """Coverage of the evidence by the pages of a trajectory (ALDEN, appendix E), each in `[0, 1]`."""
+def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> dict[str, float]:
+    """Return `recall`, `precision` and `f1` of the pages of one trajectory (ALDEN, Eq. 9 to 11).
 
-    recall: float
-    precision: float
-    f1: float
-
-
-def navigation(shown: Iterable[Hashable], gold: Iterable[Hashable]) -> Navigation | None:
-    """Return recall, precision and F1 of the pages of one trajectory (ALDEN, Eq. 9 to 11).
-
-    All 0 when no page was shown; `None`, for no average, when nothing is gold.
+    Each in `[0, 1]`; all 0 when no page was shown; none of them, for no average, when nothing is gold.
     """
     pages, wanted = set(shown), set(gold)
     if not wanted:
-        return None
+        return {}
     common = len(pages & wanted)
     precision = common / len(pages) if pages else 0.0
-    return Navigation(common / len(wanted), precision, 2 * common / (len(pages) + len(wanted)))
+    f1 = 2 * common / (len(pages) + len(wanted))
+    return {"recall": common / len(wanted), "precision": precision, "f1": f1}

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from docagent_rl.actions.base import Answer, Fetch, Invalid, Search
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate
+from docagent_rl.base.prompts import PromptSpec
+from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
     EndReason,
+    ImagePart,
     Observation,
     RewardTerms,
     StepResult,
     TokenTerm,
     UnknownActionError,
 )
-from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.services import RetrieverService
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.views import page_view
+from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
-from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax
-from docagent_rl.systems.alden.config import AldenConfig, OnFull
+from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax, PageForm
+from docagent_rl.systems.alden.config import AldenConfig, OnFull, RepeatPage
 from docagent_rl.systems.alden.rewards import (
     REFUSAL,
     AnswerMetric,
@@ -39,8 +44,10 @@ from docagent_rl.systems.alden.rewards import (
 from docagent_rl.systems.alden.state import (
     AldenLoggedTurn,
     AldenState,
+    Line,
+    PageKey,
     Result,
-    ResultBuilder,
+    cut_text,
     new_state,
     parts,
 )
@@ -73,18 +80,10 @@ class AldenEnv(ToolEnv[AldenState]):
         shown=frozenset({"question"}),
     )
 
-    def __init__(
-        self,
-        config: AldenConfig,
-        services: EnvServices,
-        prompt: PromptTemplate | None = None,
-        *,
-        validate: bool = False,
-    ) -> None:
-        super().__init__(config, services, prompt, validate=validate)
-        if config.two_rankings:
-            services.second()  # better here than at the first search
-        self._builder = ResultBuilder(config, services, self.text)
+    def set_up(self) -> None:
+        """See that both rankings are there: better here than at the first search."""
+        if self._config.two_rankings:
+            self._services.second()
 
     @staticmethod
     def make_grammar(config: AldenConfig) -> AldenGrammar:
@@ -177,7 +176,7 @@ class AldenEnv(ToolEnv[AldenState]):
     async def _search(
         self, state: AldenState, logged: AldenLoggedTurn, action: Search, query: Query
     ) -> tuple[Result, dict[str, float], tuple[TokenTerm, ...]]:
-        result = await self._builder.searched(state, action.query)
+        result = await self._searched(state, action.query)
         kind = "pages" if result.keys else "no_room" if result.full else "no_page"
         logged.effect = {"kind": kind, "pages": result.described}
         seen = {page for page, _ in state.seen}
@@ -206,7 +205,7 @@ class AldenEnv(ToolEnv[AldenState]):
             logged.effect = {"kind": kind}
             return Result([self.text(kind)]), {"fetch_failed": 1.0}, ()
         (page,) = action.pages
-        result = await self._builder.fetched(state, page, form)
+        result = await self._fetched(state, page, form)
         logged.effect = {"kind": "no_room" if result.full else "page", "pages": result.described}
         if result.full:
             return result, {"fetch_failed": 1.0}, ()
@@ -270,6 +269,107 @@ class AldenEnv(ToolEnv[AldenState]):
         terms = self._rewarded(values, tokens)
         state.end = reason
         return StepResult(None, end=reason, terms=terms, info=self.info(state.log.turns[-1]))
+
+    async def _ranked(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
+        """Return the best image pages and, with two modalities, the best text pages of a document."""
+        search, services = self._config.search, self._services
+
+        def ask(retriever: RetrieverService) -> Awaitable[list[Hit]]:
+            return retriever.search(query, doc_id=doc_id, top_k=search.top_k)
+
+        texts: list[Hit] = []
+        if self._config.two_rankings:
+            images, texts = await asyncio.gather(ask(services.retriever), ask(services.second()))
+        else:
+            images = await ask(services.retriever)
+            texts = images if self._config.hybrid else []
+        return images[: search.pages_per_search], texts[: search.pages_per_search]
+
+    async def _searched(self, state: AldenState, query: str) -> Result:
+        """Search and show what was found."""
+        images, texts = await self._ranked(state.sample.doc_id, query)
+        result = Result()
+        if images and self._config.hybrid:
+            result.lines.append(self.text("image_list"))
+        await self._add_images(result, state, images, label=True)
+        if texts:
+            result.lines.append(self.text("text_list"))
+            await self._add_texts(result, state, texts, label=True, cut=True)
+        if not result.lines:
+            result.lines.append(self.text("no_page"))
+        return result
+
+    async def _fetched(self, state: AldenState, page: int, form: PageForm) -> Result:
+        """Show one page, which exists."""
+        hits, label = [Hit(PageRef(state.sample.doc_id, page), 0.0)], self._config.fetch_label
+        result = Result()
+        if form is PageForm.IMAGE:
+            await self._add_images(result, state, hits, label=label)
+        else:
+            await self._add_texts(result, state, hits, label=label, cut=self._config.cut_fetched_text)
+        return result
+
+    async def _add_images(
+        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool
+    ) -> None:
+        budget = self._config.image_budget
+        store, rule, turn = self._services.store, self._config.display, len(state.log.turns)
+        views = await asyncio.to_thread(lambda: [page_view(store.page(h.ref), rule, turn) for h in hits])
+        for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
+            if self._reminded(result, state, (hit.ref.page, PageForm.IMAGE)):
+                continue
+            tokens = state.image_tokens + view.tokens
+            if state.images >= budget.images or (
+                budget.image_tokens is not None and tokens > budget.image_tokens
+            ):
+                result.full = True
+                result.lines.append(self.text("no_room"))
+                return
+            state.images, state.image_tokens = state.images + 1, tokens
+            result.tokens += view.tokens
+            self._add(result, state, hit, PageForm.IMAGE, rank, label=label, line=ImagePart(view.image))
+            result.described[-1] |= view.to_dict()
+
+    async def _add_texts(
+        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool, cut: bool
+    ) -> None:
+        texts = await asyncio.to_thread(self._read, hits, cut=cut)
+        for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
+            if not self._reminded(result, state, (hit.ref.page, PageForm.TEXT)):
+                line = text or self.text("no_text")
+                self._add(result, state, hit, PageForm.TEXT, rank, label=label, line=line)
+                result.described[-1]["characters"] = len(text)
+
+    def _add(
+        self,
+        result: Result,
+        state: AldenState,
+        hit: Hit,
+        form: PageForm,
+        rank: int,
+        *,
+        label: bool,
+        line: Line,
+    ) -> None:
+        page = hit.ref.page
+        result.keys.append((page, form))
+        result.lines += [self.text("page_label", page=page)] if label else []
+        result.lines.append(line)
+        told = {"page": str(hit.ref), "form": form.value, "rank": rank}
+        result.described.append({**told, "score": float(hit.score), "gold": page in state.gold})
+
+    def _reminded(self, result: Result, state: AldenState, key: PageKey) -> bool:
+        if self._config.repeat_page is RepeatPage.RESEND or key not in state.shown:
+            return False
+        result.keys.append(key)
+        result.lines.append(self.text("reminder", page=key[0]))
+        return True
+
+    def _read(self, hits: Sequence[Hit], *, cut: bool) -> list[str]:
+        texts = [self._services.store.page(hit.ref).text().strip() for hit in hits]
+        # a page must not close the result that it stands in
+        texts = [text.replace("</result>", "< /result>") for text in texts]
+        return [cut_text(text, self._config.ocr_tokens) if cut else text for text in texts]
 
 
 @functools.cache

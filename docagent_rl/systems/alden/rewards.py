@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -191,20 +191,7 @@ class AnswerRule:
                 return 0.0
         if self.lists is ListScoring.ITEMS and len(_items(reference)) > 1:
             return _f1(_items(prediction), _items(reference))
-        return similarity(
-            self.numeric_metric if is_numeric(reference) else self.metric, prediction, reference
-        )
-
-
-def similarity(metric: AnswerMetric, prediction: str, reference: str) -> float:
-    """Return one metric on one pair, in `[0, 1]`."""
-    match metric:
-        case AnswerMetric.CHAR_F1:
-            return char_f1(prediction, reference)
-        case AnswerMetric.WORD_F1:
-            return word_f1(prediction, reference)
-        case AnswerMetric.ANLS:
-            return anls(reference, prediction)
+        return _LIKENESS[self.numeric_metric if is_numeric(reference) else self.metric](prediction, reference)
 
 
 def char_f1(prediction: str, reference: str) -> float:
@@ -218,6 +205,14 @@ def word_f1(prediction: str, reference: str) -> float:
     In scripts that are written without spaces every character is a word.
     """
     return _f1(*(Counter(_WORD.findall(squad_normalise(text))) for text in (prediction, reference)))
+
+
+_LIKENESS: Mapping[AnswerMetric, Callable[[str, str], float]] = {
+    AnswerMetric.CHAR_F1: char_f1,
+    AnswerMetric.WORD_F1: word_f1,
+    AnswerMetric.ANLS: lambda prediction, reference: anls(reference, prediction),
+}
+"""The likeness of a prediction and a reference, in `[0, 1]`."""
 
 
 def is_numeric(reference: str) -> bool:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import EnvState, ImagePart, Part, RewardTerms, TextPart
 from docagent_rl.envs.checks import checked_gold, references
-from docagent_rl.envs.services import EnvServices
-from docagent_rl.envs.tool_env import Say
 from docagent_rl.envs.turn_log import LoggedTurn
-from docagent_rl.envs.views import View, page_view
-from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.tokens import UNSPACED
 from docagent_rl.rewards.retrieval import navigation
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenTurn, PageForm
-from docagent_rl.systems.alden.config import AldenConfig, RepeatPage
 from docagent_rl.systems.alden.rewards import AnswerMetric, as_refusal, is_refusal
 
 AldenLoggedTurn = LoggedTurn[AldenTurn]
@@ -90,7 +84,6 @@ class AldenState(EnvState):
         faults = sum(isinstance(r.parsed, AldenTurn) and r.parsed.fault is not None for r in turns)
         invalid = numbers["invalid_actions"] + faults
         pages = {page for page, _ in self.shown}
-        score = navigation(pages, self.gold)
         answer = effects[-1] if effects and effects[-1].get("kind") == "answer" else {}
         return {
             **{f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.rewards) + 0.0 for name in terms},
@@ -105,7 +98,7 @@ class AldenState(EnvState):
             "repeated_call_rate": repeated / calls if calls else 0.0,
             "pages_seen": float(len(pages)),
             "has_gold": float(bool(self.gold)),
-            **({f"retrieval_{name}": value for name, value in asdict(score).items()} if score else {}),
+            **{f"retrieval_{name}": value for name, value in navigation(pages, self.gold).items()},
             "unanswerable": float(not self.answerable),
             "refused": float(answer.get("refused", False)),
             **({} if self.answerable else {"refusal_accuracy": float(answer.get("refused", False))}),
@@ -159,126 +152,6 @@ class Result:
     def pages(self) -> set[int]:
         """The pages, in either form."""
         return {page for page, _ in self.keys}
-
-
-@dataclass(frozen=True, slots=True)
-class ResultBuilder:
-    """Finds pages and puts them into results. Files are read in threads."""
-
-    config: AldenConfig
-    services: EnvServices
-    say: Say
-
-    async def find(self, doc_id: str, query: str) -> tuple[list[Hit], list[Hit]]:
-        """Return the best image pages and, with two modalities, the best text pages of a document."""
-        search, services = self.config.search, self.services
-        texts: list[Hit] = []
-        if self.config.two_rankings:
-            images, texts = await asyncio.gather(
-                *(
-                    retriever.search(query, doc_id=doc_id, top_k=search.top_k)
-                    for retriever in (services.retriever, services.second())
-                )
-            )
-        else:
-            images = await services.retriever.search(query, doc_id=doc_id, top_k=search.top_k)
-            texts = images if self.config.hybrid else []
-        return images[: search.pages_per_search], texts[: search.pages_per_search]
-
-    async def searched(self, state: AldenState, query: str) -> Result:
-        """Search and show what was found."""
-        images, texts = await self.find(state.sample.doc_id, query)
-        result = Result()
-        if images and self.config.hybrid:
-            result.lines.append(self.say("image_list"))
-        await self._add_images(result, state, images, label=True)
-        if texts:
-            result.lines.append(self.say("text_list"))
-            await self._add_texts(result, state, texts, label=True, cut=True)
-        if not result.lines:
-            result.lines.append(self.say("no_page"))
-        return result
-
-    async def fetched(self, state: AldenState, page: int, form: PageForm) -> Result:
-        """Show one page, which exists."""
-        hits, label = [Hit(PageRef(state.sample.doc_id, page), 0.0)], self.config.fetch_label
-        result = Result()
-        if form is PageForm.IMAGE:
-            await self._add_images(result, state, hits, label=label)
-        else:
-            await self._add_texts(result, state, hits, label=label, cut=self.config.cut_fetched_text)
-        return result
-
-    async def _add_images(
-        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool
-    ) -> None:
-        budget = self.config.image_budget
-        views = await asyncio.to_thread(self._views, hits, len(state.log.turns))
-        for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
-            if self._reminded(result, state, (hit.ref.page, PageForm.IMAGE)):
-                continue
-            tokens = state.image_tokens + view.tokens
-            if state.images >= budget.images or (
-                budget.image_tokens is not None and tokens > budget.image_tokens
-            ):
-                result.full = True
-                result.lines.append(self.say("no_room"))
-                return
-            state.images, state.image_tokens = state.images + 1, tokens
-            result.tokens += view.tokens
-            self._add(result, state, hit, PageForm.IMAGE, rank, label=label, line=ImagePart(view.image))
-            result.described[-1] |= view.to_dict()
-
-    async def _add_texts(
-        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool, cut: bool
-    ) -> None:
-        texts = await asyncio.to_thread(self._read, hits, cut=cut)
-        for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
-            if not self._reminded(result, state, (hit.ref.page, PageForm.TEXT)):
-                line = text or self.say("no_text")
-                self._add(result, state, hit, PageForm.TEXT, rank, label=label, line=line)
-                result.described[-1]["characters"] = len(text)
-
-    def _add(
-        self,
-        result: Result,
-        state: AldenState,
-        hit: Hit,
-        form: PageForm,
-        rank: int,
-        *,
-        label: bool,
-        line: Line,
-    ) -> None:
-        page = hit.ref.page
-        result.keys.append((page, form))
-        result.lines += [self.say("page_label", page=page)] if label else []
-        result.lines.append(line)
-        result.described.append(
-            {
-                "page": str(hit.ref),
-                "form": form.value,
-                "rank": rank,
-                "score": float(hit.score),
-                "gold": page in state.gold,
-            }
-        )
-
-    def _reminded(self, result: Result, state: AldenState, key: PageKey) -> bool:
-        if self.config.repeat_page is RepeatPage.RESEND or key not in state.shown:
-            return False
-        result.keys.append(key)
-        result.lines.append(self.say("reminder", page=key[0]))
-        return True
-
-    def _views(self, hits: Sequence[Hit], turn: int) -> list[View]:
-        return [page_view(self.services.store.page(hit.ref), self.config.display, turn) for hit in hits]
-
-    def _read(self, hits: Sequence[Hit], *, cut: bool) -> list[str]:
-        texts = [self.services.store.page(hit.ref).text().strip() for hit in hits]
-        # a page must not close the result that it stands in
-        texts = [text.replace("</result>", "< /result>") for text in texts]
-        return [cut_text(text, self.config.ocr_tokens) if cut else text for text in texts]
 
 
 def parts(lines: Iterable[Line]) -> tuple[Part, ...]:

@@ -21,8 +21,6 @@ from docagent_rl.systems.doc_v_star.overview import (
     OverviewPlan,
     OverviewStyle,
     PageBox,
-    choose_style,
-    plans,
 )
 from docagent_rl.systems.doc_v_star.rewards import DocVStarReward
 
@@ -94,14 +92,20 @@ class OverviewConfig(Section):
         return OverviewStyle(self.cell_px, self.header_px, self.font_px, self.pages_per_sheet, self.padding)
 
     def style(self, num_pages: int) -> OverviewStyle:
-        """Return the look of the sheets of a document, whatever the prompt holds."""
-        return choose_style(
-            self._full, num_pages, max_sheets=self.max_sheets, smaller_cells=self.smaller_cells_px
-        )
+        """Return the look of the sheets of a document, whatever the prompt holds: the largest cells that need
+        no more than `max_sheets`. Where even the smallest need more, there are more: no page is left out.
+        """
+        styles = [self._full, *map(self._full.smaller, self.smaller_cells_px)]
+        return next((each for each in styles if each.sheets(num_pages) <= self.max_sheets), styles[-1])
 
     def plans(self, num_pages: int) -> Iterator[OverviewPlan]:
         """Yield what may be shown of a document, best first: the first that fits the prompt is shown."""
-        return plans(num_pages, self.style(num_pages), self.fit_cells_px, self.fit)
+        full = self.style(num_pages)
+        smaller = [full.smaller(cell) for cell in self.fit_cells_px if cell < full.cell]
+        styles = [full] if self.fit is OverviewFit.ERROR else [full, *smaller]
+        for stride in range(1, num_pages + 1 if self.fit is OverviewFit.SAMPLE else 2):
+            for style in styles:
+                yield OverviewPlan(num_pages, style, full.cell, stride)
 
 
 class RetrievalConfig(Section):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -11,16 +11,37 @@ from docagent_rl.actions.base import Answer, Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import AssistantTurn, EndReason, Observation, Part, RewardTerms
-from docagent_rl.envs.token_budget import cut_to_chars
+from docagent_rl.envs.base import (
+    AssistantTurn,
+    EndReason,
+    Message,
+    Observation,
+    Part,
+    RewardTerms,
+    Role,
+    TextPart,
+)
+from docagent_rl.envs.token_budget import cut_to_chars, estimated_tokens
 from docagent_rl.envs.tool_env import ToolEnv, new_hits
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import page_view
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
+from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
-from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, Item, State, Writer, new_state
+from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, Item, State, new_state, parts
+
+_MESSAGE_TOKENS = 8
+"""Tokens that a chat template puts around a message, cautiously."""
+_PROMPT_TOKENS = 64
+"""Tokens around a prompt, the header of the first turn included; a margin for texts that are counted
+apart, too."""
+_IMAGE_MARKS = 2
+"""Tokens around the visual tokens of an image."""
+
+_LISTED = 10
+"""Page numbers of a note at most; a policy may ask for any number of pages that do not exist."""
 
 
 @dataclass(slots=True)
@@ -101,7 +122,7 @@ class DocVStarEnv(ToolEnv[State]):
         """Return the prompt with the overview; raises `UserError` where that fills the context."""
         sample = state.sample
         limit = self._services.prompt_tokens
-        if not self._writer.plan_overview(limit, self._services.count_tokens):
+        if not self._plan_overview():
             tokens = self._config.overview_tokens(len(state.pages))
             raise UserError(
                 f"question {sample.question_id!r}: question and overview of {sample.doc_id!r}, "
@@ -109,14 +130,16 @@ class DocVStarEnv(ToolEnv[State]):
                 f"with docagent.env.overview.fit={self._config.overview.fit.value}: raise "
                 "data.max_prompt_length, change that key, or drop the question"
             )
-        observation = self._writer.opening()
-        if (room := self._writer.room()) is not None and room < 0:
+        rules, items = self.text("system"), [self.text("user"), *self._overview(), *self._last_words()]
+        self._count([rules])
+        self._count(items)
+        if (room := self._room()) is not None and room < 0:
             raise UserError(
                 f"question {sample.question_id!r}: the overview of {sample.doc_id!r}, {len(state.pages)} "
                 f"pages, leaves less than reserve_tokens={self._config.reserve_tokens} of "
                 f"context_tokens={self._config.context_tokens}: raise it or drop the question"
             )
-        return observation
+        return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, parts(items))))
 
     def adapted(self) -> str | None:
         """Return what the overview had to give up (see `DocEnv.adapted`)."""
@@ -133,7 +156,7 @@ class DocVStarEnv(ToolEnv[State]):
         listed = [page for page in parsed.relevant if state.has(page)]
         stray = {Fault.RELEVANT_PAGES} if len(listed) < len(parsed.relevant) else set()
         state.relevant.update(dict.fromkeys(listed))
-        self._writer.count([turn.text])
+        self._count([turn.text])
         state.settled = len(state.visited)
         return DocVStarLoggedTurn(number, parsed, faults={*parsed.faults, *stray}, listed=listed)
 
@@ -163,7 +186,7 @@ class DocVStarEnv(ToolEnv[State]):
                 items = self._fetch(state, cast(DocVStarLoggedTurn, logged), action)
             case _:
                 items = [self.text("reminder", reason=self.feedback(logged))]
-        return self._writer.feedback(items, logged.turn + 1)
+        return self._shown(items, logged.turn + 1)
 
     async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
         """Return the answer term R_a."""
@@ -225,11 +248,11 @@ class DocVStarEnv(ToolEnv[State]):
         notes: list[Item] = []
         if missing:
             logged.faults.add(Fault.FETCH_PAGES)
-            notes.append(self._writer.note("no_such_page", missing))
+            notes.append(self._note("no_such_page", missing))
         if Fault.FETCH_PAGES in logged.parsed.faults:
             notes.append(self.text("no_number"))
         if there[limit:]:
-            notes.append(self._writer.note("surplus", there[limit:]))
+            notes.append(self._note("surplus", there[limit:]))
         served = self._serve(state, logged, there[:limit])
         logged.effect = {
             "kind": "pages",
@@ -243,7 +266,7 @@ class DocVStarEnv(ToolEnv[State]):
 
     def _serve(self, state: State, logged: LoggedTurn, wanted: Sequence[int]) -> _Served:
         """Show pages in order: as an image, as a reminder when shown before, not at all for want of room."""
-        served, room = _Served(), self._writer.room(logged.turn + 1)
+        served, room = _Served(), self._room(logged.turn + 1)
         for number in wanted:
             if number in state.visited:
                 served.visited.append(number)
@@ -251,7 +274,7 @@ class DocVStarEnv(ToolEnv[State]):
                 continue
             view = page_view(state.page(number), self._config.display, logged.turn)
             items = [self.text("page", page=number), view.image]
-            cost = self._writer.cost(items)
+            cost = self._cost(items)
             if room is not None and cost > room:
                 served.withheld.append(number)
                 continue
@@ -263,11 +286,103 @@ class DocVStarEnv(ToolEnv[State]):
         state.visited.update({page["number"]: logged.turn for page in served.pages})
         if served.withheld:
             state.withheld += len(served.withheld)
-            served.items.append(self._writer.note("withheld", served.withheld))
+            served.items.append(self._note("withheld", served.withheld))
             if not served.pages:
                 state.last_turn, state.cut_short = min(state.last_turn, logged.turn + 1), True
         return served
 
-    @property
-    def _writer(self) -> Writer:
-        return Writer(self._config, self.state, self.text)
+    def _note(self, part: str, pages: Sequence[int]) -> str:
+        """Return a part of the prompt file about some pages, of which it names the first few."""
+        return self.text(part, pages=pages[:_LISTED], more=max(0, len(pages) - _LISTED))
+
+    def _plan_overview(self) -> bool:
+        """Choose the best overview that fits the prompt; draws nothing.
+
+        Returns whether there is one; if not, the trajectory has the best without a limit.
+        """
+        settings, state = self._config.overview, self.state
+        if not settings.enabled:
+            return True
+        best = next(settings.plans(len(state.pages)))
+        for plan in settings.plans(len(state.pages)):
+            if self._services.prompt_tokens is None or self._fits(plan, self._services.prompt_tokens):
+                state.overview = plan
+                return True
+        state.overview = best
+        return False
+
+    def _fits(self, plan: OverviewPlan, prompt_tokens: int) -> bool:
+        room = prompt_tokens - _PROMPT_TOKENS
+        room -= self._config.plan_tokens(plan) + plan.sheets * _IMAGE_MARKS
+        # the texts are counted last: most plans of a very long document fail before
+        if room < 0:
+            return False
+        self.state.overview = plan
+        texts = [self.text("system"), self.text("user"), *self._headings(plan)]
+        last = [item for item in self._last_words() if isinstance(item, str)]
+        return sum(self._services.count_tokens(text + "\n") for text in (*texts, *last)) <= room
+
+    def _last_words(self) -> list[Item]:
+        """Return what ends the prompt of a trajectory of one turn."""
+        return self._ending(1) if self.state.last_turn == 1 else []
+
+    def _shown(self, items: Iterable[Item], turn: int) -> tuple[Part, ...]:
+        """Return what an action led to, and what every observation before a turn ends with; counted."""
+        items = [*items, *self._ending(turn)]
+        self._count(items)
+        return parts(items)
+
+    def _ending(self, turn: int) -> list[Item]:
+        """Return the working memory and the turns left, before a turn."""
+        items: list[Item] = []
+        if self._config.memory.enabled and self.state.summaries:
+            summaries = [{"turn": number, "text": text} for number, text in self.state.summaries]
+            items.append(self.text("memory", summaries=summaries))
+        left = self.state.last_turn - turn
+        part = "turns_left" if left or not self._config.final_turn_notice else "final_turn"
+        return [*items, self.text(part, turn=turn, left=left)]
+
+    def _count(self, items: Iterable[Item]) -> None:
+        """Add a message to the count of the context."""
+        if self._config.context_tokens is not None:
+            self.state.tokens += self._cost(items) + _MESSAGE_TOKENS
+
+    def _cost(self, items: Iterable[Item]) -> int:
+        """Return the tokens: of images by the rule of the display, of texts by a cautious estimate."""
+        return sum(
+            estimated_tokens(item) + 1
+            if isinstance(item, str)
+            else self._config.display.tokens(item.size) + _IMAGE_MARKS
+            for item in items
+        )
+
+    def _room(self, turn: int | None = None) -> int | None:
+        """Return the tokens left for pages, `None` without a limit; before a turn, less the rest of its
+        observation.
+        """
+        limit = self._config.context_tokens
+        if limit is None:
+            return None
+        rest = self._cost(self._ending(turn)) + _MESSAGE_TOKENS if turn else 0
+        return limit - self._config.reserve_tokens - self.state.tokens - rest
+
+    def _overview(self) -> Iterator[Item]:
+        plan = self.state.overview
+        if plan is None:
+            return
+        sheets = overview(plan.choose(self.state.pages), plan.style)
+        for heading, sheet in zip(self._headings(plan), sheets, strict=True):
+            yield heading
+            yield sheet
+
+    def _headings(self, plan: OverviewPlan) -> Iterator[str]:
+        """Yield what is written above each sheet; the first also says which pages are left out."""
+        pages = plan.choose(range(self.state.first_page, self.state.last_page + 1))
+        size, remark = plan.style.pages_per_sheet, self.text("sampled") + "\n" if plan.stride > 1 else ""
+        for number in range(plan.sheets):
+            group = pages[number * size : (number + 1) * size]
+            line = self.text(
+                "sheet", sheet=number + 1, sheets=plan.sheets, first_page=group[0], last_page=group[-1]
+            )
+            yield remark + line
+            remark = ""

@@ -129,21 +129,6 @@ class OverviewPlan:
         return cells if self.stride == 1 else f"{cells}, one page in {self.stride}"
 
 
-def plans(
-    num_pages: int, full: OverviewStyle, smaller: Sequence[int], fit: OverviewFit
-) -> Iterator[OverviewPlan]:
-    """Yield the overviews of a document that may be shown, best first.
-
-    `full` are the sheets without a limit; cells of `smaller`, falling, are tried where they are smaller.
-    """
-    styles = [full]
-    if fit is not OverviewFit.ERROR:
-        styles += [full.smaller(cell) for cell in smaller if cell < full.cell]
-    for stride in range(1, num_pages + 1 if fit is OverviewFit.SAMPLE else 2):
-        for style in styles:
-            yield OverviewPlan(num_pages, style, full.cell, stride)
-
-
 def grid_shape(num_pages: int) -> tuple[int, int]:
     """Return `(rows, columns)` of a sheet: `rows = ceil(sqrt(n))`, `columns = ceil(n / rows)`; `n` from 1."""
     if num_pages < 1:
@@ -157,17 +142,6 @@ def thumbnail_size(page: Size, cell: int) -> Size:
     """Return the size of a page in a square: `f = min(cell / w, cell / h)`, sides rounded, at least 1 px."""
     scale = min(cell / page[0], cell / page[1])
     return max(1, round(page[0] * scale)), max(1, round(page[1] * scale))
-
-
-def choose_style(
-    style: OverviewStyle, num_pages: int, *, max_sheets: int, smaller_cells: Sequence[int]
-) -> OverviewStyle:
-    """Return the first style that needs no more than `max_sheets`: `style`, then the smaller cells in turn.
-
-    Where even the smallest cells need more sheets, there are more sheets: no page is ever left out.
-    """
-    styles = [style, *(style.smaller(cell) for cell in smaller_cells)]
-    return next((one for one in styles if one.sheets(num_pages) <= max_sheets), styles[-1])
 
 
 def overview(pages: Sequence[Page], style: OverviewStyle) -> Iterator[ImageSheet]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from docagent_rl.actions.base import Finish
-from docagent_rl.base.prompts import PromptSpec, PromptTemplate
+from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
@@ -27,7 +27,6 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.search_log import SearchNote, note_search
-from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.token_budget import cut_to_tokens
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
@@ -93,15 +92,9 @@ class MMDocEnv(ToolEnv[State]):
         shown=frozenset({"question"}),
     )
 
-    def __init__(
-        self,
-        config: MMDocConfig,
-        services: EnvServices,
-        prompt: PromptTemplate | None = None,
-        *,
-        validate: bool = False,
-    ) -> None:
-        super().__init__(config, services, prompt, validate=validate)
+    def set_up(self) -> None:
+        """Take what is left of a prompt, and the roles."""
+        config, services = self._config, self._services
         self._count = services.count_tokens
         limits = (config.history.prompt_tokens, services.prompt_tokens)
         self._budget = min(limit for limit in limits if limit is not None) - _TEMPLATE_TOKENS

@@ -20,10 +20,8 @@ from docagent_rl.systems.doc_v_star.overview import (
     OverviewFit,
     OverviewStyle,
     PageBox,
-    choose_style,
     grid_shape,
     overview,
-    plans,
     thumbnail_size,
 )
 
@@ -103,7 +101,7 @@ def test_thumbnails(page, thumbnail, at):
 
 
 def choose(num_pages, max_sheets=13):
-    return choose_style(STYLE, num_pages, max_sheets=max_sheets, smaller_cells=(192, 128))
+    return DocVStarConfig(overview={"max_sheets": max_sheets}).overview.style(num_pages)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +215,8 @@ def test_what_fits_6800_tokens(num_pages, cell, stride, described):
 )
 def test_what_may_be_changed_is_a_choice(fit, offered):
     """Cells that are not smaller are none to fall back on."""
-    found = plans(3, OverviewStyle(cell=200), (256, 200, 128, 64), OverviewFit(fit))
+    cells = {"cell_px": 200, "smaller_cells_px": [], "fit_cells_px": [256, 200, 128, 64]}
+    found = DocVStarConfig(overview={**cells, "fit": fit}).overview.plans(3)
     assert [(plan.style.cell, plan.stride) for plan in found] == offered
 
 

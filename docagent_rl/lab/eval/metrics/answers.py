@@ -11,7 +11,6 @@ import re
 import string
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 
 from docagent_rl.rewards import text
 from docagent_rl.rewards.answer_rule import best_matching
@@ -210,8 +209,7 @@ def uda_f1(golds: Sequence[str], pred: str | None, subset: str) -> float:
 
 def page_numbers(gold: Collection[Hashable], pred: Collection[Hashable]) -> dict[str, float | None]:
     """Return `recall`, `precision` and `f1` of collected pages, each in `[0, 1]`; all `None` without gold."""
-    score = navigation(pred, gold)
-    return dict.fromkeys(("recall", "precision", "f1")) if score is None else asdict(score)
+    return {**dict.fromkeys(("recall", "precision", "f1")), **navigation(pred, gold)}
 
 
 def ranking_scores(
