@@ -9,7 +9,7 @@ import pytest
 from docagent_rl.rewards.retrieval import ndcg
 from docagent_rl.systems.doc_v_star.rewards import evidence_score
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
-from docagent_rl.systems.unidoc_rl.rewards import SelectRule, roi_f1, roi_iou, search_ndcg, select_reward
+from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.vrag_rl import rewards as vrag_rl
 from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, free_table
 
@@ -30,13 +30,11 @@ def test_other_terms_are_nothing_without_a_page():
     wanted = {1: [(0, 0, 9, 9)]}
     terms = [
         ndcg((), gold),
-        search_ndcg([], gold),
         evidence_score((), gold),
         MMDocConfig.for_variant().reward.page_score((), gold, 1.0),
     ]
-    terms += [
-        select_reward([], gold, rule=SelectRule.ANY),
-        roi_iou([], wanted, gold=gold),
-        roi_f1([], wanted),
-    ]
-    assert [*terms, vrag_rl.format_reward(searched=False, answered=True)] == [0] * 8
+    for variant in ("paper", "released"):
+        rule = UniDocConfig.for_variant(variant).reward
+        values = rule.terms([], gold, wanted, fmt=1.0, outcome=1.0, implicit=variant == "released")
+        terms += [values[name] for name in ("search_ndcg", "select", "roi")]
+    assert [*terms, vrag_rl.format_reward(searched=False, answered=True)] == [0] * 10

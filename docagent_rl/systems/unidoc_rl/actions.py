@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from docagent_rl.actions.base import Action, Box, Crop, Select, Span
-from docagent_rl.actions.grammar import (
-    Reader,
-    TagGrammar,
-    bad_argument,
-    read_answer,
-    read_search,
-    strict_json,
-)
+from docagent_rl.actions.grammar import bad_argument, strict_json
 
 _BOXES_FORM = "the boxes must be a JSON list of boxes of four numbers each"
 _MAX_DIGITS = 9
-
-
-class UniDocGrammar(TagGrammar):
-    """Thoughts in `<think>`, notes in `<information>`; then one of `<search>query</search>`,
-    `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>` and `<answer>text</answer>`.
-
-    A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds those that say
-    something. Indices are written from 0; `Select.choices` holds them from 1. The tag of an action that is
-    switched off means nothing.
-    """
-
-    def __init__(
-        self, *, select: bool = True, crop: bool = True, select_fallback: bool = False, max_boxes: int = 8
-    ) -> None:
-        readers: dict[str, Reader] = {"search": read_search}
-        if select:
-            readers["select"] = partial(read_index, fallback=select_fallback)
-        if crop:
-            readers["bbox"] = partial(read_boxes, most=max_boxes)
-        readers["answer"] = read_answer
-        super().__init__(readers, notes=("information",))
 
 
 def read_index(content: str, block: Span, argument: Span, *, fallback: bool = False) -> Action:

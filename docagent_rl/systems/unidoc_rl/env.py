@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from docagent_rl.actions.base import Action, Answer, Box, Crop, Search, Select
 from docagent_rl.actions.coordinates import CropError
+from docagent_rl.actions.grammar import Reader, TagGrammar, read_answer, read_search
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef, PageRegion
@@ -27,9 +29,9 @@ from docagent_rl.envs.images import Picture
 from docagent_rl.envs.tool_env import ToolEnv
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import View
-from docagent_rl.rewards.retrieval import recall
+from docagent_rl.rewards.retrieval import ndcg, recall
 from docagent_rl.samples.sample import OTHER_BOXES, Sample, magnified_boxes
-from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
+from docagent_rl.systems.unidoc_rl.actions import read_boxes, read_index
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.rewards import (
     TERMS,
@@ -37,7 +39,6 @@ from docagent_rl.systems.unidoc_rl.rewards import (
     Wanted,
     format_reward,
     interleave,
-    search_ndcg,
 )
 from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView
 
@@ -108,7 +109,7 @@ class State(EnvState):
                     "retrieval_recall": recall(shown, self.gold),
                     "recall_first": recall([item.candidates[0] for item in rounds], self.gold),
                     "recall_selected": recall(self.selected(implicit=implicit), self.gold),
-                    "retrieval_ndcg": search_ndcg(rounds, self.gold) if self.gold else None,
+                    "retrieval_ndcg": ndcg(shown, self.gold) if self.gold else None,
                 }
             ),
         }
@@ -158,14 +159,20 @@ class UniDocEnv(ToolEnv[State]):
     )
 
     @staticmethod
-    def make_grammar(config: UniDocConfig) -> UniDocGrammar:
-        """Return the grammar of a configuration."""
-        return UniDocGrammar(
-            select=config.grammar.select,
-            crop=config.grammar.crop,
-            select_fallback=config.selection.fallback,
-            max_boxes=config.crop.max_boxes,
-        )
+    def make_grammar(config: UniDocConfig) -> TagGrammar:
+        """Return the grammar: thoughts in `<think>`, notes in `<information>`; then one of
+        `<search>query</search>`, `<select>index</select>`, `<bbox>[[x1, y1, x2, y2], ...]</bbox>` and
+        `<answer>text</answer>`.
+
+        A note is blanked out like a thought, but only when it is closed; `ParsedTurn.notes` holds those that
+        say something. The tag of an action that is switched off means nothing.
+        """
+        readers: dict[str, Reader] = {"search": read_search}
+        if config.grammar.select:
+            readers["select"] = partial(read_index, fallback=config.selection.fallback)
+        if config.grammar.crop:
+            readers["bbox"] = partial(read_boxes, most=config.crop.max_boxes)
+        return TagGrammar({**readers, "answer": read_answer}, notes=("information",))
 
     def variables(self, state: State) -> dict[str, Any]:
         """Return what every part of the prompt may name."""

@@ -70,54 +70,6 @@ def interleave(rounds: Sequence[SearchRound]) -> list[Hashable]:
     return list(dict.fromkeys(chain.from_iterable(ranked)))
 
 
-def search_ndcg(rounds: Sequence[SearchRound], gold: Collection[Hashable]) -> float:
-    """Return the NDCG of the interleaved candidates (Eq. 5), in `[0, 1]`; 0 when no search counts."""
-    return ndcg(interleave(rounds), gold)
-
-
-def select_reward(
-    rounds: Sequence[SearchRound],
-    gold: Collection[Hashable],
-    *,
-    rule: SelectRule,
-    pseudo_positive: bool = True,
-    implicit: bool = False,
-    capped: bool = False,
-) -> float:
-    """Return the mean over the searches of whether the right candidate was chosen (Eq. 6 and 7), in `[0, 1]`.
-
-    Searches without a gold candidate are in the mean, so that further searches for anything at all, with
-    their first candidate chosen, bring it close to 1 whatever was chosen where it mattered.
-
-    Args:
-        rounds: the searches that brought up candidates; without any the value is 0.
-        gold: gold pages.
-        rule: which gold candidates are right.
-        pseudo_positive: where no candidate is gold, the one ranked highest is right; otherwise none is.
-        implicit: a search without a choice counts as one for its first candidate, else as wrong.
-        capped: leave searches without a gold candidate out of the mean where their first candidate was
-            chosen, so that they never raise it. Where no search has a gold candidate the value is 1 if all
-            choices were right, else 0.
-    """
-    if not rounds:
-        return 0.0
-    right = [item.chosen(implicit=implicit) in _targets(item, gold, rule, pseudo_positive) for item in rounds]
-    if not capped:
-        return sum(right) / len(right)
-    matters = [not set(gold).isdisjoint(item.candidates) for item in rounds]
-    counted = [hit for hit, matter in zip(right, matters, strict=True) if matter or not hit]
-    return sum(counted) / len(counted) if counted else 1.0
-
-
-def _targets(
-    item: SearchRound, gold: Collection[Hashable], rule: SelectRule, pseudo_positive: bool
-) -> tuple[Hashable, ...]:
-    found = tuple(page for page in item.candidates if page in gold)
-    if found:
-        return found if rule is SelectRule.ANY else found[:1]
-    return item.candidates[:1] if pseudo_positive else ()
-
-
 Wanted = Mapping[Hashable, Sequence[Box]]
 
 
@@ -139,64 +91,6 @@ def iou(a: Box, b: Box) -> float:
     return min(common / union, 1.0) if union > 0 else 0.0
 
 
-def roi_iou(
-    rounds: Sequence[SearchRound],
-    wanted: Wanted,
-    *,
-    abstention: bool = True,
-    implicit: bool = False,
-    gold: Collection[Hashable] = (),
-) -> float:
-    """Return the mean over the boxes drawn of the best IoU with a gold box of their page, in `[0, 1]`
-    (section 3.3).
-
-    Without any box the paper is silent: 1 when pages were chosen and none of them has gold boxes, else 0. A
-    search that brought up a gold page and was not followed by a choice denies it: otherwise a choice among
-    the pages of any further search would make up for it. Without `abstention` drawing nothing scores 0.
-    """
-    best = [
-        max((iou(box, gold) for gold in wanted.get(_canvas(item, implicit), ())), default=0.0)
-        for item in rounds
-        for box in item.boxes
-    ]
-    if best:
-        return sum(best) / len(best)
-    chosen = [item.chosen(implicit=implicit) for item in rounds]
-    pages = [page for page in chosen if page is not None]
-    if any(
-        page is None and set(item.candidates) & set(gold) for page, item in zip(chosen, rounds, strict=True)
-    ):
-        return 0.0
-    return float(abstention and bool(pages) and not any(wanted.get(page) for page in pages))
-
-
-def roi_f1(
-    rounds: Sequence[SearchRound],
-    wanted: Wanted,
-    *,
-    threshold: float = 0.5,
-    abstention: bool = True,
-    implicit: bool = False,
-) -> float:
-    """Return the mean over the searches of the F1 of the boxes drawn on the page chosen last, in `[0, 1]`.
-
-    The rule of the released code, with one-to-one matches of at least `threshold` IoU: 1 where there is
-    nothing to draw and nothing was drawn, 0 where only one of the two holds, nothing was chosen, or there is
-    no search, `2 * matches / (gold + drawn)` elsewhere. Without `abstention` drawing nothing scores 0.
-    """
-    if not rounds:
-        return 0.0
-    scores = []
-    for item in rounds:
-        page = item.chosen(implicit=implicit)
-        gold = wanted.get(page, ())
-        if gold or item.boxes:
-            scores.append(2 * matches(gold, item.boxes, threshold) / (len(gold) + len(item.boxes)))
-        else:
-            scores.append(float(abstention and page is not None))
-    return sum(scores) / len(scores)
-
-
 def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
     """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes first."""
     pairs = [(-iou(g, d), i, j) for i, g in enumerate(gold) for j, d in enumerate(drawn)]
@@ -209,11 +103,6 @@ def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
             taken_gold.add(i)
             taken_drawn.add(j)
     return len(taken_gold)
-
-
-def _canvas(item: SearchRound, implicit: bool) -> Hashable | None:
-    """Return the page that the boxes of a search were drawn on."""
-    return item.chosen(implicit=implicit) if item.drawn_on is None else item.drawn_on
 
 
 def _area(box: Box) -> float:
@@ -315,24 +204,87 @@ class UniDocReward(Section):
         `outcome` is the judge's score in `[0, 1]`, 0 when it was not asked; with `implicit` a search without
         a choice counts as one for its first candidate.
         """
-        if self.roi_rule is RoiRule.IOU:
-            roi = roi_iou(rounds, wanted, abstention=self.abstention, implicit=implicit, gold=gold)
-        else:
-            how = {"abstention": self.abstention, "implicit": implicit}
-            roi = roi_f1(rounds, wanted, threshold=self.iou_threshold, **how)
+        chosen = [item.chosen(implicit=implicit) for item in rounds]
+        by_iou = self.roi_rule is RoiRule.IOU
         values = {
             # the released code compares pages with lists of characters
-            "search_ndcg": 0.0 if self.ndcg_as_published else search_ndcg(rounds, gold),
-            "select": select_reward(
-                rounds,
-                gold,
-                rule=self.select_rule,
-                pseudo_positive=self.pseudo_positive,
-                implicit=implicit,
-                capped=self.select_capped,
-            ),
-            "roi": roi,
+            "search_ndcg": 0.0 if self.ndcg_as_published else ndcg(interleave(rounds), gold),
+            "select": self._select(rounds, chosen, gold),
+            "roi": self._iou(rounds, chosen, wanted, gold) if by_iou else self._f1(rounds, chosen, wanted),
             "format": fmt,
             "outcome": outcome,
         }
         return {**values, "total": self.formula.total(values)}
+
+    def _select(
+        self, rounds: Sequence[SearchRound], chosen: Sequence[Hashable | None], gold: Collection[Hashable]
+    ) -> float:
+        """Return the mean over the searches of whether the right candidate was chosen (Eq. 6 and 7).
+
+        Searches without a gold candidate are in the mean, so that further searches for anything at all, with
+        their first candidate chosen, bring it close to 1 whatever was chosen where it mattered. Capped, where
+        no search has a gold candidate the value is 1 if all choices were right, else 0.
+        """
+        if not rounds:
+            return 0.0
+        right = [page in self._targets(item, gold) for page, item in zip(chosen, rounds, strict=True)]
+        if not self.select_capped:
+            return sum(right) / len(right)
+        matters = [not set(gold).isdisjoint(item.candidates) for item in rounds]
+        counted = [hit for hit, matter in zip(right, matters, strict=True) if matter or not hit]
+        return sum(counted) / len(counted) if counted else 1.0
+
+    def _targets(self, item: SearchRound, gold: Collection[Hashable]) -> tuple[Hashable, ...]:
+        found = tuple(page for page in item.candidates if page in gold)
+        if found:
+            return found if self.select_rule is SelectRule.ANY else found[:1]
+        return item.candidates[:1] if self.pseudo_positive else ()
+
+    def _iou(
+        self,
+        rounds: Sequence[SearchRound],
+        chosen: Sequence[Hashable | None],
+        wanted: Wanted,
+        gold: Collection[Hashable],
+    ) -> float:
+        """Return the mean over the boxes drawn of the best IoU with a gold box of their page (section 3.3).
+
+        Without any box the paper is silent: 1 when pages were chosen and none of them has gold boxes, else 0.
+        A search that brought up a gold page and was not followed by a choice denies it: otherwise a choice
+        among the pages of any further search would make up for it.
+        """
+        best = [
+            max(
+                (
+                    iou(box, other)
+                    for other in wanted.get(page if item.drawn_on is None else item.drawn_on, ())
+                ),
+                default=0.0,
+            )
+            for page, item in zip(chosen, rounds, strict=True)
+            for box in item.boxes
+        ]
+        if best:
+            return sum(best) / len(best)
+        missed = (item for page, item in zip(chosen, rounds, strict=True) if page is None)
+        if any(set(item.candidates) & set(gold) for item in missed):
+            return 0.0
+        pages = [page for page in chosen if page is not None]
+        return float(self.abstention and bool(pages) and not any(wanted.get(page) for page in pages))
+
+    def _f1(self, rounds: Sequence[SearchRound], chosen: Sequence[Hashable | None], wanted: Wanted) -> float:
+        """Return the mean over the searches of the F1 of the boxes drawn on the page chosen last.
+
+        The rule of the released code, with one-to-one matches: 1 where there is nothing to draw and nothing
+        was drawn, 0 where only one of the two holds, nothing was chosen, or there is no search, `2 * matches
+        / (gold + drawn)` elsewhere.
+        """
+        scores = []
+        for page, item in zip(chosen, rounds, strict=True):
+            gold = wanted.get(page, ())
+            if gold or item.boxes:
+                hits = matches(gold, item.boxes, self.iou_threshold)
+                scores.append(2 * hits / (len(gold) + len(item.boxes)))
+            else:
+                scores.append(float(self.abstention and page is not None))
+        return sum(scores) / len(scores) if scores else 0.0

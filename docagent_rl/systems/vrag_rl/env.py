@@ -31,23 +31,6 @@ from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.rewards import TERMS, format_reward
 
 
-class VragGrammar(TagGrammar):
-    """Thoughts in `<think>`; then one of `<search>query</search>`, `<bbox>[x1, y1, x2, y2]</bbox>` and
-    `<answer>text</answer>`.
-
-    `region_alias` also accepts `<region>` for `<bbox>`: the paper's body and Algorithm 1 use that name, its
-    printed prompt and the released code the other. Without `crop` neither means anything.
-    """
-
-    def __init__(self, *, region_alias: bool = False, crop: bool = True) -> None:
-        readers: dict[str, Reader] = {"search": read_search}
-        if crop:
-            readers["bbox"] = read_box
-            if region_alias:
-                readers["region"] = read_box
-        super().__init__({**readers, "answer": read_answer})
-
-
 @dataclass(slots=True)
 class VragState(EnvState):
     """The state of one trajectory."""
@@ -84,9 +67,15 @@ class VragEnv(ToolEnv[VragState]):
     )
 
     @staticmethod
-    def make_grammar(config: VragConfig) -> VragGrammar:
-        """Return the grammar of a configuration."""
-        return VragGrammar(region_alias=config.grammar.region_alias, crop=config.grammar.crop)
+    def make_grammar(config: VragConfig) -> TagGrammar:
+        """Return the grammar: thoughts in `<think>`; then `<search>`, `<bbox>` or `<answer>`.
+
+        `region_alias` also accepts `<region>` for `<bbox>`: the paper's body and Algorithm 1 use that name,
+        its printed prompt and the released code the other. Without `crop` neither means anything.
+        """
+        boxes = ("bbox", "region") if config.grammar.region_alias else ("bbox",)
+        crops: dict[str, Reader] = dict.fromkeys(boxes, read_box) if config.grammar.crop else {}
+        return TagGrammar({"search": read_search, **crops, "answer": read_answer})
 
     def variables(self, state: VragState) -> dict[str, Any]:
         """Return what every part of the prompt may name."""

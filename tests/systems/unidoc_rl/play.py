@@ -11,7 +11,6 @@ from docagent_rl.documents.display import Size
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
-from tests.envs.page_words import page_word
 
 EVERY = "<think>a</think><search>everypage</search>"
 NOTE = "<information>it says blue</information>"
@@ -31,8 +30,8 @@ def shown(result):
 def oracle(
     sample: Sample,
     size: Size,
-    query: Callable[[str, int], str] = page_word,
-    index: Callable[[str, int], int] = lambda doc_id, page: 0,
+    query: Callable[[str, int], str],
+    index: Callable[[str, int], int],
 ) -> Iterator[str]:
     """Search each gold page by its own words, select it, draw its gold boxes, note, answer.
 

@@ -7,10 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.actions.base import Invalid, InvalidReason, StopCause
-from docagent_rl.systems.unidoc_rl.actions import UniDocGrammar
+from docagent_rl.systems.unidoc_rl.config import UniDocConfig
+from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 
-GRAMMAR = UniDocGrammar()
-FORGIVING = UniDocGrammar(select_fallback=True)
+
+def grammar_of(**settings):
+    return UniDocEnv.make_grammar(UniDocConfig.for_variant(**settings))
+
+
+GRAMMAR = grammar_of()
+FORGIVING = grammar_of(selection={"fallback": True})
 
 
 @pytest.mark.parametrize(
@@ -82,9 +88,9 @@ def test_notes(text, notes, stop):
 
 def test_settings():
     two = "<bbox>[[1, 2, 3, 4], [1, 2, 3, 4]]</bbox>"
-    assert isinstance(UniDocGrammar(max_boxes=1).parse(two).action, Invalid)
-    assert len(UniDocGrammar(max_boxes=2).parse(two).action.boxes) == 2
-    grammar = UniDocGrammar(select=False, crop=False)
+    assert isinstance(grammar_of(crop={"max_boxes": 1}).parse(two).action, Invalid)
+    assert len(grammar_of(crop={"max_boxes": 2}).parse(two).action.boxes) == 2
+    grammar = grammar_of(grammar={"select": False, "crop": False})
     for text in ("<select>0</select>", "<bbox>[1,2,3,4]</bbox>"):
         assert grammar.parse(text).action.reason is InvalidReason.NO_ACTION
 

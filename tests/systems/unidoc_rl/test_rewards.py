@@ -13,18 +13,16 @@ from docagent_rl.systems.unidoc_rl.config import VARIANT_DEFAULTS, UniDocConfig
 from docagent_rl.systems.unidoc_rl.rewards import (
     TERMS,
     FormatMode,
+    RoiRule,
     SearchRound,
     SelectRule,
     format_reward,
     interleave,
     iou,
     matches,
-    roi_f1,
-    roi_iou,
-    search_ndcg,
-    select_reward,
 )
 from tests.players import formulas
+from tests.players.unidoc_rl import Search, matched_f1, mean_iou, selection
 
 
 def terms(rule, rounds, gold, wanted, *, fmt=1.0, outcome=1.0, implicit=None):
@@ -35,6 +33,19 @@ def terms(rule, rounds, gold, wanted, *, fmt=1.0, outcome=1.0, implicit=None):
 
 def changed(rule, **changes):
     return rule.model_copy(update=changes)
+
+
+def select(rounds, gold, *, implicit=False, **how):
+    rule = changed(PAPER, **{"select_capped": False, **how})
+    return terms(rule, rounds, gold, {}, implicit=implicit)["select"]
+
+
+def roi(rule, rounds, wanted, *, gold=(), implicit=False, **how):
+    return terms(changed(PAPER, roi_rule=rule, **how), rounds, gold, wanted, implicit=implicit)["roi"]
+
+
+def search_ndcg(rounds, gold):
+    return terms(PAPER, rounds, gold, {})["search_ndcg"]
 
 
 def searched(*candidates, selected=None, **drawn):
@@ -54,8 +65,8 @@ ROUNDS = [
     searched("T2", "T7", "T1", selected="T7"),
     searched("R4", "R5", "R6", selected="R4"),
 ]
-ANY = {"rule": SelectRule.ANY, "implicit": False}
-FIRST = {"rule": SelectRule.FIRST, "implicit": True}
+ANY = {"select_rule": SelectRule.ANY, "implicit": False}
+FIRST = {"select_rule": SelectRule.FIRST, "implicit": True}
 WRONG, RIGHT = searched("a", "b", selected="a"), searched("a", "b", selected="b")
 NOTHING = [WRONG, searched("c", selected="c")]
 JUNK, OTHER = searched("x", "y", selected="x"), searched("x", "y", selected="y")
@@ -79,8 +90,8 @@ def test_worked_example_of_the_search_term():
     [(ROUNDS, 1, 2 / 3), ([*ROUNDS[:2], searched("R4", "R5", "R6")], 2 / 3, 2 / 3), ([], 0, 0)],
 )
 def test_worked_example_of_the_selection_term(rounds, paper, released):
-    assert select_reward(rounds, GOLD, **ANY) == pytest.approx(paper)
-    assert select_reward(rounds, GOLD, **FIRST) == pytest.approx(released)
+    assert select(rounds, GOLD, **ANY) == pytest.approx(paper)
+    assert select(rounds, GOLD, **FIRST) == pytest.approx(released)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +129,8 @@ def test_the_first_boxes_of_a_search_stay():
     ],
 )
 def test_capped(rounds, mean, capped):
-    assert select_reward(rounds, {"b"}, rule=SelectRule.ANY) == mean
-    assert select_reward(rounds, {"b"}, rule=SelectRule.ANY, capped=True) == capped
+    assert select(rounds, {"b"}) == mean
+    assert select(rounds, {"b"}, select_capped=True) == capped
 
 
 @pytest.mark.parametrize(
@@ -158,8 +169,8 @@ def test_iou(a, b, value):
     ],
 )
 def test_the_terms(rounds, settings, by_iou, by_f1):
-    assert roi_iou(rounds, WANTED, **settings) == pytest.approx(by_iou, abs=1e-6)
-    assert roi_f1(rounds, WANTED, **settings) == pytest.approx(by_f1, abs=1e-6)
+    assert roi(RoiRule.IOU, rounds, WANTED, **settings) == pytest.approx(by_iou, abs=1e-6)
+    assert roi(RoiRule.F1, rounds, WANTED, **settings) == pytest.approx(by_f1, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +178,14 @@ def test_the_terms(rounds, settings, by_iou, by_f1):
     [(searched("g", "b"), 0), (searched("b"), 1), (searched("g", "b", selected="g"), 1)],
 )
 def test_a_junk_choice_does_not_make_up_for_a_missed_one(first, value):
-    assert roi_iou([first, JUNK], {}, gold={"g"}) == value
+    assert roi(RoiRule.IOU, [first, JUNK], {}, gold={"g"}) == value
 
 
 def test_one_box_over_two_gold_boxes_matches_once():
     """Without one-to-one matching the F1 would be 1.33."""
     rounds = [SearchRound(("p",), selected="p", boxes=(COVER,))]
-    assert roi_f1(rounds, {"p": COVERED}) == pytest.approx(2 / 3)
-    assert roi_f1(rounds, {"p": COVERED}, threshold=0.951) == 0
+    assert roi(RoiRule.F1, rounds, {"p": COVERED}) == pytest.approx(2 / 3)
+    assert roi(RoiRule.F1, rounds, {"p": COVERED}, iou_threshold=0.951) == 0
 
 
 @pytest.mark.parametrize(
@@ -199,75 +210,40 @@ searches = st.lists(
 )
 
 
-def slow_select(rounds, gold, variant, *, pseudo_positive, capped):
-    total = count = 0
-    for item in rounds:
-        chosen, first = item.selected, item.candidates[0]
-        in_gold = [page for page in item.candidates if page in gold]
-        if variant == "released":
-            chosen = chosen or first
-            right = chosen == in_gold[0] if in_gold else pseudo_positive and chosen == first
-        else:
-            right = chosen in in_gold if in_gold else pseudo_positive and chosen == first
-        if in_gold or not right or not capped:
-            total, count = total + right, count + 1
-    return total / count if count else float(bool(rounds))
-
-
-@settings(max_examples=50)
-@given(
-    searches, gold_sets, st.fixed_dictionaries({"pseudo_positive": st.booleans(), "capped": st.booleans()})
-)
-def test_equals_the_slow_versions(rounds, gold, how):
-    ranked = formulas.by_rank([item.candidates for item in rounds])
-    assert search_ndcg(rounds, gold) == pytest.approx(formulas.ndcg(ranked, gold))
-    for variant, rule in (("paper", ANY), ("released", FIRST)):
-        value = select_reward(rounds, gold, **rule, **how)
-        assert value == pytest.approx(slow_select(rounds, gold, variant, **how))
-
-
 SIDE = 6
 
 
 @st.composite
 def grid_box(draw):
-    x1, y1 = draw(st.integers(0, SIDE - 1)), draw(st.integers(0, SIDE - 1))
-    return x1, y1, draw(st.integers(x1 + 1, SIDE)), draw(st.integers(y1 + 1, SIDE))
-
-
-def slow_matches(gold, drawn, threshold):
-    """Pick the best free pair until none is left."""
-    gold, drawn, count = dict(enumerate(gold)), dict(enumerate(drawn)), 0
-    while gold and drawn:
-        value, i, j = max((formulas.iou(gold[i], drawn[j]), -i, -j) for i in gold for j in drawn)
-        if value < threshold:
-            break
-        del gold[-i], drawn[-j]
-        count += 1
-    return count
-
-
-def scaled(boxes):
     # eighths are exact in binary, so that ties stay ties
-    return tuple(tuple(edge / 8 for edge in box) for box in boxes)
+    x1, y1 = draw(st.integers(0, SIDE - 1)), draw(st.integers(0, SIDE - 1))
+    box = x1, y1, draw(st.integers(x1 + 1, SIDE)), draw(st.integers(y1 + 1, SIDE))
+    return tuple(edge / 8 for edge in box)
 
 
-boxes = st.lists(grid_box(), max_size=4)
+boxes = st.lists(grid_box(), max_size=4).map(tuple)
+
+
+def retold(item):
+    """A search in the words of the slow versions."""
+    return Search(list(item.candidates), item.selected, [(item.selected, box) for box in item.boxes])
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(boxes, boxes), max_size=3))
-def test_the_terms_equal_the_slow_versions(pages):
-    rounds = [SearchRound((k,), selected=k, boxes=scaled(drawn)) for k, (_, drawn) in enumerate(pages)]
-    wanted = {k: scaled(gold) for k, (gold, _) in enumerate(pages) if gold}
-    f1 = [
-        2 * slow_matches(gold, drawn, 0.5) / (len(gold) + len(drawn)) if gold or drawn else 1.0
-        for gold, drawn in pages
-    ]
-    assert roi_f1(rounds, wanted) == pytest.approx(sum(f1) / len(f1) if f1 else 0)
-    best = [max([formulas.iou(box, q) for q in gold], default=0.0) for gold, drawn in pages for box in drawn]
-    expected = sum(best) / len(best) if best else float(bool(pages) and not wanted)
-    assert roi_iou(rounds, wanted) == pytest.approx(expected)
+@given(
+    searches, gold_sets, st.dictionaries(pages, boxes, max_size=4), st.lists(boxes, min_size=5, max_size=5)
+)
+def test_the_terms_equal_the_slow_versions(rounds, gold, wanted, drawn):
+    chosen = zip(rounds, drawn, strict=False)
+    rounds = [item.drawn(some) if item.selected else item for item, some in chosen]
+    slow = list(map(retold, rounds))
+    ranked = formulas.by_rank([item.candidates for item in rounds])
+    for variant, rule in (("paper", PAPER), ("released", RELEASED)):
+        found = terms(rule, rounds, gold, wanted)
+        assert found["search_ndcg"] == pytest.approx(formulas.ndcg(ranked, gold))
+        assert found["select"] == pytest.approx(selection(variant, slow, gold))
+        roi = mean_iou(slow, gold, wanted) if rule is PAPER else matched_f1(slow, wanted)
+        assert found["roi"] == pytest.approx(roi)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,10 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
-from tests.envs.page_words import page_word
 from tests.systems.unidoc_rl.play import ARGUMENTS
 
 
-def oracle(sample: Sample, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
+def oracle(sample: Sample, query: Callable[[str, int], str]) -> Iterator[str]:
     """Search each gold page by its own words, zoom once, answer right."""
     for doc_id, page in sorted(sample.gold_pages):
         yield f"<think>Page {page} of {doc_id}.</think><search>{query(doc_id, page)}</search>"

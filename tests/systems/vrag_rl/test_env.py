@@ -10,7 +10,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, TextPart
 from docagent_rl.rewards.retrieval import ndcg
 from docagent_rl.systems.vrag_rl.config import VragConfig
-from docagent_rl.systems.vrag_rl.env import VragGrammar
+from docagent_rl.systems.vrag_rl.env import VragEnv
 from docagent_rl.systems.vrag_rl.rewards import VragReward, format_reward
 
 SEARCH_M7, SEARCH_K4 = "<think>a</think><search>pagem7</search>", "<search>pagek4</search>"
@@ -104,7 +104,11 @@ async def test_notice_of_the_last_turn(make_env, make_sample, play):
     assert isinstance(result.observation.messages[0].parts[-1], TextPart)
 
 
-GRAMMAR = VragGrammar()
+def grammar_of(**switches):
+    return VragEnv.make_grammar(VragConfig.for_variant(grammar=switches))
+
+
+GRAMMAR = grammar_of()
 
 
 def test_a_search_with_spans():
@@ -166,14 +170,14 @@ def test_how_sampling_ended():
 
 
 def test_region_alias():
-    grammar = VragGrammar(region_alias=True)
+    grammar = grammar_of(region_alias=True)
     for tag in ("region", "bbox"):
         assert grammar.parse(f"<{tag}>[1,2,3,4]</{tag}>").action.boxes == ((1, 2, 3, 4),)
     assert grammar.parse("<region>[1,2,3,4]</bbox>").action.reason is InvalidReason.UNCLOSED
 
 
 def test_without_crop_its_tags_mean_nothing():
-    grammar = VragGrammar(crop=False, region_alias=True)
+    grammar = grammar_of(crop=False, region_alias=True)
     assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.reason is InvalidReason.NO_ACTION
     assert grammar.parse("<search>the <bbox> tag</search>").action.query == "the <bbox> tag"
 
