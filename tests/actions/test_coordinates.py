@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from docagent_rl.actions.coordinates import (
     CropError,
-    Frame,
     Rounding,
     box_to_raw,
     box_to_region,
@@ -21,40 +20,6 @@ PAGE = (1733, 1226)
 WHOLE = (0, 0, *PAGE)
 BOX = (318, 96, 602, 371)
 DISPLAYED, ENCODER, SNAPPED = (753, 532), (756, 532), (728, 532)
-
-
-@pytest.mark.parametrize(
-    ("frame", "pad", "rounding", "raw", "raster"),
-    [
-        (DISPLAYED, 0, Rounding.TRUNCATE, (731.86, 221.23, 1385.48, 854.97), (731, 221, 1385, 854)),
-        (DISPLAYED, 28, Rounding.TRUNCATE, (667.42, 156.71, 1449.92, 919.50), (667, 156, 1449, 919)),
-        (ENCODER, 0, Rounding.OUTWARD, (728.96, 221.23, 1379.98, 854.97), (728, 221, 1380, 855)),
-        (SNAPPED, 0, Rounding.OUTWARD, (756.997, 221.23, 1433.06, 854.97), (756, 221, 1434, 855)),
-    ],
-)
-def test_worked_example(frame, pad, rounding, raw, raster):
-    assert box_to_raw(BOX, WHOLE, frame, pad) == pytest.approx(raw, abs=6e-3)
-    assert crop_raster(BOX, view=WHOLE, page=PAGE, frame=frame, rounding=rounding, pad=pad) == raster
-
-
-def test_crop_of_a_crop():
-    first = (731, 221, 1385, 854)
-    assert raster_to_region(first, PAGE) == pytest.approx((0.4218, 0.1803, 0.7992, 0.6966), abs=5e-5)
-    second = crop_raster(
-        (40, 210, 330, 395), view=first, page=PAGE, frame=(643, 623), rounding=Rounding.TRUNCATE
-    )
-    assert second == (771, 434, 1066, 622)
-    # the defect that applies the box to the whole page instead
-    stale = crop_raster(
-        (40, 210, 330, 395), view=WHOLE, page=PAGE, frame=(643, 623), rounding=Rounding.TRUNCATE
-    )
-    assert stale == (107, 413, 889, 777)
-
-
-def test_frames():
-    assert Frame.ENCODER.size(DISPLAYED, ENCODER) == ENCODER
-    assert Frame.DISPLAYED.size(DISPLAYED, ENCODER) == DISPLAYED
-    assert Frame.NORM1000.size(DISPLAYED, ENCODER) == (1000, 1000)
 
 
 def test_norm1000():

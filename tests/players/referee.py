@@ -89,7 +89,9 @@ def check(state: AgentState, limits: Limits) -> None:
     assert all(low - 1e-9 <= pay <= high + 1e-9 for pay in state.pay)
     terms = [value for result in state.results for value in result.terms.values.values()]
     assert all(map(math.isfinite, (*terms, *state.metrics.values())))
-    json.dumps([dict(result.info) for result in state.results], allow_nan=False).encode("utf-8", "replace")
+    infos = [dict(result.info) for result in state.results]
+    assert json.loads(json.dumps(infos, allow_nan=False)) == infos
+    assert all({"action", "valid", "reason", "executed", "effect", "seconds"} <= set(info) for info in infos)
     for turn, result in zip(state.turns, state.results, strict=True):
         _own_words(turn.text, result.info["action"])
 

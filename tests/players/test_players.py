@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import json
+import math
 import random
 
 import pytest
@@ -69,3 +72,30 @@ async def test_the_adversary_gets_nothing_by_text(hostile, hostile_services, cle
             played += state.turns
     assert not missed(rules.voice, (LIE, rules.refusal), played)
     assert ends == rules.ends
+
+
+def told(state):
+    """All that a trajectory says, but for the seconds it took."""
+    infos = [{**result.info, "seconds": sorted(result.info["seconds"])} for result in state.results]
+    results = [(result.observation, result.terms) for result in state.results]
+    return json.dumps([infos, state.metrics], allow_nan=False), results
+
+
+@pytest.mark.parametrize("rules", [*RULES, DocVStar(tight=True)], ids=str)
+async def test_the_same_turns_lead_to_the_same_trajectory(library, services, rules):
+    """One after the other or all at once; the names of its numbers do not depend on what happens."""
+    question = library.questions[0]
+    scripts = [["none"] * 14, *(list(rules.wild(random.Random(seed))) for seed in range(8))]
+    alone = [await play(rules.make(services), question, turns) for turns in scripts]
+    together = await asyncio.gather(*(play(rules.make(services), question, turns) for turns in scripts))
+    assert [told(state) for state in alone] == [told(state) for state in together]
+    assert len({told(state)[0] for state in alone}) > 4
+    unplayed = rules.make(services)
+    await unplayed.reset(question)
+    numbers = [unplayed.metrics(), *(state.metrics for state in alone)]
+    # what an action of Doc-V* brought is measured where it was used
+    names = [[name for name in metrics if "/page_" not in name] for metrics in numbers]
+    assert all(each == names[0] for each in names)
+    assert set(names[0]) >= {"turns", "finished", "invalid_action_rate", "pages_seen", "context_full"}
+    values = [value for metrics in numbers for value in metrics.values()]
+    assert all(type(value) is float and math.isfinite(value) for value in values)

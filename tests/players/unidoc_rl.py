@@ -63,10 +63,10 @@ def matched_f1(searches, wanted):
         if not right or not boxes:
             scores.append(float(not right and not boxes))
             continue
-        pairs = [(iou(q, b), i, j) for i, q in enumerate(right) for j, (_, b) in enumerate(boxes)]
+        pairs = [(-iou(q, b), i, j) for i, q in enumerate(right) for j, (_, b) in enumerate(boxes)]
         taken = set()
-        for value, i, j in sorted(pairs, reverse=True):
-            if value >= 0.5 and not {("wanted", i), ("drawn", j)} & taken:
+        for value, i, j in sorted(pairs):
+            if -value >= 0.5 and not {("wanted", i), ("drawn", j)} & taken:
                 taken |= {("wanted", i), ("drawn", j)}
         scores.append(len(taken) / (len(right) + len(boxes)))
     return sum(scores) / len(scores) if scores else 0.0

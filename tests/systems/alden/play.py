@@ -9,7 +9,6 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.rewards import REFUSAL
-from tests.envs.page_words import page_word
 
 THOUGHT = "<think>look</think>"
 
@@ -35,7 +34,7 @@ def lines(result) -> list[str]:
     return said
 
 
-def oracle(sample: Sample, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
+def oracle(sample: Sample, query: Callable[[str, int], str]) -> Iterator[str]:
     """Search each gold page by its own words, then answer right."""
     for page in sample.evidence_pages:
         yield search(query(sample.doc_id, page))

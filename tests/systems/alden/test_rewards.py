@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 import unicodedata
 
 import pytest
@@ -30,7 +29,6 @@ from tests.players.formulas import repetition as slow_repetition
 RULES = [AldenConfig.for_variant(variant).reward for variant in ("paper", "released")]
 PAPER, RELEASED = RULES
 OUTCOME = AldenConfig.for_variant("paper", reward={"calls": False}).reward
-PAGES = st.sets(st.integers(1, 30), max_size=6)
 
 
 @pytest.mark.parametrize(
@@ -45,26 +43,6 @@ PAGES = st.sets(st.integers(1, 30), max_size=6)
 )
 def test_fetch_values(page, gold, credits):
     assert [rule.fetch_credit(page, gold) for rule in RULES] == pytest.approx(credits, abs=5e-5)
-
-
-@settings(max_examples=40)
-@given(st.integers(1, 30), PAGES.filter(len))
-def test_proximity_against_the_slow_version(page, gold):
-    total = 0.0
-    for other in gold:
-        total += max(page, other) - min(page, other)
-    assert PAPER.fetch_credit(page, gold) == pytest.approx(math.exp(-total / len(gold)))
-    released = 1.0 if page in gold else 0.3 * math.exp(-total / len(gold) / 2)
-    assert RELEASED.fetch_credit(page, gold) == pytest.approx(released)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.integers(1, 12), max_size=6), PAGES, PAGES)
-def test_search_credit_against_the_slow_version(found, gold, seen):
-    distinct = list(dict.fromkeys(found))
-    hits = [page for page in distinct if page in gold]
-    assert PAPER.search_credit(found, gold, seen) == (len(hits) / len(distinct) if distinct else 0)
-    assert RELEASED.search_credit(found, gold, seen) == len([page for page in hits if page not in seen])
 
 
 @pytest.mark.parametrize(

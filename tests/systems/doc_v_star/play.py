@@ -9,7 +9,6 @@ from docagent_rl.actions.base import StopCause
 from docagent_rl.envs.base import AssistantTurn, TextPart
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
-from tests.envs.page_words import page_word
 
 
 def turn(act, relevant=None, *, summary="found", analysis="a"):
@@ -39,7 +38,7 @@ def shown(result):
     return [image.page.page for image in result.observation.images]
 
 
-def oracle(sample: Sample, query: Callable[[str, int], str] = page_word) -> Iterator[str]:
+def oracle(sample: Sample, query: Callable[[str, int], str]) -> Iterator[str]:
     """Retrieve the first evidence page by its own words, fetch the others by fours, list them, answer."""
     wanted = list(sample.evidence_pages)
     new = None
