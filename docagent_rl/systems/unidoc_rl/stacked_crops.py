@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,25 +26,10 @@ _BLACK = (0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A piece of a stack, left-aligned: its raster of the raw page, and the canvas row on which it begins."""
-
-    raster: Raster
-    top: int
-
-    @property
-    def size(self) -> Size:
-        """`(width, height)` in pixels of the raw page."""
-        left, top, right, bottom = self.raster
-        return right - left, bottom - top
-
-
-@dataclass(frozen=True, slots=True)
 class StackedCropsView:
     """Pieces of a page, from top to bottom, that are shown as one image; otherwise like a `View`."""
 
     image: ImageSheet
-    segments: tuple[Segment, ...]
     page: View
     encoder_size: Size
     tokens: int
@@ -51,7 +37,7 @@ class StackedCropsView:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        rasters = [segment.raster for segment in self.segments]
+        rasters = [tile.image.raster for tile in self.image.tiles]
         return {
             "page": str(self.page.image.page),
             "rasters": [list(raster) for raster in rasters],
@@ -95,48 +81,40 @@ class Cutting:
         rasters = [raster for number, box in enumerate(boxes, 1) for raster in self._cut(view, box, number)]
         if len(rasters) > self.max_pieces:
             raise CropError(f"the boxes meet {len(rasters)} pieces of the image, {self.max_pieces} at most")
-        segments = _stack(rasters)
-        canvas = _canvas(segments)
+        sizes = [(right - left, bottom - top) for left, top, right, bottom in rasters]
+        canvas = max(width for width, _ in sizes), sum(height for _, height in sizes)
         if canvas[0] * canvas[1] > self.max_canvas_pixels:
             raise CropError("the boxes are too large together")
+        tops = itertools.accumulate((height for _, height in sizes), initial=0)
         image = ImageSheet(
             canvas=canvas,
             size=rule.shown(canvas),
             tiles=tuple(
-                Tile(replace(page.image, raster=each.raster, size=each.size), (0, each.top))
-                for each in segments
+                Tile(replace(page.image, raster=raster, size=size), (0, top))
+                for raster, size, top in zip(rasters, sizes, tops, strict=False)
             ),
             background=_BLACK,
         )
-        return StackedCropsView(
-            image, segments, page, rule.encoder(image.size), rule.tokens(image.size), turn
-        )
+        return StackedCropsView(image, page, rule.encoder(image.size), rule.tokens(image.size), turn)
 
     def _cut(self, view: View | StackedCropsView, box: Box, number: int) -> list[Raster]:
         """Return the rasters of the raw page that a box of a view covers, one for each piece it meets."""
-        whole = view.segments if isinstance(view, StackedCropsView) else (Segment(view.image.raster, 0),)
+        if isinstance(view, StackedCropsView):
+            canvas = view.image.canvas
+            pieces = [(tile.image.raster, tile.at[1]) for tile in view.image.tiles]
+        else:
+            left, top, right, bottom = view.image.raster
+            canvas, pieces = (right - left, bottom - top), [(view.image.raster, 0)]
         size = self.frame.size(view.image.size, view.encoder_size)
-        x1, y1, x2, y2 = box_to_raw(box, (0, 0, *_canvas(whole)), size, self.pad)
+        x1, y1, x2, y2 = box_to_raw(box, (0, 0, *canvas), size, self.pad)
         rasters = []
-        for segment in whole:
-            right, down = segment.raster[0], segment.raster[1] - segment.top
+        for piece, at in pieces:
+            right, down = piece[0], piece[1] - at
             raw = (x1 + right, y1 + down, x2 + right, y2 + down)
             try:
-                rasters.append(raw_to_raster(raw, segment.raster, self.rounding))
+                rasters.append(raw_to_raster(raw, piece, self.rounding))
             except CropError:
                 continue
         if not rasters:
             raise CropError(f"box {number} covers nothing of the image")
         return rasters
-
-
-def _stack(rasters: Sequence[Raster]) -> tuple[Segment, ...]:
-    segments, top = [], 0
-    for raster in rasters:
-        segments.append(Segment(raster, top))
-        top += raster[3] - raster[1]
-    return tuple(segments)
-
-
-def _canvas(segments: Sequence[Segment]) -> Size:
-    return max(segment.size[0] for segment in segments), sum(segment.size[1] for segment in segments)

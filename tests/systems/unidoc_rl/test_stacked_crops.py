@@ -31,7 +31,7 @@ WHOLE, LINE, HUGE = (0, 0, 532, 753), (0, 100, 532, 101), (-1e308, -5, 1e308, 99
 
 
 def rasters(view):
-    return [segment.raster for segment in view.segments]
+    return [tile.image.raster for tile in view.image.tiles]
 
 
 def test_the_worked_example():
@@ -43,7 +43,10 @@ def test_the_worked_example():
 
     crop = RELEASED.stack(PAGE, BOXES, PLAIN, 2)
     assert rasters(crop) == RASTERS
-    assert [(segment.size, segment.top) for segment in crop.segments] == [((485, 497), 0), ((340, 187), 497)]
+    assert [(tile.image.size, tile.at) for tile in crop.image.tiles] == [
+        ((485, 497), (0, 0)),
+        ((340, 187), (0, 497)),
+    ]
     assert crop.image.canvas == crop.image.size == (485, 684)
     assert (crop.image.background, crop.image.pages) == ((0, 0, 0), (PageRef("T", 9),))
     assert (crop.encoder_size, crop.tokens, crop.turn) == ((476, 672), 408, 2)
@@ -96,14 +99,14 @@ def test_regions_are_clamped_and_not_padded():
 def test_only_the_stacked_image_needs_ordinary_sides():
     with pytest.raises(DisplayError, match="200"):
         RELEASED.stack(PAGE, [LINE], PLAIN, 2)
-    assert len(RELEASED.stack(PAGE, [LINE, BOXES[0]], PLAIN, 2).segments) == 2
+    assert len(RELEASED.stack(PAGE, [LINE, BOXES[0]], PLAIN, 2).image.tiles) == 2
 
 
 def test_repeated_magnification_cannot_grow_without_bound():
     """Eight whole-image boxes a turn would multiply the pieces by eight each time."""
     view = RELEASED.stack(PAGE, [(0, 100, 532, 110)] * 8, PLAIN, 2)
     view = RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 3)
-    assert len(view.segments) == 64
+    assert len(view.image.tiles) == 64
     with pytest.raises(CropError, match="512"):
         RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 4)
     with pytest.raises(CropError):
@@ -117,12 +120,12 @@ def test_the_pixels_are_those_of_the_page(store):
     crop = RELEASED.stack(page_view(page, PLAIN, 1), boxes, rule, 2)
     raw, shown = np.asarray(page.image()), np.asarray(render(crop.image, store))
     assert shown.shape[1::-1] == crop.image.size == crop.image.canvas
-    for segment in crop.segments:
-        (width, height), (left, top, right, bottom) = segment.size, segment.raster
-        assert (shown[segment.top : segment.top + height, :width] == raw[top:bottom, left:right]).all()
-    second = crop.segments[1]
-    assert second.size[0] < crop.segments[0].size[0]
-    assert not shown[second.top :, second.size[0] :].any()
+    for tile in crop.image.tiles:
+        (width, height), (left, top, right, bottom) = tile.image.size, tile.image.raster
+        assert (shown[tile.at[1] : tile.at[1] + height, :width] == raw[top:bottom, left:right]).all()
+    first, second = crop.image.tiles
+    assert second.image.size[0] < first.image.size[0]
+    assert not shown[second.at[1] :, second.image.size[0] :].any()
 
 
 class SmallPage(PortraitPage):
@@ -141,11 +144,11 @@ def painted(view):
         return [[(x, y) for x in range(12)] for y in range(9)]
     width, height = view.image.canvas
     canvas = [[None] * width for _ in range(height)]
-    for segment in view.segments:
-        left, top, right, bottom = segment.raster
+    for tile in view.image.tiles:
+        left, top, right, bottom = tile.image.raster
         for y in range(top, bottom):
             for x in range(left, right):
-                canvas[segment.top + y - top][x - left] = (x, y)
+                canvas[tile.at[1] + y - top][x - left] = (x, y)
     return canvas
 
 
