@@ -184,9 +184,9 @@ class AldenEnv(ToolEnv[AldenState]):
         rule = self._config.query_repetition
         tokens: tuple[TokenTerm, ...] = ()
         if rule.enabled:
-            repeated = repetition(query.words, state.queries, rule.overlap, rule.n)
-            values["query_repetition"] = repeated.overlap
-            charges = [share * repeated.overlap for share in repeated.shares]
+            overlap, shares = repetition(query.words, state.queries, rule.overlap, rule.n)
+            values["query_repetition"] = overlap
+            charges = [share * overlap for share in shares]
             tokens = tuple(
                 TokenTerm("query_repetition", span, value, -rule.eta)
                 for span, value in zip(query.spans, charges, strict=True)

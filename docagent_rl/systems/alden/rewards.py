@@ -262,17 +262,6 @@ class Query:
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
-    """The overlap of a query with earlier ones, in `[0, 1]`, and the `(w,)` share of each word in it.
-
-    The shares sum to 1, or are all 0 without overlap.
-    """
-
-    overlap: float
-    shares: tuple[float, ...]
-
-
 def read_query(text: str, span: Span) -> Query:
     """Return the words of a query.
 
@@ -286,8 +275,13 @@ def read_query(text: str, span: Span) -> Query:
     return Query(tuple(word for _, _, word in found), places)
 
 
-def repetition(query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Overlap, n: int) -> Repetition:
-    """Compare a query with the earlier ones: the largest overlap, at the first n-gram length that has any.
+def repetition(
+    query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Overlap, n: int
+) -> tuple[float, tuple[float, ...]]:
+    """Return the overlap of a query with the earlier ones, in `[0, 1]`, and the `(w,)` share of each word.
+
+    It is the largest overlap, at the first n-gram length that has any. The shares sum to 1, or are all 0
+    without overlap.
 
     n-grams of `n` words are compared first, then shorter ones down to single words, until some are shared;
     without that, short paraphrases would never be noticed. A word's part is the number of shared n-gram
@@ -311,8 +305,8 @@ def repetition(query: Sequence[str], earlier: Sequence[Sequence[str]], rule: Ove
         if most > 0:
             nearest = others[overlaps.index(most)]
             charged = nearest if rule is Overlap.JACCARD else frozenset().union(*others)
-            return Repetition(most, _shares(own, charged, size))
-    return Repetition(0.0, (0.0,) * len(query))
+            return most, _shares(own, charged, size)
+    return 0.0, (0.0,) * len(query)
 
 
 def _grams(words: Sequence[str], size: int) -> list[Gram]:

@@ -37,13 +37,9 @@ class Grid:
         """Size of the sheet, `(cell · columns, (cell + header) · rows)`."""
         return self.cell * self.columns, (self.cell + self.header) * self.rows
 
-    def place(self, index: int) -> tuple[int, int]:
-        """Return `(row, column)` of the index-th cell, all from 0."""
-        return divmod(index, self.columns)
-
     def origin(self, index: int) -> tuple[int, int]:
-        """Return the top left pixel of the index-th cell."""
-        row, column = self.place(index)
+        """Return the top left pixel of the index-th cell, from 0."""
+        row, column = divmod(index, self.columns)
         return self.cell * column, (self.cell + self.header) * row
 
 
