@@ -200,11 +200,6 @@ class TagGrammar:
         self._readers = dict(readers)
         self._scanner = TagScanner(self._readers, hidden, notes)
 
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The names of the action tags."""
-        return tuple(self._readers)
-
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
         """Parse one assistant turn (see `Grammar`)."""
         scan = self._scanner.scan(text)

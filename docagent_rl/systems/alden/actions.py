@@ -114,11 +114,6 @@ class AldenGrammar:
         self._mark = re.compile(f"<(/?)({'|'.join(('think', *self._tags))})>")
         self._scanner = TagScanner(self._tags)
 
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The names of the action tags."""
-        return self._tags
-
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> AldenTurn:
         """Parse one assistant turn (see `Grammar`)."""
         scan = self._scanner.scan(text)

@@ -173,15 +173,9 @@ class DocVStarGrammar:
 
     def __init__(self, *, retrieval: bool = True, fetch: bool = True, analysis: bool = True) -> None:
         there = {ActionTag.RETRIEVE: retrieval, ActionTag.FETCH: fetch, ActionTag.ANSWER: True}
-        self._tags = tuple(tag for tag in ActionTag if there[tag])
         self._later = LATER_BLOCKS if analysis else LATER_BLOCKS[1:]
         self._wrapper = TagScanner(("action",))
-        self._actions = TagScanner(self._tags, hidden=())
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The names of the action tags."""
-        return self._tags
+        self._actions = TagScanner((tag for tag in ActionTag if there[tag]), hidden=())
 
     def blocks(self, *, first: bool) -> tuple[ThoughtBlock, ...]:
         """Return the blocks of a thought, in order."""

@@ -50,7 +50,6 @@ from docagent_rl.systems.mm_doc_r1.state import (
     ReaderNotes,
     State,
     Step,
-    described_hits,
     histories,
     note_key,
     reasoning_of,
@@ -221,7 +220,12 @@ class MMDocEnv(ToolEnv[State]):
             known = state.found.get(hit.ref.page)
             if known is None or snippet.words > known.words:
                 state.found[hit.ref.page] = snippet
-        logged.effect = {"kind": "hits" if hits else "no_hit", "hits": described_hits(hits, state)}
+        described = [
+            {"page": str(hit.ref), "rank": rank, "score": float(hit.score),
+             "read": hit.ref.page in state.read, "gold": hit.ref.page in state.evidence}
+            for rank, hit in enumerate(hits, start=1)
+        ]  # fmt: skip
+        logged.effect = {"kind": "hits" if hits else "no_hit", "hits": described}
         remarks = action.remarks if hits else (self.text("no_hit"), *action.remarks)
         return replace(step, action=canonical(action), found=found, remarks=remarks)
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from docagent_rl.actions.base import Search
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import EndReason, EnvState, measured
 from docagent_rl.envs.token_budget import TokenCounter, cut_middle, cut_to_chars
-from docagent_rl.retrieval import Hit
 from docagent_rl.rewards.retrieval import recall
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.systems.mm_doc_r1.actions import ReadEntries, ReadEntry
@@ -237,12 +235,3 @@ class State(EnvState):
 def note_key(entry: ReadEntry) -> NoteKey:
     """Return what the notes on an entry depend on."""
     return tuple(sorted(entry.pages)), entry.query
-
-
-def described_hits(hits: Sequence[Hit], state: State) -> list[dict[str, Any]]:
-    """Return hits as they are recorded, best first."""
-    return [
-        {"page": str(hit.ref), "rank": rank, "score": float(hit.score),
-         "read": hit.ref.page in state.read, "gold": hit.ref.page in state.evidence}
-        for rank, hit in enumerate(hits, start=1)
-    ]  # fmt: skip

@@ -122,7 +122,6 @@ def test_turns_in_which_nothing_can_be_executed(text, reason):
 
 def test_without_fetch_its_tags_mean_nothing():
     grammar = AldenGrammar(fetch=False)
-    assert grammar.tags == ("search", "answer")
     assert grammar.parse(fetch("3")).action.reason is InvalidReason.NO_ACTION
     turn = grammar.parse("<think><fetch>3</fetch></think><search>the <fetch> tag</search>")
     assert (turn.action.query, turn.fault) == ("the <fetch> tag", None)

@@ -138,10 +138,10 @@ def test_text_behind_the_action_block_and_how_sampling_ended():
 
 def test_ablations():
     none = DocVStarGrammar(fetch=False)
-    assert none.tags == ("retrieval_page", "answer")
     fetch = f"{LATER}<action><fetch_page>3</fetch_page></action>"
     assert none.parse(fetch).action.reason is InvalidReason.NO_ACTION
-    assert DocVStarGrammar(retrieval=False).tags == ("fetch_page", "answer")
+    retrieve = f"{LATER}<action><retrieval_page>q</retrieval_page></action>"
+    assert DocVStarGrammar(retrieval=False).parse(retrieve).action.reason is InvalidReason.NO_ACTION
     brief = DocVStarGrammar(analysis=False)
     assert brief.parse(LATER.replace("<analysis>a</analysis>", "") + ANSWER).faults == ()
     assert brief.parse(LATER + ANSWER).faults == (Fault.BLOCKS,)

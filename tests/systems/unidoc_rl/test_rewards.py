@@ -15,7 +15,6 @@ from docagent_rl.systems.unidoc_rl.rewards import (
     FormatMode,
     RoiRule,
     SearchRound,
-    SelectRule,
     format_reward,
     interleave,
     iou,
@@ -65,8 +64,6 @@ ROUNDS = [
     searched("T2", "T7", "T1", selected="T7"),
     searched("R4", "R5", "R6", selected="R4"),
 ]
-ANY = {"select_rule": SelectRule.ANY, "implicit": False}
-FIRST = {"select_rule": SelectRule.FIRST, "implicit": True}
 WRONG, RIGHT = searched("a", "b", selected="a"), searched("a", "b", selected="b")
 NOTHING = [WRONG, searched("c", selected="c")]
 JUNK, OTHER = searched("x", "y", selected="x"), searched("x", "y", selected="y")
@@ -83,15 +80,6 @@ def test_worked_example_of_the_search_term():
     assert search_ndcg(ROUNDS, GOLD) == pytest.approx(dcg / 1.630930, abs=1e-6)
     assert search_ndcg(ROUNDS, GOLD) == pytest.approx(0.482476, abs=1e-6)
     assert search_ndcg([], GOLD) == search_ndcg(ROUNDS, set()) == 0
-
-
-@pytest.mark.parametrize(
-    ("rounds", "paper", "released"),
-    [(ROUNDS, 1, 2 / 3), ([*ROUNDS[:2], searched("R4", "R5", "R6")], 2 / 3, 2 / 3), ([], 0, 0)],
-)
-def test_worked_example_of_the_selection_term(rounds, paper, released):
-    assert select(rounds, GOLD, **ANY) == pytest.approx(paper)
-    assert select(rounds, GOLD, **FIRST) == pytest.approx(released)
 
 
 @pytest.mark.parametrize(
