@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.usage import message_tokens, text_tokens
-from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation
+from docagent_rl.envs.base import DocEnv, Observation
 from docagent_rl.lab.agents.chat_model import (
     ChatModel,
     ContextFullError,
@@ -20,9 +19,10 @@ from docagent_rl.lab.agents.chat_model import (
     MessageMaker,
     assistant,
 )
-from docagent_rl.rollout.env_resources import EnvResources, environment_identity
-from docagent_rl.rollout.recorder import Recorder, new_trajectory
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, describe
+from docagent_rl.lab.agents.texts import EnvPlayer, play_texts, whole_turn
+from docagent_rl.rollout.env_resources import EnvResources
+from docagent_rl.rollout.recorder import new_trajectory
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 
@@ -55,11 +55,8 @@ class ChatRollout:
     maker: MessageMaker
     limits: ChatLimits
     trajectory: Trajectory
-    recorder: Recorder = field(init=False)
     messages: list[dict[str, Any]] = field(default_factory=list)
     """The conversation of the present context."""
-    row: int = 0
-    """Number of that context."""
     held: int = 0
     """Tokens of the conversation when it was last sent, with the turn that followed; 0: nothing was sent."""
     added: int = 0
@@ -73,50 +70,30 @@ class ChatRollout:
             BudgetError: what may be spent is spent.
             InfrastructureError: a service failed.
         """
-        self.recorder = Recorder(self.env, self.trajectory)
-        with self.recorder.recording():
-            prompt = await self.env.reset(sample)
-            self.trajectory.prompt = describe(prompt)
-            await self._add(prompt)
-            while (end := await self._turn()) is None:
-                pass
-            self.recorder.close(end, sample)
+        await play_texts(self.env, sample, self._write, self.trajectory, self._add)
         turns = self.trajectory.turns
-        self.trajectory.reward = sum(turn.reward for turn in turns)
         self.trajectory.response_tokens = sum(turn.sampled + turn.observation_tokens for turn in turns)
         return self.trajectory
 
-    async def _turn(self) -> EndReason | None:
+    async def _write(self, trajectory: Trajectory) -> TrajectoryTurn | None:
         try:
-            turn = await self._sample()
+            return await self._sample()
         except ContextFullError as error:
-            if not self.trajectory.turns:
+            if not trajectory.turns:
                 raise UserError(
-                    f"the prompt of {self.trajectory.uid} does not fit the model's context: {error}"
+                    f"the prompt of {trajectory.uid} does not fit the model's context: {error}"
                 ) from error
-            self.trajectory.turns[-1].dropped = True
-            self.recorder.reward(await self.env.conclude(EndReason.CONTEXT_FULL))
-            return EndReason.CONTEXT_FULL
-        result = await self.recorder.step(turn)
-        self.recorder.reward(result.terms)
-        if result.observation is None:
-            return result.end
-        played, began = self.trajectory.turns[-1], time.perf_counter()
-        played.observation = describe(result.observation)
-        await self._add(result.observation)
-        played.seconds["encode"] = time.perf_counter() - began
-        return None
+            trajectory.turns[-1].dropped = True
+            return None
 
     async def _add(self, observation: Observation) -> None:
         messages = await asyncio.to_thread(self.maker.messages, observation)
         if observation.fresh and self.trajectory.turns:
             self.messages, self.held, self.added = [], 0, 0
-            self.row += 1
         self.messages += messages
         self.added += await asyncio.to_thread(message_tokens, messages)
 
-    async def _sample(self) -> AssistantTurn:
-        began = time.perf_counter()
+    async def _sample(self) -> TrajectoryTurn:
         number = len(self.trajectory.turns)
         seed = _seed(self.limits.seed, self.trajectory.uid, self.trajectory.number, number)
         reply = await self.model.reply(
@@ -128,16 +105,14 @@ class ChatRollout:
             self.trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.held)
         else:
             self.trajectory.prompt_tokens = reply.prompt_tokens
-        played = TrajectoryTurn(reply.text, stop.value, [], [], row=self.row)
+        played = whole_turn(reply.text, stop.value)
         played.completion_tokens = reply.completion_tokens
         # about how many of the tokens are thoughts that the server keeps apart
         played.reasoning_tokens = min(text_tokens(reply.thoughts), reply.completion_tokens)
-        played.seconds["generate"] = time.perf_counter() - began
-        self.trajectory.turns.append(played)
         self.messages.append(assistant(reply.text))
         self.held = reply.prompt_tokens + reply.completion_tokens - played.reasoning_tokens
         self.added = 0
-        return AssistantTurn(reply.text, stop)
+        return played
 
     def _room(self) -> int:
         """Return the tokens that the next turn may have.
@@ -155,7 +130,7 @@ class ChatRollout:
         return min(self.limits.turn, self.limits.context - length)
 
 
-class ChatPlayer:
+class ChatPlayer(EnvPlayer):
     """A `Player`: a chat model in the environments of a configuration; with `validate`, of an evaluation.
 
     `wrap` makes another environment of each.
@@ -171,26 +146,25 @@ class ChatPlayer:
         validate: bool = True,
         wrap: Callable[[DocEnv], DocEnv] | None = None,
     ) -> None:
-        self.model, self.limits = model, limits
+        super().__init__(resources, validate=validate)
+        self.model, self.limits, self._wrap = model, limits, wrap
         self.maker = MessageMaker(resources.services.store, form)
-        self._resources, self._validate, self._wrap = resources, validate, wrap
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """Model, limits, format of images and environments."""
-        return {
-            "player": "chat",
-            "model": dict(self.model.identity),
-            "limits": asdict(self.limits),
-            "images": self.maker.form.value,
-            "environment": environment_identity(self._resources, validate=self._validate),
-        }
+        model, limits = dict(self.model.identity), asdict(self.limits)
+        return self.identified("chat", model=model, limits=limits, images=self.maker.form.value)
+
+    def environment(self, sample: Sample, number: int) -> DocEnv:
+        """Open the environment of one trajectory."""
+        env = super().environment(sample, number)
+        return self._wrap(env) if self._wrap is not None else env
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""
-        trajectory = new_trajectory(sample, number, self._resources.system.name)
-        env = self._resources.environment(validate=self._validate)
-        env = self._wrap(env) if self._wrap is not None else env
+        trajectory = new_trajectory(sample, number, self.resources.system.name)
+        env = self.environment(sample, number)
         return await ChatRollout(env, self.model, self.maker, self.limits, trajectory).play(sample)
 
     async def close(self) -> None:

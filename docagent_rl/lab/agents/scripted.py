@@ -14,15 +14,13 @@ from pydantic import Field
 
 from docagent_rl.base.section import Section
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.envs.script import COMMON_WORDS, Act, AgentState, Move, ScriptedAgent, content_words
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.lab.agents.texts import play_texts, whole_turn
+from docagent_rl.lab.agents.texts import EnvPlayer, whole_turn
 from docagent_rl.rewards.text import NOT_ANSWERABLE
-from docagent_rl.rollout.env_resources import EnvResources, environment_identity
-from docagent_rl.rollout.recorder import new_trajectory
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.env_resources import EnvResources
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 _OPENING = (Move.FETCH, Move.READ)
@@ -125,7 +123,7 @@ class ScriptedRollout:
     was_malformed: bool = False
     """The last turn could not be read."""
 
-    async def write(self, trajectory: Trajectory) -> AssistantTurn:
+    async def write(self, trajectory: Trajectory) -> TrajectoryTurn:
         """Return the next turn of the trajectory so far."""
         state = self.state
         _look(self.agent, state, trajectory)
@@ -171,18 +169,12 @@ class ScriptedRollout:
                 state.tries[page] = state.tries.get(page, 0) + 1
 
 
-class _AgentPlayer:
-    """A `Player` over the scripted agent of a system; `seed` is of all its choices.
-
-    With `validate` environments are those of an evaluation.
-    """
+class _AgentPlayer(EnvPlayer):
+    """A `Player` over the scripted agent of a system; `seed` is of all its choices."""
 
     def __init__(self, resources: EnvResources, *, seed: int = 0, validate: bool = True) -> None:
-        self.resources, self.seed, self.validate = resources, seed, validate
-        self.agent = resources.system.make_agent(resources.env_config)
-
-    async def close(self) -> None:
-        """Do nothing: no connection is open."""
+        super().__init__(resources, validate=validate)
+        self.seed, self.agent = seed, resources.system.make_agent(resources.env_config)
 
 
 class ScriptPlayer(_AgentPlayer):
@@ -203,21 +195,15 @@ class ScriptPlayer(_AgentPlayer):
     @property
     def identity(self) -> Mapping[str, Any]:
         """Detours, seed and environments."""
-        return {
-            "player": "oracle" if self.detours == NO_DETOURS else "detours",
-            "detours": self.detours.model_dump(),
-            "seed": self.seed,
-            "environment": environment_identity(self.resources, validate=self.validate),
-        }
+        name = "oracle" if self.detours == NO_DETOURS else "detours"
+        return self.identified(name, detours=self.detours.model_dump(), seed=self.seed)
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""
-        env = self.resources.environment(validate=self.validate)
         state = state_of(self.resources, sample, f"{self.seed} {sample.question_id} {number}")
         _ = state.answer  # refuses questions without a reference
         script = ScriptedRollout(self.agent, self.finder, state, self.detours)
-        trajectory = new_trajectory(sample, number, self.resources.system.name)
-        return await play_texts(env, sample, script.write, trajectory)
+        return await self.played(sample, number, script.write)
 
 
 class ChancePlayer(_AgentPlayer):
@@ -229,20 +215,17 @@ class ChancePlayer(_AgentPlayer):
     @property
     def identity(self) -> Mapping[str, Any]:
         """Seed and environments."""
-        environment = environment_identity(self.resources, validate=self.validate)
-        return {"player": "chance", "seed": self.seed, "environment": environment}
+        return self.identified("chance", seed=self.seed)
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""
         state = state_of(self.resources, sample, f"chance {self.seed} {sample.question_id} {number}")
 
-        async def write(trajectory: Trajectory) -> AssistantTurn:
+        async def write(trajectory: Trajectory) -> TrajectoryTurn:
             _look(self.agent, state, trajectory)
             return whole_turn(self.agent.write(any_act(self.agent, state), state))
 
-        env = self.resources.environment(validate=self.validate)
-        trajectory = new_trajectory(sample, number, self.resources.system.name)
-        return await play_texts(env, sample, write, trajectory)
+        return await self.played(sample, number, write)
 
 
 def any_act(agent: ScriptedAgent, state: AgentState) -> Act:

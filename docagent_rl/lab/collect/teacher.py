@@ -10,15 +10,14 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
+from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer, ChatRollout
+from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
 from docagent_rl.lab.agents.chat_model import ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
 from docagent_rl.lab.collect.regions import GroundedModel, LayoutModel, Ruler, load_layout
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.recorder import new_trajectory
-from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 
 
@@ -79,7 +78,7 @@ class HelpedRetriever(RetrieverService):
         return [*(hits[place] for place in order if place < len(hits)), *hits[len(order) :]]
 
 
-class TeacherPlayer:
+class TeacherPlayer(ChatPlayer):
     """A `Player` in the environments of training: a chat model whose searches and boxes are helped.
 
     `grounder` draws boxes where `config` has it so; `seed` is of the shuffling.
@@ -98,38 +97,29 @@ class TeacherPlayer:
         grounder: ChatModel | None = None,
         seed: int = 0,
     ) -> None:
-        self.resources, self.config, self.seed = resources, config, seed
         helped = assisted(resources, model, config, grounder)
-        self.chat = ChatPlayer(resources, helped, limits, form=config.images, validate=False)
+        super().__init__(resources, helped, limits, form=config.images, validate=False)
+        self.config, self.seed = config, seed
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """Identity of the chat player, help and seed."""
         idle = set() if self.config.layout is not None else {"proposals"}
         config = self.config.model_dump(mode="json", exclude=idle)
-        return {**self.chat.identity, "player": "teacher", "teacher": config, "seed": self.seed}
+        return {**super().identity, "player": "teacher", "teacher": config, "seed": self.seed}
 
-    async def play(self, sample: Sample, number: int) -> Trajectory:
-        """Play one trajectory of a question."""
-        config, resources = self.config, self.resources
+    def environment(self, sample: Sample, number: int) -> DocEnv:
+        """Open the environment of one trajectory, with its own retriever where searches are helped."""
+        config, resources, services = self.config, self.resources, self.resources.services
         if not config.guided_search and config.shuffled_candidates is None:
-            return await self.chat.play(sample, number)
+            return super().environment(sample, number)
         orders = None
         if config.shuffled_candidates is not None:
             seed = f"{self.seed} {sample.question_id} {number}"
             orders = shuffled_orders(config.shuffled_candidates, seed)
-        services = resources.services
         retriever = HelpedRetriever.of(services.retriever, sample, guided=config.guided_search, orders=orders)
-        env = resources.system.open(
-            resources.env_config, replace(services, retriever=retriever), resources.prompt, validate=False
-        )
-        trajectory = new_trajectory(sample, number, resources.system.name)
-        chat = self.chat
-        return await ChatRollout(env, chat.model, chat.maker, chat.limits, trajectory).play(sample)
-
-    async def close(self) -> None:
-        """Close the models."""
-        await self.chat.close()
+        services = replace(services, retriever=retriever)
+        return resources.system.open(resources.env_config, services, resources.prompt, validate=False)
 
 
 def assisted(

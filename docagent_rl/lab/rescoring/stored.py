@@ -11,7 +11,6 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import Recorded, play_texts
 from docagent_rl.lab.eval.scoring.run import ordered
@@ -153,11 +152,6 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
         InfrastructureError: a service failed.
     """
     recorded = Recorded.of(stored)
-
-    async def write(trajectory: Trajectory) -> AssistantTurn | None:
-        place = len(trajectory.turns)
-        return recorded.turns[place] if place < len(recorded.turns) else None
-
     new = Trajectory(
         uid=stored.uid,
         number=stored.number,
@@ -169,7 +163,7 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
         response_tokens=stored.response_tokens,
     )
     env = resources.environment(validate=stored.split == "val")
-    await play_texts(env, Sample.from_dict(stored.sample), write, new)
+    await play_texts(env, Sample.from_dict(stored.sample), recorded.write, new)
     same = recorded.same_as(Recorded.of(new))
     new.turns = [
         replace(turn, **{name: getattr(old, name) for name in _KEPT})
