@@ -6,10 +6,14 @@ import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from docagent_rl.base.errors import UserError
 
 _SFT_TRAINERS = ("sft_trainer", "sft_trainer_ray")
 """Files of verl's supervised trainers, which `python -m` and torchrun run."""
@@ -77,6 +81,22 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         elif isinstance(before, Mapping):
             result[key] = merged(before, value)
     return result
+
+
+def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -> dict[str, Any]:
+    """Read a file of keys and values; `name` is what messages call it, by default its path.
+
+    Raises:
+        UserError: it cannot be read, or is no mapping: then the message gives the example.
+    """
+    name = name or str(file)
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{name}: cannot be read as YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{name}: expected keys and values, e.g. `{example}`")
+    return data
 
 
 def flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

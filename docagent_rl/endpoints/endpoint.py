@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, merged
+from docagent_rl.base.section import Section, explain, merged, read_yaml
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.meter import Meter
@@ -166,7 +165,7 @@ class ModelConfig(Endpoint):
         Raises:
             UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
         """
-        written = {} if file is None else _mapping(file)
+        written = {} if file is None else read_yaml(file, "base_url: http://127.0.0.1:8000/v1")
         try:
             return cls.model_validate(merged(written, _given(options)))
         except ValidationError as error:
@@ -212,16 +211,6 @@ class ModelConfig(Endpoint):
         folder = self.cache_dir or cache_dir
         cache = None if folder is None else JsonCache(folder, f"{name} cache", forever=True)
         return RemoteModel(endpoint, name, cache=cache, meter=meter or current_meter() or self.make_meter())
-
-
-def _mapping(file: Path) -> dict[str, Any]:
-    try:
-        data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{file}: cannot be read as YAML: {error}") from error
-    if not isinstance(data, dict):
-        raise UserError(f"{file}: expected keys and values, e.g. `base_url: http://127.0.0.1:8000/v1`")
-    return data
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,22 +53,33 @@ def split_samples(
         seed: decides the choice.
         unit: the questions that stay together.
     """
-    if not 0 < fraction < 1:
-        raise UserError(f"--split {fraction:g}: a fraction must lie between 0 and 1")
     if other := [sample for sample in samples if sample.split is not Split.TRAIN]:
         raise UserError(
             f"question {other[0].question_id!r} says that it is in the split {other[0].split.value!r}: "
             "convert each split by name (--split train, --split val), or take the field 'split' out"
         )
     keys = unit_keys(samples, unit)
-    units = set(keys)
-    if len(units) < 2:
-        raise UserError(f"--split {fraction:g}: there is one {unit.value}, and each part needs one")
-    aside = set(shuffled(units, seed)[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+    aside = set_aside(keys, fraction, seed, unit, option="--split")
     keyed = list(zip(samples, keys, strict=True))
     train = [sample for sample, key in keyed if key not in aside]
     val = [dataclasses.replace(sample, split=Split.VAL) for sample, key in keyed if key in aside]
     return train, val
+
+
+def set_aside(
+    keys: Iterable[UnitKey], fraction: float, seed: int, unit: SplitUnit, *, option: str
+) -> frozenset[UnitKey]:
+    """Return a fraction in (0, 1) of the units, by a hash of seed and key; at least one, and not all.
+
+    Raises:
+        UserError: the fraction is out of range, or there is but one unit; the message names the option.
+    """
+    if not 0 < fraction < 1:
+        raise UserError(f"{option} {fraction:g}: a fraction must lie between 0 and 1")
+    units = set(keys)
+    if len(units) < 2:
+        raise UserError(f"{option} {fraction:g}: there is {len(units)} {unit.value}, and each part needs one")
+    return frozenset(shuffled(units, seed)[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
 
 
 def shuffled(units: Iterable[UnitKey], seed: int) -> list[UnitKey]:

@@ -7,11 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain
+from docagent_rl.base.section import Section, explain, read_yaml
 from docagent_rl.lab.agents.chat_model import ImageFormat
 from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
@@ -88,27 +87,15 @@ class CollectConfig(Section):
         """
         if name is None:
             return cls()
-        presets, place = preset_names(), name
+        presets, file, place = preset_names(), Path(name), name
+        if name in presets:
+            file, place = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml", f"preset {name}"
+        elif not name.endswith((".yaml", ".yml")):
+            raise UserError(
+                f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"
+            )
         try:
-            if name in presets:
-                file, place = files("docagent_rl.lab.collect") / "presets" / f"{name}.yaml", f"preset {name}"
-                text = file.read_text(encoding="utf-8")
-            elif name.endswith((".yaml", ".yml")):
-                text = Path(name).read_text(encoding="utf-8")
-            else:
-                raise UserError(
-                    f"there is no preset {name!r}; known are {', '.join(presets)}, or name a .yaml file"
-                )
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{name}: cannot be read: {error}") from error
-        try:
-            data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"{place}: cannot be read as YAML: {error}") from error
-        if not isinstance(data, dict):
-            raise UserError(f"{place}: expected keys and values, e.g. `filters: [format, duplicates]`")
-        try:
-            return cls.model_validate(data)
+            return cls.model_validate(read_yaml(file, "filters: [format, duplicates]", place))
         except ValidationError as error:
             raise UserError(explain(error, place)) from error
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
@@ -76,27 +75,36 @@ def draw(case: Case, seed: int) -> str:
     return hashlib.sha256(f"{seed}\0{case.question}\0{case.number}".encode("utf-8", "replace")).hexdigest()
 
 
-class Finished(Section):
+class _Each(Section):
+    """A filter that looks at each trajectory by itself."""
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Say of each case whether it is kept."""
+        return [self._keeps(case) for case in cases]
+
+    def _keeps(self, case: Case) -> bool:
+        raise NotImplementedError
+
+
+class Finished(_Each):
     """The agent ended the trajectory by itself."""
 
     kind: Literal["finished"] = "finished"
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        return [case.finished for case in cases]
+    def _keeps(self, case: Case) -> bool:
+        return case.finished
 
 
-class Format(Section):
+class Format(_Each):
     """Every turn well-formed and executed, and the trajectory's form in order where the system scores it."""
 
     kind: Literal["format"] = "format"
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        return [case.sound and case.finished for case in cases]
+    def _keeps(self, case: Case) -> bool:
+        return case.sound and case.finished
 
 
-class Answer(Section):
+class Answer(_Each):
     """The answer is right."""
 
     kind: Literal["answer"] = "answer"
@@ -105,13 +113,9 @@ class Answer(Section):
     judged: bool = False
     """Free text that does not reach it may be right by the run's judge (`docagent.judge`)."""
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        return [
-            score(case, self.by, self.threshold) >= self.threshold
-            or (self.judged and (case.verdict or 0.0) >= self.threshold)
-            for case in cases
-        ]
+    def _keeps(self, case: Case) -> bool:
+        verdict = (case.verdict or 0.0) if self.judged else 0.0
+        return max(score(case, self.by, self.threshold), verdict) >= self.threshold
 
 
 class EvidencePages(StrEnum):
@@ -123,7 +127,7 @@ class EvidencePages(StrEnum):
     """Those that the agent called relevant (Doc-V*)."""
 
 
-class Evidence(Section):
+class Evidence(_Each):
     """The answer can rest on evidence: a gold page was seen before it.
 
     Trajectories of questions whose evidence is unknown are kept as `unknown` says; of a question that has
@@ -141,9 +145,8 @@ class Evidence(Section):
     evidence.
     """
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        return [self.rests(case) or (self.judged and bool(case.supported)) for case in cases]
+    def _keeps(self, case: Case) -> bool:
+        return self.rests(case) or (self.judged and bool(case.supported))
 
     def rests(self, case: Case) -> bool:
         """Return whether a trajectory stays without a judge."""
@@ -159,7 +162,7 @@ class Evidence(Section):
         return (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
 
 
-class Failed(Section):
+class Failed(_Each):
     """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
     that of other sources what it cannot do is kept).
     """
@@ -172,9 +175,8 @@ class Failed(Section):
     by: Scoring = Scoring.OUTCOME
     threshold: float = Field(0.7, gt=0, le=1)
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        return [case.dataset in self.exempt or bool(case.failed) for case in cases]
+    def _keeps(self, case: Case) -> bool:
+        return case.dataset in self.exempt or bool(case.failed)
 
 
 class Difficulty(Section):
@@ -195,7 +197,7 @@ class Difficulty(Section):
         return [self.lowest <= rates[case.question] <= self.highest for case in cases]
 
 
-class Length(Section):
+class Length(_Each):
     """Turns, tokens and images within bounds; tokens count where they are known."""
 
     kind: Literal["length"] = "length"
@@ -204,35 +206,23 @@ class Length(Section):
     most_tokens: int | None = Field(None, ge=1)
     most_images: int | None = Field(None, ge=0)
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
+    def _keeps(self, case: Case) -> bool:
         bounds = (self.most_turns, self.most_tokens, self.most_images)
-        most = [math.inf if bound is None else bound for bound in bounds]
-        return [
-            self.least_turns <= len(case.actions) <= most[0]
-            and case.tokens <= most[1]
-            and case.images <= most[2]
-            for case in cases
-        ]
+        counts = (len(case.actions), case.tokens, case.images)
+        within = (most is None or count <= most for count, most in zip(counts, bounds, strict=True))
+        return len(case.actions) >= self.least_turns and all(within)
 
 
-class Sequel(Section):
+class Sequel(_Each):
     """An action comes directly after one of some others, e.g. a crop after a search."""
 
     kind: Literal["sequel"] = "sequel"
     action: str
     after: tuple[str, ...]
 
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        return [
-            all(
-                before in self.after
-                for before, action in itertools.pairwise(("", *case.actions))
-                if action == self.action
-            )
-            for case in cases
-        ]
+    def _keeps(self, case: Case) -> bool:
+        pairs = itertools.pairwise(("", *case.actions))
+        return all(before in self.after for before, action in pairs if action == self.action)
 
 
 class Duplicates(Section):

@@ -7,7 +7,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,8 @@ _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 
 Layout = Callable[[Image.Image], Sequence[Box]]
 """From a page image to the boxes of its layout, as fractions of its sides."""
+Ask = Callable[[ChatModel, str | list[dict[str, Any]]], Awaitable[str]]
+"""Asks a model about a turn whose box is left out; returns what it says."""
 
 
 def with_numbers(image: Image.Image, boxes: Sequence[Box]) -> bytes:
@@ -77,20 +79,57 @@ class Ruler:
         return self.frame.size(shown, self.encoder(shown))
 
 
-@dataclass(frozen=True, slots=True)
-class GroundedModel:
-    """A teacher whose boxes a second model draws (VRAG-RL, Eq. 5).
-
-    The second model sees the conversation and the teacher's thought; of the turn only the coordinates are
-    replaced. A reply without four numbers that make a box leaves the teacher's own.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssistedModel:
+    """A teacher whose boxes are replaced; all else of a turn, and its tokens, are the teacher's."""
 
     teacher: ChatModel
+    ruler: Ruler
+    """The unit of the environment's boxes."""
+
+    async def reply(
+        self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
+    ) -> ChatReply:
+        """Ask the teacher for a turn, and whoever draws for its boxes, where it has some."""
+        reply = await self.teacher.reply(messages, most=most, sample=sample, seed=seed)
+        found = _BBOX.search(reply.text)
+        image = await asyncio.to_thread(_last_image, messages) if found else None
+        if found is None or image is None:
+            return reply
+        thought = [*messages, assistant(reply.text[: found.start()])]
+
+        async def ask(model: ChatModel, content: str | list[dict[str, Any]]) -> str:
+            nonlocal reply
+            asked = [*thought, {"role": "user", "content": content}]
+            said = await model.reply(asked, most=REPLY_TOKENS, sample=sample, seed=seed)
+            cached, estimated = reply.cached and said.cached, reply.estimated or said.estimated
+            reply = replace(reply, cached=cached, estimated=estimated)
+            return said.text
+
+        sides = self.ruler.sides(image.size)
+        boxes = await self._drawn(image, _boxes(found[1], sides), ask)
+        return replace(reply, text=_with_boxes(reply.text, found, boxes, sides)) if boxes else reply
+
+    async def _drawn(self, image: Image.Image, own: Sequence[Box], ask: Ask) -> list[Box]:
+        """Return other boxes than the teacher's own; none leaves these."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close the teacher."""
+        await self.teacher.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroundedModel(AssistedModel):
+    """A teacher whose boxes a second model draws (VRAG-RL, Eq. 5).
+
+    The second model sees the conversation and the teacher's thought. A reply without four numbers that make a
+    box leaves the teacher's own.
+    """
+
     grounder: ChatModel
     measured: BoxFrame
     """The unit of the grounder's numbers."""
-    ruler: Ruler
-    """The unit of the environment's."""
     prompt: PromptTemplate = field(default_factory=lambda: load_prompt("grounding", GROUNDING_PROMPT))
 
     @property
@@ -103,27 +142,9 @@ class GroundedModel:
             "prompt": self.prompt.digest,
         }
 
-    async def reply(
-        self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
-    ) -> ChatReply:
-        """Ask the teacher, and the grounder for the boxes of its turn; the tokens are the teacher's."""
-        reply = await self.teacher.reply(messages, most=most, sample=sample, seed=seed)
-        found = _BBOX.search(reply.text)
-        image = await asyncio.to_thread(_last_image, messages) if found else None
-        if found is None or image is None:
-            return reply
-        question = self.prompt.render("user", frame=self.measured.value)
-        asked = [*messages, assistant(reply.text[: found.start()]), {"role": "user", "content": question}]
-        drawn = await self.grounder.reply(asked, most=REPLY_TOKENS, sample=sample, seed=seed)
-        frame = image.size if self.measured is BoxFrame.DISPLAYED else (1000, 1000)
-        boxes = _boxes(drawn.text, frame)[:1]
-        text = _with_boxes(reply.text, found, boxes, self.ruler.sides(image.size)) if boxes else reply.text
-        return replace(
-            reply,
-            text=text,
-            cached=reply.cached and drawn.cached,
-            estimated=reply.estimated or drawn.estimated,
-        )
+    async def _drawn(self, image: Image.Image, own: Sequence[Box], ask: Ask) -> list[Box]:
+        text = await ask(self.grounder, self.prompt.render("user", frame=self.measured.value))
+        return _boxes(text, image.size if self.measured is BoxFrame.DISPLAYED else (1000, 1000))[:1]
 
     async def close(self) -> None:
         """Close both models."""
@@ -131,20 +152,18 @@ class GroundedModel:
         await self.grounder.close()
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutModel:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutModel(AssistedModel):
     """A teacher whose boxes become those of the page's layout (UniDoc-RL, appendix A.2).
 
     It is shown these with numbers and picks. Where it picks none, its own boxes become those that they touch;
     boxes that touch none stay as they were drawn.
     """
 
-    teacher: ChatModel
     layout: Layout
     """Called in threads."""
     name: str
     """Of the layout, for `identity`."""
-    ruler: Ruler
     prompt: PromptTemplate | None = field(default_factory=lambda: load_prompt("proposals", PROPOSALS_PROMPT))
     """Asks the teacher to pick; `None`: it is not asked."""
     most: int = 8
@@ -156,37 +175,16 @@ class LayoutModel:
         asked = {} if self.prompt is None else {"proposals": self.prompt.digest}
         return {"teacher": dict(self.teacher.identity), "layout": self.name, **asked}
 
-    async def reply(
-        self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
-    ) -> ChatReply:
-        """Ask the teacher for a turn, and which boxes it means; the tokens are those of the turn."""
-        reply = await self.teacher.reply(messages, most=most, sample=sample, seed=seed)
-        found = _BBOX.search(reply.text)
-        image = await asyncio.to_thread(_last_image, messages) if found else None
-        if found is None or image is None:
-            return reply
-        sides = self.ruler.sides(image.size)
+    async def _drawn(self, image: Image.Image, own: Sequence[Box], ask: Ask) -> list[Box]:
         parts = await asyncio.to_thread(self._parts, image)
-        boxes: list[Box] = []
         if self.prompt is not None and parts:
             text = {"type": "text", "text": self.prompt.render("user", count=len(parts))}
-            drawn = image_part(await asyncio.to_thread(with_numbers, image, parts), "image/png")
-            question = {"role": "user", "content": [text, drawn]}
-            asked = [*messages, assistant(reply.text[: found.start()]), question]
-            pick = await self.teacher.reply(asked, most=REPLY_TOKENS, sample=sample, seed=seed)
-            boxes = picked(pick.text, parts)[: self.most]
-            estimated = reply.estimated or pick.estimated
-            reply = replace(reply, cached=reply.cached and pick.cached, estimated=estimated)
-        if not boxes:
-            own = _boxes(found[1], sides)
-            touched = [(max((_shared(part, box) for box in own), default=0.0), part) for part in parts]
-            best = sorted((pair for pair in touched if pair[0] > 0), key=lambda pair: -pair[0])
-            boxes = [part for _, part in best[: self.most]]
-        return replace(reply, text=_with_boxes(reply.text, found, boxes, sides)) if boxes else reply
-
-    async def close(self) -> None:
-        """Close the teacher."""
-        await self.teacher.close()
+            shown = image_part(await asyncio.to_thread(with_numbers, image, parts), "image/png")
+            if boxes := picked(await ask(self.teacher, [text, shown]), parts):
+                return boxes[: self.most]
+        touched = [(max((_shared(part, box) for box in own), default=0.0), part) for part in parts]
+        best = sorted((pair for pair in touched if pair[0] > 0), key=lambda pair: -pair[0])
+        return [part for _, part in best[: self.most]]
 
     def _parts(self, image: Image.Image) -> list[Box]:
         try:

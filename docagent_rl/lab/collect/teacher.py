@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
@@ -33,48 +33,31 @@ def shuffled_orders(size: int, seed: str) -> Iterator[tuple[int, ...]]:
         yield from reversed(pool)
 
 
-@dataclass(frozen=True, slots=True)
-class HelpedRetriever(RetrieverService):
+class HelpedRetriever:
     """The retriever of one trajectory: gold pages come first, and what comes first is shuffled.
 
-    The search log holds the hits in their own order.
+    With `guided` gold pages come first (VRAG-RL's released collection); the hits of a search, as far as
+    there are places, are put into the next of the `orders`. The search log holds the hits in their own order.
     """
 
-    gold: frozenset[PageRef] = frozenset()
-    orders: Iterator[tuple[int, ...]] | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         service: RetrieverService,
         sample: Sample,
         *,
         guided: bool,
         orders: Iterator[tuple[int, ...]] | None,
-    ) -> HelpedRetriever:
-        """Make one over the retriever of the environments.
+    ) -> None:
+        self._service, self._orders = service, orders
+        self._gold = frozenset(PageRef(doc_id, page) for doc_id, page in sample.gold_pages if guided)
 
-        With `guided` gold pages come first (VRAG-RL's released collection); the hits of a search, as far as
-        there are places, are put into the next of the `orders`.
-        """
-        pages = sample.gold_pages if guided else ()
-        gold = frozenset(PageRef(doc_id, page) for doc_id, page in pages)
-        shared = {each.name: getattr(service, each.name) for each in fields(RetrieverService) if each.init}
-        helped = cls(**shared, gold=gold, orders=orders)
-        # the limit of searches at a time and what is known hold for all trajectories together
-        for name in (each.name for each in fields(RetrieverService) if not each.init):
-            object.__setattr__(helped, name, getattr(service, name))
-        return helped
-
-    async def search(
-        self, query: str, *, doc_id: str | None, top_k: int, exclude: Collection[PageRef] = ()
-    ) -> list[Hit]:
+    async def search(self, query: str, **where: Any) -> list[Hit]:
         """Search, and put the hits in the order that helps."""
-        hits = await RetrieverService.search(self, query, doc_id=doc_id, top_k=top_k, exclude=exclude)
-        hits = sorted(hits, key=lambda hit: hit.ref not in self.gold)
-        if self.orders is None:
+        hits = await self._service.search(query, **where)
+        hits = sorted(hits, key=lambda hit: hit.ref not in self._gold)
+        if self._orders is None:
             return hits
-        order = next(self.orders)
+        order = next(self._orders)
         return [*(hits[place] for place in order if place < len(hits)), *hits[len(order) :]]
 
 
@@ -117,8 +100,8 @@ class TeacherPlayer(ChatPlayer):
         if config.shuffled_candidates is not None:
             seed = f"{self.seed} {sample.question_id} {number}"
             orders = shuffled_orders(config.shuffled_candidates, seed)
-        retriever = HelpedRetriever.of(services.retriever, sample, guided=config.guided_search, orders=orders)
-        services = replace(services, retriever=retriever)
+        retriever = HelpedRetriever(services.retriever, sample, guided=config.guided_search, orders=orders)
+        services = replace(services, retriever=cast("RetrieverService", retriever))
         return resources.system.open(resources.env_config, services, resources.prompt, validate=False)
 
 
@@ -133,7 +116,8 @@ def assisted(
     if grounder is not None and not config.grounding:
         raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
     if config.layout is not None:
-        model = LayoutModel(model, load_layout(config.layout), config.layout, _ruler(resources))
+        layout, ruler = load_layout(config.layout), _ruler(resources)
+        model = LayoutModel(teacher=model, ruler=ruler, layout=layout, name=config.layout)
         model = model if config.proposals else replace(model, prompt=None)
     if config.grounding:
         if grounder is None:
@@ -141,7 +125,8 @@ def assisted(
                 "the collection has a second model draw boxes: name it by --grounder-base-url and "
                 "--grounder-model, or set teacher.grounding: false in a file of your own"
             )
-        model = GroundedModel(model, grounder, config.grounding_frame, _ruler(resources))
+        ruler, frame = _ruler(resources), config.grounding_frame
+        model = GroundedModel(teacher=model, ruler=ruler, grounder=grounder, measured=frame)
     return model
 
 

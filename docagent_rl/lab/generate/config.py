@@ -8,11 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, merged
+from docagent_rl.base.section import Section, explain, merged, read_yaml
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.samples.fields import EvidenceSource, Split
 from docagent_rl.samples.leakage import THRESHOLD
@@ -211,14 +210,7 @@ class GenerateConfig(Section):
         Raises:
             UserError: the file is no YAML mapping, or a key is unknown or wrong; the message names it.
         """
-        written: Any = {}
-        if file is not None:
-            try:
-                written = yaml.safe_load(file.read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-                raise UserError(f"{file}: cannot be read as YAML: {error}") from error
-            if not isinstance(written, Mapping):
-                raise UserError(f"{file}: expected keys and values, e.g. `kinds: [{{kind: table}}]`")
+        written = {} if file is None else read_yaml(file, "kinds: [{kind: table}]")
         given = {name: value for name, value in options.items() if value is not None}
         try:
             return cls.model_validate(merged(written, given))

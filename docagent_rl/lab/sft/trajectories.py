@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from docagent_rl.lab.sft.rows import SftRow, sft_rows
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.selection import SplitUnit, unit_key, unit_keys
+from docagent_rl.samples.selection import SplitUnit, set_aside, unit_key, unit_keys
 
 
 class Dropped(Enum):
@@ -137,17 +136,9 @@ class Parts:
         Raises:
             UserError: the fraction is out of range, or there is but one unit.
         """
-        if not 0 < fraction < 1:
-            raise UserError(f"--val-fraction {fraction:g}: a fraction must lie between 0 and 1")
         samples = [Sample.from_dict(each.sample) for each in trajectories if not each.masked]
         keys = unit_keys(samples, unit)
-        units = set(keys)
-        if len(units) < 2:
-            raise UserError(
-                f"--val-fraction {fraction:g}: there is {len(units)} {unit.value}, and each part needs one"
-            )
-        ordered = sorted(units, key=lambda key: hashlib.sha256(repr((seed, key)).encode()).digest())
-        first = set(ordered[: min(max(round(fraction * len(units)), 1), len(units) - 1)])
+        first = set_aside(keys, fraction, seed, unit, option="--val-fraction")
         # documents that a question ties are there each by its own key
         aside = (unit_key(each, unit) for each, key in zip(samples, keys, strict=True) if key in first)
         return cls(frozenset(aside), unit)
