@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import (
     Cite,
     Draft,
@@ -20,14 +20,7 @@ from docagent_rl.samples.importers.native import (
     is_texts,
     parse_literal,
 )
-from docagent_rl.samples.importers.source import (
-    NativeDocument,
-    Source,
-    nested,
-    page_images,
-    pdfs,
-    split_named,
-)
+from docagent_rl.samples.importers.source import Source, nested, split_named
 from docagent_rl.samples.sample import Split
 
 _UNANSWERABLE = "Not answerable"
@@ -49,7 +42,8 @@ class _CorpusImporter(Importer):
     """The form that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: fields, and more in `meta_info`."""
 
     under = "examples"
-    fields = Fields("file_name", "reference_answer", question="query", id="uid")
+    document, gold, question, id = "file_name", "reference_answer", "query", "uid"
+    pdf_files, page_files = _PDFS, _IMAGES
     corpus = True
 
     def draft(self, row: NativeRow) -> Draft:
@@ -92,9 +86,6 @@ class _CorpusImporter(Importer):
         if len(draft.cites) == 1 and "multi" in str(row.get("query_type")).lower():
             draft.notes.append("a multi-hop question with one page")
 
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        return _corpus_documents(source)
-
 
 class _ViDoSeek(_CorpusImporter):
     """Questions over the whole corpus: every PDF of the download is needed, whoever asks about it."""
@@ -104,17 +95,10 @@ class _ViDoSeek(_CorpusImporter):
     released = (0, 0, 1142)
     files = ("vidoseek.json", "rag_dataset.json", "data/vidoseek/rag_dataset.json", "*/rag_dataset.json")
     split = Split.TEST
+    pdf_files = ("vidoseek_pdf_document/**/*.pdf", *_PDFS)
 
     def paths(self, source: Source) -> Sequence[Path]:
         return super().paths(source)[:1]
-
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        return _corpus_documents(source, "vidoseek_pdf_document/**/*.pdf")
-
-
-def _corpus_documents(source: Source, *patterns: str) -> Mapping[str, NativeDocument]:
-    """Return all documents of a corpus: page images, or better the PDFs, by `patterns` first."""
-    return {**page_images(source.root, *_IMAGES), **pdfs(source.root, *patterns, *_PDFS)}
 
 
 class _VragRL(_CorpusImporter):
@@ -169,6 +153,7 @@ class _UniDocRL(Importer):
     files = ("*.parquet", "data/*.parquet", "*/*.parquet")
     unnamed_split = Split.TRAIN
     base_certain = True
+    pdf_files, page_files = _PDFS, _IMAGES
     corpus = True
 
     def draft(self, row: NativeRow) -> Draft:
@@ -184,9 +169,6 @@ class _UniDocRL(Importer):
         draft.extra["retrieval_scope"] = "corpus"
         _attach_boxes(draft)
         return draft
-
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        return _corpus_documents(source)
 
 
 def _cites(row: NativeRow) -> list[Cite]:

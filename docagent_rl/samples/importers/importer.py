@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
 from docagent_rl.samples.importers.report import PageBase
-from docagent_rl.samples.importers.source import NativeDocument, Source, parquet_columns, split_in
+from docagent_rl.samples.importers.source import (
+    NativeDocument,
+    RowReader,
+    Source,
+    column_pages,
+    page_images,
+    parquet_columns,
+    pdfs,
+    split_in,
+)
 from docagent_rl.samples.sample import Split
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The names of a benchmark's fields; those that are None are read by `Importer.complete`."""
-
-    document: str
-    answer: str
-    question: str = "question"
-    id: str | None = None
-    """The id of the question; None: questions are named by their file and row."""
-    pages: str | None = None
-    sources: str | None = None
-    kept: tuple[str, ...] = ()
-    """Fields that go to `extra` under their own names."""
 
 
 class Importer:
@@ -47,11 +40,24 @@ class Importer:
     """Split of files whose names tell none."""
     no_split: ClassVar[str] = "field 'data_split' names no split"
     """Reason for which rows without a split are skipped."""
-    fields: ClassVar[Fields]
+    document: ClassVar[str]
+    """Names of fields, as are those that follow; what is None is read by `complete`."""
+    gold: ClassVar[str]
+    question: ClassVar[str] = "question"
+    id: ClassVar[str | None] = None
+    """The id of the question; None: questions are named by their file and row."""
+    pages: ClassVar[str | None] = None
+    sources: ClassVar[str | None] = None
+    kept: ClassVar[tuple[str, ...]] = ()
+    """Fields that go to `extra` under their own names."""
     base: ClassVar[PageBase] = PageBase.ONE
     """Number of a document's first page, as documented."""
     base_certain: ClassVar[bool] = False
     """It was checked on the released files, or follows from how pages are named."""
+    pdf_files: ClassVar[tuple[str, ...]] = ()
+    """Patterns of documents; those of the first that matches are taken."""
+    page_files: ClassVar[tuple[str, ...]] = ()
+    """Patterns of page images, for documents without a PDF; they count as pages do."""
     sizes: ClassVar[bool] = False
     """Boxes need the sizes of pages."""
     corpus: ClassVar[bool] = False
@@ -82,20 +88,19 @@ class Importer:
 
     def draft(self, row: NativeRow) -> Draft:
         """Return a row as a question, or skip it."""
-        fields = self.fields
         split = self.split or row.split or self.unnamed_split
         if split is None:
             raise Skip(self.no_split)
-        name = f"{row.label}#{row.number:06d}" if fields.id is None else row.id(fields.id)
-        draft = Draft(row, name, split, row.document(fields.document), row.text(fields.question))
-        draft.native_id = None if fields.id is None else row.get(fields.id)
-        draft.gold = row.get(fields.answer)
+        name = f"{row.label}#{row.number:06d}" if self.id is None else row.id(self.id)
+        draft = Draft(row, name, split, row.document(self.document), row.text(self.question))
+        draft.native_id = None if self.id is None else row.get(self.id)
+        draft.gold = row.get(self.gold)
         self.answer(draft)
-        if fields.pages is not None:
-            draft.cite(fields.pages)
-        if fields.sources is not None:
-            draft.label(fields.sources)
-        draft.keep(*fields.kept)
+        if self.pages is not None:
+            draft.cite(self.pages)
+        if self.sources is not None:
+            draft.label(self.sources)
+        draft.keep(*self.kept)
         self.complete(draft)
         return draft
 
@@ -107,7 +112,26 @@ class Importer:
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         """Return the documents of some questions, as far as they are there, by id; more do no harm."""
-        raise NotImplementedError
+        images = page_images(source.root, *self.page_files, first=self.base.value)
+        return {**images, **pdfs(source.root, *self.pdf_files)}
+
+    def pictured(
+        self, drafts: Sequence[Draft], other: Callable[[Draft], NativeDocument | None]
+    ) -> dict[str, NativeDocument]:
+        """Return documents whose pages are columns of a row, else what `other` finds."""
+        found: dict[str, NativeDocument] = {}
+        readers: dict[Path, RowReader] = {}
+        for draft in drafts:
+            path = draft.row.path
+            if draft.doc_id in found:
+                continue
+            if path.suffix == ".parquet" and self.pictures[0] in parquet_columns(path):
+                pages = column_pages(readers, draft.doc_id, path, draft.row.number, self.pictures)
+            else:
+                pages = other(draft)
+            if pages is not None:
+                found[draft.doc_id] = pages
+        return found
 
     def settle(self, drafts: Sequence[Draft]) -> None:
         """Change what needs all questions to be known; nothing by default."""

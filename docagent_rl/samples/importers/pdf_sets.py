@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import (
     Cite,
     Draft,
@@ -58,9 +58,9 @@ class _MMLongBenchDoc(Importer):
     released = (0, 0, 1082)
     files = ("data/samples.json", "samples.json", "data/*.parquet", "*.parquet")
     split = Split.TEST
-    fields = Fields(
-        "doc_id", "answer", pages="evidence_pages", sources="evidence_sources", kept=("doc_type",)
-    )
+    document, gold, kept = "doc_id", "answer", ("doc_type",)
+    pages, sources = "evidence_pages", "evidence_sources"
+    pdf_files = ("data/documents/*", "documents/*", "*.pdf")
     base_certain = True
 
     def rows(self, source: Source) -> Iterator[NativeRow]:
@@ -83,9 +83,6 @@ class _MMLongBenchDoc(Importer):
             draft.notes.append("answerable, without evidence pages")
         if not draft.answerable and draft.cites:
             draft.notes.append("unanswerable, with evidence pages")
-
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        return pdfs(source.root, "data/documents/*", "documents/*", "*.pdf")
 
 
 def _items(draft: Draft, gold: str) -> tuple[str, ...]:
@@ -118,14 +115,9 @@ class _LongDocURL(Importer):
         "LongDocURL.jsonl",
     )
     split = Split.TEST
-    fields = Fields(
-        "doc_no",
-        "answer",
-        id="question_id",
-        pages="evidence_pages",
-        sources="evidence_sources",
-        kept=("question_type", "task_tag", "subTask", "subtask", "detailed_evidences"),
-    )
+    document, gold, id = "doc_no", "answer", "question_id"
+    pages, sources = "evidence_pages", "evidence_sources"
+    kept = ("question_type", "task_tag", "subTask", "subtask", "detailed_evidences")
     base_certain = True
 
     def answer(self, draft: Draft) -> None:
@@ -207,7 +199,9 @@ class _Dude(Importer):
     released = (23728, 6315, 11402)
     files = ("*DUDE_gt*.json", "*/*DUDE_gt*.json", "**/*DUDE_gt*.json", "*DUDE*.json")
     under = "data"
-    fields = Fields("docId", "answers", id="questionId")
+    document, gold, id = "docId", "answers", "questionId"
+    pdf_files = ("**/PDF/*/*", "**/PDF/*")
+    page_files = ("**/images/*/*",)
     base = PageBase.ZERO
     sizes = True
 
@@ -230,10 +224,6 @@ class _Dude(Importer):
         elif not draft.answers:
             draft.answerable, draft.hidden = None, test
         _attach_boxes(draft)
-
-    def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        images = page_images(source.root, "**/images/*/*", first=0)
-        return {**images, **pdfs(source.root, "**/PDF/*/*", "**/PDF/*")}
 
 
 def _attach_boxes(draft: Draft) -> None:

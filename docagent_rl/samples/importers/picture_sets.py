@@ -15,7 +15,7 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES
-from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import (
     Cite,
     Draft,
@@ -34,7 +34,6 @@ from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,
     Source,
-    column_pages,
     nested,
     parquet_columns,
     pdfs,
@@ -63,7 +62,7 @@ class _MPDocVQA(Importer):
     files = ("train.json", "*/train.json", "val.json", "*/val.json", "test.json", "*/test.json")
     under = "data"
     pictures = tuple(f"image_{number}" for number in range(1, 21))
-    fields = Fields("doc_id", "answers", id="questionId")
+    document, gold, id = "doc_id", "answers", "questionId"
     base = PageBase.ZERO
     base_certain = True
 
@@ -107,21 +106,17 @@ class _MPDocVQA(Importer):
                 draft.cites = [Cite(draft.doc_id, cite.number) for cite in draft.cites]
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
-        found: dict[str, NativeDocument] = {}
-        readers: dict[Path, RowReader] = {}
         images: dict[str, Path] = {}
         if any(draft.row.path.suffix != ".parquet" for draft in drafts):
             paths = sorted(path for path in source.root.glob("**/*") if path.suffix.lower() in IMAGE_SUFFIXES)
             images = {path.stem: path for path in reversed(paths)}
-        for draft in drafts:
-            doc_id, row, pages = draft.doc_id, draft.row, draft.extra["page_names"]
-            if doc_id in found:
-                continue
-            if row.path.suffix == ".parquet" and self.pictures[0] in parquet_columns(row.path):
-                found[doc_id] = column_pages(readers, doc_id, row.path, row.number, self.pictures)
-            elif all(name in images for name in pages):
-                found[doc_id] = NativeDocument(doc_id, tuple(images[name] for name in pages))
-        return found
+
+        def files(draft: Draft) -> NativeDocument | None:
+            paths = [images.get(name) for name in draft.extra["page_names"]]
+            there = tuple(path for path in paths if path is not None)
+            return NativeDocument(draft.doc_id, there) if len(there) == len(paths) else None
+
+        return self.pictured(drafts, files)
 
 
 class _SlideVQA(Importer):
@@ -139,7 +134,7 @@ class _SlideVQA(Importer):
     # slides of a deck; a shorter deck leaves the last ones null
     pictures = tuple(f"page_{number}" for number in range(1, 21))
     no_split = "the name of its file tells no split"
-    fields = Fields("deck_name", "answer", id="qa_id", pages="evidence_pages")
+    document, gold, id, pages = "deck_name", "answer", "qa_id", "evidence_pages"
 
     def __init__(self) -> None:
         self._layout: dict[str, Mapping[str, Any]] = {}
@@ -167,11 +162,7 @@ class _SlideVQA(Importer):
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         first = {draft.doc_id: draft.row for draft in reversed(drafts)}
-        found: dict[str, NativeDocument] = {}
-        readers: dict[Path, RowReader] = {}
-        for doc_id, row in first.items():
-            if row.path.suffix == ".parquet" and self.pictures[0] in parquet_columns(row.path):
-                found[doc_id] = column_pages(readers, doc_id, row.path, row.number, self.pictures)
+        found = self.pictured(drafts, lambda _: None)
         if missing := set(first) - set(found):
             patterns = ("images/*", "images/*/*", "*/*")
             folders = sorted(path for pattern in patterns for path in source.root.glob(pattern))
@@ -236,7 +227,7 @@ class _Alden(Importer):
     name = "alden"
     dataset = "alden"
     unnamed_split = Split.TRAIN
-    fields = Fields("doc_id", "answer", pages="answer_page_idx")
+    document, gold, pages = "doc_id", "answer", "answer_page_idx"
     base = PageBase.ZERO
     base_certain = True
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.importers.importer import Fields, Importer
+from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, answers_of
 from docagent_rl.samples.importers.source import NativeDocument, Source, pdfs
 from docagent_rl.samples.sample import Split
@@ -26,7 +26,7 @@ class _UDA(Importer):
 
     name = "uda"
     split = Split.TEST
-    fields = Fields("doc_name", "answer", id="q_uid", kept=("doc_url",))
+    document, gold, id, kept = "doc_name", "answer", "q_uid", ("doc_url",)
 
     def __init__(self) -> None:
         self._evidence: dict[tuple[str, str, str], Any] = {}
