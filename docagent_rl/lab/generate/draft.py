@@ -97,9 +97,12 @@ def answer_format(answer: str) -> str:
 
 def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
     """Return a question as a model wrote it, blanks settled and pages in order."""
-    # pages of a question without an answer are no evidence
-    pages = () if slot.kind is Kind.UNANSWERABLE else tuple(sorted(set(written.pages)))
-    return Draft(slot, index, " ".join(written.question.split()), " ".join(written.answer.split()), pages)
+    question, answer = (" ".join(text.split()) for text in (written.question, written.answer))
+    pages = tuple(sorted(set(written.pages)))
+    if slot.kind is Kind.UNANSWERABLE:
+        # its pages are no evidence, and a refusal is no answer
+        pages, answer = (), "" if is_refusal(answer) else answer
+    return Draft(slot, index, question, answer, pages)
 
 
 def shape_problem(draft: Draft, *, answer_chars: int) -> str | None:
@@ -113,7 +116,7 @@ def shape_problem(draft: Draft, *, answer_chars: int) -> str | None:
     if problem := _page_problem(draft):
         return problem
     if draft.slot.kind is Kind.UNANSWERABLE:
-        return "a question without an answer came with one" if _says(draft.answer) else None
+        return "a question without an answer came with one" if draft.answer else None
     return _answer_problem(draft, answer_chars) or _evidence_problem(draft)
 
 
@@ -131,7 +134,7 @@ def _page_problem(draft: Draft) -> str | None:
 
 
 def _answer_problem(draft: Draft, answer_chars: int) -> str | None:
-    if not _says(draft.answer):
+    if not draft.answer or is_refusal(draft.answer):
         return "there is no answer"
     if len(draft.answer) > answer_chars:
         return "the answer is too long"
@@ -149,10 +152,6 @@ def _evidence_problem(draft: Draft) -> str | None:
     if draft.slot.kind is Kind.MULTI_PAGE and len(draft.pages) < 2:
         return "one page of evidence is named, and several were asked for"
     return None
-
-
-def _says(answer: str) -> bool:
-    return bool(answer) and not is_refusal(answer)
 
 
 def repeated(samples: Sequence[Sample], known: Sequence[Sample], threshold: float) -> dict[int, str]:

@@ -122,4 +122,6 @@ def test_each_kind_has_its_own_shape():
     assert problem(Kind.PAGE_INDEX, "What is the date on page 3?") is None
     assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(3,), shown=(3, 5))
     assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(5, 3), shown=(3, 5)) is None
-    assert problem(Kind.UNANSWERABLE, "Who came?", answer="not answerable") is None
+    refused = WrittenQuestion(question="Who came?", answer="Not answerable", pages=[3])
+    draft = draft_of(slot(Kind.UNANSWERABLE), 0, refused)
+    assert (draft.answer, shape_problem(draft, answer_chars=40)) == ("", None)
