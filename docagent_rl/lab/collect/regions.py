@@ -14,7 +14,6 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.actions.base import Box
-from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.base.user_code import import_module
@@ -36,6 +35,8 @@ _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 
 Layout = Callable[[Image.Image], Sequence[Box]]
 """From a page image to the boxes of its layout, as fractions of its sides."""
+Ruler = Callable[[tuple[int, int]], tuple[int, int]]
+"""From the size of a shown image to the sides of the frame in which an environment counts boxes on it."""
 Ask = Callable[[ChatModel, str | list[dict[str, Any]]], Awaitable[str]]
 """Asks a model about a turn whose box is left out; returns what it says."""
 
@@ -66,19 +67,6 @@ def picked(reply: str, boxes: Sequence[Box]) -> list[Box]:
     return [boxes[number - 1] for number in numbers if 1 <= number <= len(boxes)]
 
 
-@dataclass(frozen=True, slots=True)
-class Ruler:
-    """The unit of boxes in a turn of an environment."""
-
-    frame: Frame
-    encoder: Callable[[tuple[int, int]], tuple[int, int]]
-    """From the size of a shown image to its size after the processor's rounding."""
-
-    def sides(self, shown: tuple[int, int]) -> tuple[int, int]:
-        """Return the sides of the frame on an image of a size."""
-        return self.frame.size(shown, self.encoder(shown))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistedModel:
     """A teacher whose boxes are replaced; all else of a turn, and its tokens, are the teacher's."""
@@ -106,7 +94,7 @@ class AssistedModel:
             reply = replace(reply, cached=cached, estimated=estimated)
             return said.text
 
-        sides = self.ruler.sides(image.size)
+        sides = self.ruler(image.size)
         boxes = await self._drawn(image, _boxes(found[1], sides), ask)
         return replace(reply, text=_with_boxes(reply.text, found, boxes, sides)) if boxes else reply
 

@@ -135,4 +135,4 @@ def _ruler(resources: EnvResources) -> Ruler:
     if coords is None or display is None:
         name = resources.system.name
         raise UserError(f"{name} has no boxes: leave out teacher.grounding and teacher.layout")
-    return Ruler(coords.frame, display.encoder)
+    return lambda shown: coords.frame.size(shown, display.encoder(shown))

@@ -24,8 +24,7 @@ from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Status, Trajectory
-from docagent_rl.samples.parquet import read_parquet
-from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples import parquet
 from docagent_rl.samples.sample import Sample
 
 KIND = "eval"
@@ -50,10 +49,9 @@ def read_samples(path: Path) -> list[Sample]:
     Raises:
         UserError: the file is missing, cannot be read or holds no question.
     """
-    samples = read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
-    if not samples:
-        raise UserError(f"{path} holds no question")
-    return list(samples)
+    if samples := parquet.read_samples(path):
+        return samples
+    raise UserError(f"{path} holds no question")
 
 
 def drawn(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:

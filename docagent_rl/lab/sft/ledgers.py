@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,6 +17,7 @@ from docagent_rl.envs.images import ImageRef, ImageSheet, Picture
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import EncodedImage, ImageEncoder, image_tokens
 from docagent_rl.rollout.ledger import TurnLedger
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
@@ -61,14 +62,7 @@ async def play_scripted(
             spells a special token.
         InfrastructureError: a service failed.
     """
-    trajectory = Trajectory(
-        uid=sample.question_id,
-        number=number,
-        step=0,
-        split="train",
-        sample=sample.to_dict(),
-        system=system,
-    )
+    trajectory = replace(new_trajectory(sample, number, system), split="train")
 
     async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
         return Sampled(turn_ids(write(trajectory), codec, most, sample.question_id))

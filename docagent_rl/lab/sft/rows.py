@@ -199,25 +199,17 @@ class SftFile:
             raise UserError(f"{self.path}: not a Parquet file ({error})") from error
 
 
-class _Pieces(io.RawIOBase):
+class _Pieces(io.BytesIO):
     """Takes what a writer writes, and gives it away piece by piece."""
 
-    def __init__(self) -> None:
-        self._part = bytearray()
-        self._given = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._part += data
-        return len(data)
+    given = 0
 
     def tell(self) -> int:
-        return self._given + len(self._part)
+        return self.given + super().tell()
 
     def take(self) -> bytes:
-        part = bytes(self._part)
-        self._given += len(part)
-        self._part.clear()
+        part = self.getvalue()
+        self.given += len(part)
+        self.seek(0)
+        self.truncate()
         return part
