@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Protocol
 
 import cachetools
@@ -100,7 +101,7 @@ class ImageFormat(StrEnum):
     """A fifth of the size, and blurred edges of small print (quality 90)."""
 
 
-@dataclass(slots=True)
+@dataclass
 class MessageMaker:
     """Makes messages of observations; images become `data:` URLs, 256 MiB of which are cached."""
 
@@ -131,19 +132,13 @@ class MessageMaker:
         ]
         return {"role": role, "content": content}
 
+    @cachetools.cachedmethod(attrgetter("_urls"), lambda _, picture: picture.key, attrgetter("_lock"))
     def _url(self, picture: Picture) -> str:
-        with self._lock:
-            url = self._urls.get(picture.key)
-        if url is None:
-            buffer = io.BytesIO()
-            options = {"compress_level": 1} if self.form is ImageFormat.PNG else {"quality": 90}
-            render(picture, self.store).save(buffer, format=self.form.value, **options)
-            packed = base64.b64encode(buffer.getvalue()).decode("ascii")
-            url = f"data:image/{self.form.value};base64,{packed}"
-            with self._lock:
-                if len(url) <= _CACHE_BYTES:
-                    self._urls[picture.key] = url
-        return url
+        buffer = io.BytesIO()
+        options = {"compress_level": 1} if self.form is ImageFormat.PNG else {"quality": 90}
+        render(picture, self.store).save(buffer, format=self.form.value, **options)
+        packed = base64.b64encode(buffer.getvalue()).decode("ascii")
+        return f"data:image/{self.form.value};base64,{packed}"
 
 
 def assistant(text: str) -> dict[str, Any]:

@@ -190,14 +190,7 @@ def _short(value: Any) -> str:
 
 def _cut_torn_line(handle: int) -> None:
     """Remove what a killed process left of a line."""
-    end = os.lseek(handle, 0, os.SEEK_END)
-    at, step = end, 1 << 16
-    while at:
-        begin = max(0, at - step)
-        found = os.pread(handle, at - begin, begin).rfind(b"\n")
-        if found >= 0:
-            at = begin + found + 1
-            break
-        at = begin
-    if at < end:
-        os.ftruncate(handle, at)
+    with open(handle, "rb", closefd=False) as file:
+        whole = sum(len(line) for line in file if line.endswith(b"\n"))
+    if whole < os.fstat(handle).st_size:
+        os.ftruncate(handle, whole)

@@ -9,12 +9,13 @@ import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import cachetools
 from PIL import Image
 
-from docagent_rl.documents import Document, DocumentStore
+from docagent_rl.documents import Document, DocumentStore, Page
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.manifest import TextReason
 from docagent_rl.endpoints.usage import image_part, message_tokens, pixel_tokens
@@ -172,22 +173,16 @@ class PageViews:
         if view.pictures:
             shown.append(_text(fill(self._prompts.page, "picture", **place)))
             if not blind:
-                shown.append(image_part(self._picture(known.document, number)))
+                shown.append(image_part(self._picture(known.document.page(number))))
         text = known.texts[number].strip()[: self._config.page_chars]
         if view is View.TEXT or (view is View.BOTH and text):
             shown.append(_text(fill(self._prompts.page, "text", **{**place, "text": text})))
         return shown
 
-    def _picture(self, document: Document, number: int) -> bytes:
-        page = document.page(number)
-        with self._lock:
-            found = self._pictures.get(page.image_hash)
-        if found is None:
-            too_large = math.prod(page.size) > self._config.max_pixels
-            found = _reduced(page.image(), self._config.max_pixels) if too_large else page.image_bytes()
-            with self._lock:
-                self._pictures[page.image_hash] = found
-        return found
+    @cachetools.cachedmethod(attrgetter("_pictures"), lambda _, page: page.image_hash, attrgetter("_lock"))
+    def _picture(self, page: Page) -> bytes:
+        most = self._config.max_pixels
+        return _reduced(page.image(), most) if math.prod(page.size) > most else page.image_bytes()
 
 
 def _reduced(image: Image.Image, max_pixels: int) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from cachetools import LRUCache
+from cachetools import LRUCache, cached
 from torch.utils.data import Dataset
 
 from docagent_rl.base.errors import UserError
@@ -114,15 +114,11 @@ def _image_cache(store: str | None, processor: Any | None) -> Callable[[Picture]
     layout = None if documents is None or images is None else PatchFormat.of(images)
     cache: LRUCache[str, EncodedImage] = LRUCache(CACHE_BYTES, getsizeof=lambda image: image.nbytes)
 
+    @cached(cache, key=lambda picture: picture.key)
     def encoded(picture: Picture) -> EncodedImage:
         if documents is None or layout is None:
             raise UserError(_NO_STORE)
-        image = cache.get(picture.key)
-        if image is None:
-            image = EncodedImage.make(picture, render(picture, documents), images, layout)
-            if image.nbytes <= CACHE_BYTES:
-                cache[picture.key] = image
-        return image
+        return EncodedImage.make(picture, render(picture, documents), images, layout)
 
     return encoded
 
