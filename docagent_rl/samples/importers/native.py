@@ -228,7 +228,8 @@ def parse_literal(text: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of backslashes in other people's texts
-            return _plain(ast.literal_eval(text.strip()))
+            # tuples become lists, and what JSON has no word for is refused
+            return json.loads(json.dumps(ast.literal_eval(text.strip())))
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError) as error:
         raise ValueError(f"not a literal: {text[:80]!r}") from error
 
@@ -258,16 +259,6 @@ def as_pages(value: Any) -> list[int]:
             raise ValueError(f"not a page number: {str(item)[:80]!r}")
         pages.append(int(item))
     return pages
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    raise ValueError(f"a {type(value).__name__} has no place in a sample")
 
 
 def _no_constant(name: str) -> NoReturn:
