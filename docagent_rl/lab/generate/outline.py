@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from docagent_rl.documents import Document
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
+from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.draft import answer_format, question_name, repeating
 from docagent_rl.samples.fields import EvidenceSource, Split
@@ -22,6 +22,7 @@ from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import check_sample
 
 DATASET = "outline"
+Titled = OutlineEntry | Heading
 _CAPTION = re.compile(
     r"(?P<label>[^\W\d_]+\.?\s*\d{1,3}(?:[.\-]\d{1,3})?)\s?[.:|\u2013\u2014-]?\s+(?P<title>\S.{5,})"
 )
@@ -51,20 +52,6 @@ _KINDS = {
     _Template.CAPTION_TITLE: Kind.TABLE,
     _Template.NO_CAPTION: Kind.UNANSWERABLE,
 }
-
-
-class Titled(Protocol):
-    """A bookmark or a heading."""
-
-    @property
-    def title(self) -> str:
-        """The text as it is written."""
-        ...
-
-    @property
-    def page(self) -> int | None:
-        """The page that it leads to, 1-based."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
