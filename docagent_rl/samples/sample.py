@@ -107,18 +107,12 @@ class Sample:
         boxes = {
             str(page): [list(box) for box in found] for page, found in sorted(self.evidence_boxes.items())
         }
-        return {
-            "question_id": self.question_id,
-            "dataset": self.dataset,
+        return {name: getattr(self, name) for name in fields.FIELDS} | {
             "split": self.split.value,
-            "doc_id": self.doc_id,
-            "question": self.question,
             "answers": list(self.answers),
-            "answer_format": self.answer_format,
             "evidence_pages": list(self.evidence_pages),
             "evidence_boxes": boxes,
             "evidence_sources": list(self.evidence_sources),
-            "answerable": self.answerable,
             "extra": dict(self.extra),
         }
 

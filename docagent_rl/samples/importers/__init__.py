@@ -25,16 +25,10 @@ class Benchmark(StrEnum):
     ALDEN = "alden"
 
 
-_MODULES = {
-    "pdf_sets": (Benchmark.MMLONGBENCH_DOC, Benchmark.LONGDOCURL, Benchmark.DUDE),
-    "picture_sets": (Benchmark.SLIDEVQA, Benchmark.MP_DOCVQA, Benchmark.ALDEN),
-    "corpora": (Benchmark.VIDOSEEK, Benchmark.VRAG_RL, Benchmark.UNIDOC_RL),
-    "uda": (Benchmark.UDA,),
-}
+_MODULES = ("pdf_sets", "picture_sets", "corpora", "uda")
 
 
 def get_importer(benchmark: Benchmark) -> Importer:
     """Return the importer of a benchmark."""
-    (name,) = (name for name, benchmarks in _MODULES.items() if benchmark in benchmarks)
-    importers = import_module(f"{__name__}.{name}").IMPORTERS
-    return next(importer for importer in importers if importer.name == benchmark)
+    modules = (import_module(f"{__name__}.{name}") for name in _MODULES)
+    return next(each for module in modules for each in module.IMPORTERS if each.name == benchmark)
