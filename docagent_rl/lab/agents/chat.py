@@ -19,9 +19,8 @@ from docagent_rl.lab.agents.chat_model import (
     MessageMaker,
     assistant,
 )
-from docagent_rl.lab.agents.texts import EnvPlayer, play_texts, whole_turn
+from docagent_rl.lab.agents.texts import EnvPlayer, whole_turn
 from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
@@ -41,8 +40,8 @@ class ChatLimits:
 
 
 @dataclass(slots=True)
-class ChatRollout:
-    """One question, played to its end into `trajectory`, whose turns have no token ids.
+class Conversation:
+    """A chat model's side of one trajectory, whose turns have no token ids.
 
     A turn that was cut off at its greatest length is truncated, as in a rollout. A conversation that the
     context does not hold ends the trajectory as `context_full`: what was shown last counts as never shown.
@@ -50,11 +49,9 @@ class ChatRollout:
     are counted.
     """
 
-    env: DocEnv
     model: ChatModel
     maker: MessageMaker
     limits: ChatLimits
-    trajectory: Trajectory
     messages: list[dict[str, Any]] = field(default_factory=list)
     """The conversation of the present context."""
     held: int = 0
@@ -62,57 +59,48 @@ class ChatRollout:
     added: int = 0
     """Tokens that came since, by estimate."""
 
-    async def play(self, sample: Sample) -> Trajectory:
-        """Play until the environment is done or the context is full; return the trajectory.
+    async def see(self, observation: Observation) -> None:
+        """Add what the environment shows; a fresh context begins a conversation."""
+        messages = await asyncio.to_thread(self.maker.messages, observation)
+        if observation.fresh:
+            self.messages, self.held, self.added = [], 0, 0
+        self.messages += messages
+        self.added += await asyncio.to_thread(message_tokens, messages)
+
+    async def write(self, trajectory: Trajectory) -> TrajectoryTurn | None:
+        """Return the model's next turn; `None`: the context is full.
 
         Raises:
-            UserError: the sample cannot be played, or its prompt does not fit the context.
+            UserError: the prompt does not fit the context.
             BudgetError: what may be spent is spent.
-            InfrastructureError: a service failed.
+            InfrastructureError: the model failed.
         """
-        await play_texts(self.env, sample, self._write, self.trajectory, self._add)
-        turns = self.trajectory.turns
-        self.trajectory.response_tokens = sum(turn.sampled + turn.observation_tokens for turn in turns)
-        return self.trajectory
-
-    async def _write(self, trajectory: Trajectory) -> TrajectoryTurn | None:
+        number = len(trajectory.turns)
+        seed = _seed(self.limits.seed, trajectory.uid, trajectory.number, number)
         try:
-            return await self._sample()
+            most = self._room()
+            reply = await self.model.reply(self.messages, most=most, sample=trajectory.number, seed=seed)
         except ContextFullError as error:
-            if not trajectory.turns:
+            if not number:
                 raise UserError(
                     f"the prompt of {trajectory.uid} does not fit the model's context: {error}"
                 ) from error
             trajectory.turns[-1].dropped = True
             return None
-
-    async def _add(self, observation: Observation) -> None:
-        messages = await asyncio.to_thread(self.maker.messages, observation)
-        if observation.fresh and self.trajectory.turns:
-            self.messages, self.held, self.added = [], 0, 0
-        self.messages += messages
-        self.added += await asyncio.to_thread(message_tokens, messages)
-
-    async def _sample(self) -> TrajectoryTurn:
-        number = len(self.trajectory.turns)
-        seed = _seed(self.limits.seed, self.trajectory.uid, self.trajectory.number, number)
-        reply = await self.model.reply(
-            self.messages, most=self._room(), sample=self.trajectory.number, seed=seed
-        )
-        stop = StopCause.TRUNCATED if reply.cut_off else StopCause.END_OF_TURN
         # the server knows the length of what it was shown
         if number:
-            self.trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.held)
+            trajectory.turns[-1].observation_tokens = max(0, reply.prompt_tokens - self.held)
         else:
-            self.trajectory.prompt_tokens = reply.prompt_tokens
-        played = whole_turn(reply.text, stop.value)
-        played.completion_tokens = reply.completion_tokens
+            trajectory.prompt_tokens = reply.prompt_tokens
+        stop = StopCause.TRUNCATED if reply.cut_off else StopCause.END_OF_TURN
+        turn = whole_turn(reply.text, stop.value)
+        turn.completion_tokens = reply.completion_tokens
         # about how many of the tokens are thoughts that the server keeps apart
-        played.reasoning_tokens = min(text_tokens(reply.thoughts), reply.completion_tokens)
+        turn.reasoning_tokens = min(text_tokens(reply.thoughts), reply.completion_tokens)
         self.messages.append(assistant(reply.text))
-        self.held = reply.prompt_tokens + reply.completion_tokens - played.reasoning_tokens
+        self.held = reply.prompt_tokens + reply.completion_tokens - turn.reasoning_tokens
         self.added = 0
-        return played
+        return turn
 
     def _room(self) -> int:
         """Return the tokens that the next turn may have.
@@ -163,9 +151,11 @@ class ChatPlayer(EnvPlayer):
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""
-        trajectory = new_trajectory(sample, number, self.resources.system.name)
-        env = self.environment(sample, number)
-        return await ChatRollout(env, self.model, self.maker, self.limits, trajectory).play(sample)
+        talk = Conversation(self.model, self.maker, self.limits)
+        trajectory = await self.played(sample, number, talk.write, talk.see)
+        turns = trajectory.turns
+        trajectory.response_tokens = sum(turn.sampled + turn.observation_tokens for turn in turns)
+        return trajectory
 
     async def close(self) -> None:
         """Close the model."""

@@ -85,10 +85,10 @@ class EnvPlayer:
         environment = environment_identity(self.resources, validate=self.validate)
         return {"player": player, **facts, "environment": environment}
 
-    async def played(self, sample: Sample, number: int, write: Write) -> Trajectory:
+    async def played(self, sample: Sample, number: int, write: Write, see: See | None = None) -> Trajectory:
         """Play one trajectory of a question with turns that are given."""
         trajectory = new_trajectory(sample, number, self.resources.system.name)
-        return await play_texts(self.environment(sample, number), sample, write, trajectory)
+        return await play_texts(self.environment(sample, number), sample, write, trajectory, see)
 
     def environment(self, sample: Sample, number: int) -> DocEnv:
         """Open the environment of one trajectory."""
