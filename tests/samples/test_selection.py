@@ -131,13 +131,6 @@ def test_parts_are_disjoint_and_nothing_is_lost(asked, fraction, seed, unit):
     assert {r.question_id for r in other} == {r.question_id for r in val}
 
 
-def test_the_seed_decides():
-    samples = [question(n, "What?") for n in range(30)]
-    chosen = {frozenset(r.doc_id for r in split_samples(samples, 0.2, seed=seed)[1]) for seed in range(5)}
-    assert len(chosen) == 5
-    assert {len(each) for each in chosen} == {6}
-
-
 def test_what_cannot_be_split_is_refused():
     spellings = [
         question(0, text, n) for n, text in enumerate(["What is it?", "what  IS it", "What is it ?"])
