@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.samples.leakage import Shared, find_leaks
 from docagent_rl.samples.sample import Sample
+from tests.documents.conftest import write_pdf
 
 Make = Callable[..., Sample]
 TITLE = "What is the title of this report?"
@@ -52,13 +52,8 @@ def test_windows_of_one_document_are_shared(ask):
 def test_documents_are_shared_by_their_pages(ask, tmp_path):
     """Another file of the same pages, one more before them; and a document of its own."""
     texts = {"a": "one two three", "b": "cover one two three", "c": "one four five"}
-    (tmp_path / "pdfs").mkdir()
     for name, pages in texts.items():
-        canvas = Canvas(str(tmp_path / "pdfs" / f"{name}.pdf"), pagesize=(200, 100), invariant=True)
-        for text in pages.split():
-            canvas.drawString(20, 50, f"page {text}")
-            canvas.showPage()
-        canvas.save()
+        write_pdf(tmp_path / "pdfs" / f"{name}.pdf", [f"page {text}" for text in pages.split()])
     ingest(tmp_path / "pdfs", tmp_path / "store", workers=1, settings=RenderSettings(dpi=36))
     store = DocumentStore(tmp_path / "store")
     (found,) = find_leaks([ask("one", "a")], [ask("two", "b"), ask("three", "c")], store=store).documents

@@ -20,6 +20,7 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from tests.chat_server import completion
+from tests.lab.agents.stage import texts_of
 
 _FENCED = re.compile(r"----- begin (\w+) -----\n(.*?)\n----- end \1 -----", re.DOTALL)
 _PAGE = re.compile(r"Page (\d+) of \d+:\n----- begin (\w+) -----\n(.*?)\n----- end \2 -----", re.DOTALL)
@@ -136,9 +137,7 @@ def _ending(rest: str, pages: list[str]) -> str | None:
 
 
 def _text(message: dict) -> str:
-    content = message["content"]
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return "\n".join(part["text"] for part in parts if part["type"] == "text")
+    return "\n".join(texts_of(message))
 
 
 def _seen(content) -> list[tuple[int, str]]:
