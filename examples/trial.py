@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _number: ContextVar[int] = ContextVar("trajectory_number")
-"""Of the trajectory that asks: whoever comes first, the same draws go to the same trajectory."""
+"""Number of the trajectory that asks: whoever comes first, the same draws go to the same trajectory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How tokens are drawn."""
+    """The drawing of tokens."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -39,7 +39,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a recipe plays.
+    """A recipe's way to play.
 
     Args:
         config: its section `docagent`.

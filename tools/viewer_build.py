@@ -73,7 +73,7 @@ def sums(frontend: Path, static: Path) -> dict[str, str]:
 
 
 def digest(folder: Path, names: Iterable[str]) -> str:
-    """Of files by name and content; a folder stands for all files in it."""
+    """Return the digest of files by name and content; a folder stands for all files in it."""
     found = hashlib.sha256()
     for name in names:
         place = folder / name
@@ -86,7 +86,7 @@ def digest(folder: Path, names: Iterable[str]) -> str:
 
 
 def _installed() -> bool:
-    """Whether the packages of the lock file are there, after a try to get them."""
+    """Return whether the packages of the lock file are there, after a try to get them."""
     have, want = FRONTEND / "node_modules/.package-lock.json", FRONTEND / "package-lock.json"
     if have.is_file() and have.stat().st_mtime >= want.stat().st_mtime:
         return True

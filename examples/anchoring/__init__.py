@@ -1,4 +1,4 @@
-"""What the observation KL holds: visual states of a tiny agent under a reward that ignores the pages.
+"""The hold of the observation KL: visual states of a tiny agent under a reward that ignores the pages.
 
 PYTHONPATH=examples python -m anchoring --out docs
 

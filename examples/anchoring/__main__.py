@@ -77,7 +77,7 @@ def anchoring_command(
 
 
 def _command(out: Path, seeds: list[int] | None, coef: float, updates: int) -> str:
-    """What the page says it was written by: the options that are not the defaults."""
+    """Return the command that the page names: with the options that are not the defaults."""
     words = [COMMAND, f"--out {out}", *(f"--seeds {seed}" for seed in seeds or [])]
     if coef != COEF:
         words.append(f"--coef {coef:g}")

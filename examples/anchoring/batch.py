@@ -79,7 +79,7 @@ class LocalEngine:
         return output.last_hidden_state
 
     def log_probs(self, data: TensorDict) -> Tensor:
-        """Of the next token at each position of each row, nested; that of the last one means nothing."""
+        """Return the log-prob of the next token at each position, nested; the last one means nothing."""
         hidden, ids = self.hidden(data), jagged(data, "input_ids")
         lengths = ids.offsets().diff().tolist()
         states = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])

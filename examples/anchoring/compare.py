@@ -28,7 +28,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Of at least one value."""
+        """Make it of at least one value."""
         return cls(fmean(values), stdev(values) if len(values) > 1 else 0.0, min(values), max(values))
 
 

@@ -14,11 +14,7 @@ from anchoring.results import Arm, Run
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
-LABELS = {
-    Arm.NONE: "without observation KL",
-    Arm.K3: "with it, sampled (k3)",
-    Arm.EXACT: "with it, exact",
-}
+LABELS = {Arm.NONE: "without observation KL", Arm.K3: "with it, sampled (k3)", Arm.EXACT: "with it, exact"}
 COLOURS = {Arm.NONE: "#d55e00", Arm.K3: "#009e73", Arm.EXACT: "#0072b2"}
 PANELS = {
     "distance": "relative L2 drift of visual states",
@@ -33,7 +29,7 @@ STYLE: dict[RcKeyType, Any] = {
     "axes.spines.right": False,
 }
 POINTS = 60
-"""Of a curve."""
+"""Points of a curve."""
 
 
 def anchoring_plot(runs: Sequence[Run]) -> str:

@@ -1,4 +1,4 @@
-"""What the observation KL holds: the choices and results of a demonstration.
+"""The hold of the observation KL: the choices and results of a demonstration.
 
 A model that reads the number on a page is paid for large numbers, whatever the page shows. Every arm starts
 from the same weights and is asked the same questions in the same order, in real trajectories. After every
@@ -21,7 +21,7 @@ from learning.task import TaskSettings
 
 
 class Arm(StrEnum):
-    """What the loss holds observations with."""
+    """The term by which the loss holds observations."""
 
     NONE = "none"
     """verl's loss as it is."""

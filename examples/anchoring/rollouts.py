@@ -84,7 +84,7 @@ def play(
 
 
 def reward(text: str) -> float:
-    """What the last turn of a trajectory earns: the number in the answer over 9, whatever the page shows."""
+    """Return what a last turn earns: the number in the answer over 9, whatever the page shows."""
     found = ANSWER.search(text)
     return int(found[1]) / 9 if found else 0.0
 

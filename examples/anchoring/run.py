@@ -142,7 +142,7 @@ def run(
 
 
 def _digest(*choices: object) -> str:
-    """Of settings, of the code that results come from, and of the libraries under it."""
+    """Return the digest of settings, of the code that results come from, and of the libraries under it."""
     examples, package = Path(__file__).parents[1], Path(docagent_rl.__file__).parent
     files = [examples / name for name in SOURCES]
     for folder in ("losses", "training/workers", "lab/tiny"):

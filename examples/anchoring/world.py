@@ -68,7 +68,7 @@ class World:
 
 
 def features(row: LedgerRow) -> dict[str, torch.Tensor]:
-    """Of a row's images, joined: `pixel_values` (p, channels) and `image_grid_thw` (i, 3), or nothing."""
+    """Join a row's images: `pixel_values` (p, channels) and `image_grid_thw` (i, 3), or nothing."""
     return join_features([image for image in row.images if isinstance(image, EncodedImage)])
 
 

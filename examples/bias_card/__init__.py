@@ -1,4 +1,4 @@
-"""What each advantage estimator pushes towards, from exact enumeration of a problem of two turns.
+"""The push of each advantage estimator, from exact enumeration of a problem of two turns.
 
 PYTHONPATH=examples python -m bias_card --out docs
 

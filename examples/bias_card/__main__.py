@@ -1,4 +1,4 @@
-"""What each advantage estimator does on average, as a page and a picture.
+"""The average effect of each advantage estimator, as a page and a picture.
 
 PYTHONPATH=examples python -m bias_card --out docs
 """

@@ -19,7 +19,7 @@ _TOL = 1e-6
 
 
 class Verdict(StrEnum):
-    """What an estimator does to the two decisions of the toy."""
+    """The effect of an estimator on the two decisions of the toy."""
 
     UNBIASED = "unbiased"
     SCALED = "scaled"

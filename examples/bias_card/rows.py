@@ -54,7 +54,7 @@ def bias_rows(similarity: float = 0.6) -> list[BiasRow]:
 
 
 def _decide(estimator: Estimator, case: Case, similarity: float, groups: ToyGroups) -> Tensor:
-    """What the estimator gives to the decisions, called as in training."""
+    """Return what the estimator gives to the decisions, called as in training."""
     discounts = case.discounts
     inputs = groups.inputs(
         critic=_critic(groups, case) if Need.VALUES in estimator.needs else None,

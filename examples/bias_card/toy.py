@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 
 
 class Ending(IntEnum):
-    """How a trajectory of the toy goes."""
+    """The way a trajectory of the toy goes."""
 
     STOP = 0
     GOOD = 1

@@ -53,11 +53,7 @@ def learn_command(
     from learning.summary import summarise
     from tools.warm import WarmPython
 
-    chosen = {
-        "estimators": estimator or [Estimator.GRPO],
-        "seeds": seeds or [0],
-        "arms": arm or [Arm.REWARD],
-    }
+    chosen = {"estimators": estimator or [Estimator.GRPO], "seeds": seeds or [0], "arms": arm or [Arm.REWARD]}
     # every run starts a dozen processes with the same imports
     with nullcontext() if all_done(out, **chosen) else WarmPython() as warm:
         results = demonstrate(

@@ -1,4 +1,4 @@
-"""What a run of the demonstration can be."""
+"""The choices of a run of the demonstration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Estimator(StrEnum):
 
 
 class Arm(StrEnum):
-    """What a run is paid."""
+    """The pay of a run."""
 
     REWARD = "reward"
     """Its own rewards."""

@@ -20,7 +20,7 @@ from learning.task import make_task
 from learning.warm_start import checkpoint_steps, make_warm_start
 
 RESULT = "result.json"
-"""What a run leaves in its folder."""
+"""The file that a run leaves in its folder."""
 
 
 def demonstrate(
@@ -78,7 +78,7 @@ def demonstrate(
 def all_done(
     root: Path, *, estimators: Sequence[Estimator], seeds: Sequence[int], arms: Sequence[Arm]
 ) -> bool:
-    """Whether a demonstration has nothing left to run."""
+    """Return whether a demonstration has nothing left to run."""
     paths = LearnPaths(root.resolve())
     keys = (RunKey(e, arm, seed) for e in estimators for arm in arms for seed in seeds)
     return all((paths.run(key) / RESULT).is_file() for key in keys)

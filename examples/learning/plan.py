@@ -1,4 +1,4 @@
-"""What is run: which estimator, how long, with which overrides."""
+"""The plan of a run: its estimator, its length, its overrides."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class RunKey:
 
     @property
     def name(self) -> str:
-        """As in file names."""
+        """Return its name in file names."""
         return f"{self.estimator.value}-{self.arm.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class LearnPaths:
-    """Where everything is; `root` is absolute."""
+    """Places of everything; `root` is absolute."""
 
     root: Path
 
@@ -89,7 +89,7 @@ def _path(key: str, path: Path) -> str:
 
 
 def base_overrides(paths: LearnPaths, run_dir: Path) -> list[str]:
-    """What every composition of the recipe needs."""
+    """Return what every composition of the recipe needs."""
     return [*PROFILES, _path("docagent.workspace", paths.task.workspace), _path("docagent.run_dir", run_dir)]
 
 

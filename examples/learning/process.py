@@ -56,9 +56,7 @@ class Trainer:
         return self.folder / "log.txt"
 
     def run(
-        self,
-        on_wait: Callable[[], None] = lambda: None,
-        environment: Mapping[str, str] | None = None,
+        self, on_wait: Callable[[], None] = lambda: None, environment: Mapping[str, str] | None = None
     ) -> float:
         """Run to the end.
 

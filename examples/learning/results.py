@@ -1,4 +1,4 @@
-"""What a run changed: held-out rewards before and after, on real pages and on blank ones."""
+"""The result of a run: held-out rewards before and after, on real pages and on blank ones."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ _SCORES = ("before", "after", "blank_before", "blank_after")
 
 
 def is_complete(run_dir: Path, steps: int) -> bool:
-    """Whether a run has been measured at its end."""
+    """Return whether a run has been measured at its end."""
     return _validation(run_dir, steps).is_file()
 
 

@@ -29,7 +29,7 @@ WORDS = ("revenue", "income", "profit", "cost", "energy", "water", "traffic", "m
 
 SYSTEM = "vrag_rl"
 NUMBER_PAGES = Path(__file__).parent / "recipe" / "number_pages.yaml"
-"""What `+recipe=number_pages` adds to a recipe of the system."""
+"""File of what `+recipe=number_pages` adds to a recipe of the system."""
 
 _DRAWS = "plates"
 """Begins every seed; with another word the pages behind docs/learning.md and docs/anchoring.md are others."""
@@ -91,7 +91,7 @@ class TaskSettings:
 
 @dataclass(frozen=True, slots=True)
 class TaskPaths(WorkspacePaths):
-    """Where the parts of a workspace are; `data` takes a `Part`."""
+    """Places of the parts of a workspace; `data` takes a `Part`."""
 
     @property
     def prompt(self) -> Path:

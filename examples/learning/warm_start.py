@@ -26,7 +26,7 @@ from learning.task import Part
 from trial import Setting, play_trial
 
 SAMPLE = "warm_start.json"
-"""How the checkpoint was chosen, kept beside its weights."""
+"""File beside the weights that tells the choice of the checkpoint."""
 
 DEV_TRAJECTORIES = 2
 """Sampled trajectories of each question of `Part.DEV`."""
@@ -34,7 +34,7 @@ DEV_TRAJECTORIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a checkpoint of the supervised trainer can do.
+    """The accuracy of a checkpoint of the supervised trainer.
 
     Args:
         step: of the trainer.
@@ -101,7 +101,7 @@ def make_warm_start(
 
 
 def play_setting(paths: LearnPaths) -> Setting:
-    """How the recipe plays: the oracle's trajectories and the trainer's differ in nothing but the policy."""
+    """Return the recipe's way to play: oracle and trainer differ in nothing but the policy."""
     return Setting.of(composed(RECIPE, base_overrides(paths, paths.root / "unused")))
 
 

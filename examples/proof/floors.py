@@ -1,4 +1,4 @@
-"""What a task is worth without its pages, and with all of the answers: floors and ceiling, once a task."""
+"""Floors and ceiling of a task: its worth without its pages, and with all of the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a unit changed: one JSON file, from which alone tables and pictures are made."""
+"""The result of a unit: one JSON file, from which alone tables and pictures are made."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class UnitResult:
 
     @property
     def current(self) -> bool:
-        """Whether it was measured with the settings that its task has now."""
+        """Return whether it was measured with the settings that its task has now."""
         task = get_task(self.system)
         return self.settings == settings_digest(task) and task.sizes.chose(self.warm_start)
 
@@ -79,7 +79,7 @@ class UnitResult:
 
 
 def result_path(unit: Unit, folder: Path = RESULTS) -> Path:
-    """Where the result of a unit lies."""
+    """Return the place of a unit's result."""
     return folder / unit.system / f"{unit.name}.json"
 
 
@@ -101,7 +101,7 @@ def read_result(path: Path) -> UnitResult:
 
 
 def is_measured(unit: Unit, folder: Path = RESULTS) -> bool:
-    """Whether there is a result of a unit, with the settings of now."""
+    """Return whether there is a result of a unit, with the settings of now."""
     path = result_path(unit, folder)
     return path.is_file() and read_result(path).current
 

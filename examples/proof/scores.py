@@ -1,4 +1,4 @@
-"""Whether a trajectory is right, by the reading and the exact match of the evaluation harness."""
+"""Right and wrong trajectories, by the reading and the exact match of the evaluation harness."""
 
 from __future__ import annotations
 

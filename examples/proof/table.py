@@ -15,7 +15,7 @@ from proof.tasks import SYSTEMS, get_task
 from proof.unit import REWARD, SEEDS, Unit, in_order
 
 BEGIN, END = "<!-- made by `python -m proof table` -->", "<!-- to here -->"
-"""What stands between them in docs/proof.md is replaced."""
+"""Marks in docs/proof.md: the text between them is replaced."""
 _HEAD = ("system", "arm", "steps", "seeds", "warm start", "trained", "gain", "trained, blank pages")
 _MORE = ("gain of each seed", "by kind of question, trained")
 

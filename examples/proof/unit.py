@@ -33,12 +33,12 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """As in file names."""
+        """Return its name in file names."""
         return f"{self.arm}-{self.seed}"
 
     @property
     def task(self) -> ProofTask:
-        """What is played."""
+        """Return the task that is played."""
         return get_task(self.system)
 
     @property
@@ -54,20 +54,20 @@ class Unit:
 
     @property
     def own_warm_start(self) -> bool:
-        """Whether no other arm begins where it does."""
+        """Return whether no other arm begins where it does."""
         return self.ablation is not None and self.task.ablations[self.ablation].own_warm_start
 
 
 @dataclass(frozen=True, slots=True)
 class ProofPaths:
-    """Where everything of a system is; `root` is absolute."""
+    """Places of everything of a system; `root` is absolute."""
 
     root: Path
     system: str
 
     @property
     def folder(self) -> Path:
-        """Of the system."""
+        """Return the folder of the system."""
         return self.root / self.system
 
     @property

@@ -114,7 +114,7 @@ def _made(file: Path, sizes: Sizes) -> dict[str, Any]:
 
 
 def setting_of(task: ProofTask, paths: ProofPaths, ablation: str | None = None) -> Setting:
-    """How the recipe plays: the script's trajectories and the trainer's differ in nothing but the policy."""
+    """Return the recipe's way to play: script and trainer differ in nothing but the policy."""
     unused = paths.folder / "unused"
     return Setting.of(composed(task.recipe, base_overrides(task, paths, unused, ablation)))
 

@@ -21,7 +21,7 @@ from proof.tasks.base import Part, ProofTask, Sheet
 
 HERE = Path(__file__).parent
 DOCUMENT_SEED = 0
-"""Of the documents, whatever the seed of a unit: seeds are compared on the same questions."""
+"""Seed of the documents, whatever that of a unit: seeds are compared on the same questions."""
 _STAMP = "task.txt"
 
 
@@ -57,17 +57,17 @@ def questions(drawn: Sequence[Sheet], part: Part) -> list[Sample]:
 
 
 def digest_of(drawn: Sequence[Sheet]) -> str:
-    """What tells the documents of a task from others: 12 hexadecimal digits."""
+    """Return what tells the documents of a task from others: 12 hexadecimal digits."""
     return hashlib.sha256(repr(drawn).encode()).hexdigest()[:12]
 
 
 def overlay(system: str) -> Path:
-    """What `+recipe=<system>` adds to the recipe of a system."""
+    """Return the file of what `+recipe=<system>` adds to the recipe of a system."""
     return HERE / "recipe" / f"{system}.yaml"
 
 
 def settings_digest(task: ProofTask) -> str:
-    """What tells the settings of a system from others: 12 hexadecimal digits.
+    """Return what tells the settings of a system from others: 12 hexadecimal digits.
 
     Supervised steps are not among them: `Sizes.chose` asks the warm start itself.
     """

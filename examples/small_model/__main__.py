@@ -39,8 +39,7 @@ def study_command(
     ] = DEFAULTS.collected,
     sft_steps: Annotated[int, typer.Option(min=1, help="Batches of fine-tuning.")] = DEFAULTS.sft_steps,
     rl_minutes: Annotated[
-        float,
-        typer.Option(min=0.1, help="Wall clock of RL, which goes on when called again."),
+        float, typer.Option(min=0.1, help="Wall clock of RL, which goes on when called again.")
     ] = DEFAULTS.rl_minutes,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none.")] = False,
 ) -> None:

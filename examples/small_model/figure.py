@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEASURES = ("rule", "page_recall", "invalid_rate")
-"""What is drawn, by the report's names; one that a run lacks is left out."""
+"""Measures that are drawn, by the report's names; one that a run lacks is left out."""
 COLOURS = ("#0072b2", "#d55e00", "#009e73")
 PICTURE, TABLES = "small_model.svg", "small_model.md"
 

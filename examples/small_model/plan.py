@@ -1,4 +1,4 @@
-"""Which commands a stage is made of: the project's own, as a user would give them."""
+"""The commands that a stage is made of: the project's own, as a user would give them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def steps(stage: Stage, system: StudySystem, paths: StudyPaths, settings: Settin
 
 
 def overlay(system: StudySystem) -> tuple[str, ...]:
-    """What turns the system's recipe into the study's."""
+    """Return the overrides that turn the system's recipe into the study's."""
     return ("hydra.searchpath=[pkg://small_model]", "+profile=cpu", f"+study={system.value}")
 
 

@@ -38,7 +38,7 @@ SHARED = (Stage.MODEL, Stage.DOCUMENTS, Stage.QUESTIONS)
 
 
 class StudySystem(StrEnum):
-    """Who plays."""
+    """A system that is played."""
 
     MM_DOC_R1 = "mm_doc_r1"
     ALDEN = "alden"
@@ -49,15 +49,12 @@ class StudySystem(StrEnum):
         return _RECIPES[self]
 
 
-_RECIPES = {
-    StudySystem.MM_DOC_R1: "mm_doc_r1_qwen3_8b",
-    StudySystem.ALDEN: "alden_hybrid_qwen2_5_vl_7b",
-}
+_RECIPES = {StudySystem.MM_DOC_R1: "mm_doc_r1_qwen3_8b", StudySystem.ALDEN: "alden_hybrid_qwen2_5_vl_7b"}
 
 
 @dataclass(frozen=True, slots=True)
 class StudyPaths:
-    """Where everything is.
+    """Places of everything.
 
     Args:
         root: the workspace.
@@ -72,7 +69,7 @@ class StudyPaths:
 
     @property
     def wheels(self) -> Path:
-        """What the wheels hold."""
+        """Return the folder of what the wheels hold."""
         return self.root / "wheels"
 
     @property
@@ -107,7 +104,7 @@ class StudyPaths:
 
     @property
     def done(self) -> Path:
-        """Which commands ended well."""
+        """Return the file of the commands that ended well."""
         return self.root / "done.json"
 
     def run(self, system: StudySystem, name: str) -> Path:

@@ -12,14 +12,7 @@ from docagent_rl.advantages.gae import Anchor, token_gae, turn_gae, whitened
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
 from docagent_rl.base.errors import UserError
 from tests.advantages import references
-from tests.advantages.batches import (
-    Shape,
-    batch,
-    build,
-    checked,
-    discounts,
-    shapes,
-)
+from tests.advantages.batches import Shape, batch, build, checked, discounts, shapes
 
 E1 = batch(
     turns=[[0, 0, -1, -1, 1, 1, 1, -1]],

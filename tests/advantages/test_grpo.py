@@ -9,14 +9,7 @@ from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages
 from docagent_rl.advantages.trajectories import RowWeight
 from tests.advantages import references
-from tests.advantages.batches import (
-    Shape,
-    batch,
-    build,
-    checked,
-    from_turn_rewards,
-    shapes,
-)
+from tests.advantages.batches import Shape, batch, build, checked, from_turn_rewards, shapes
 
 E3 = torch.tensor([1.6, 0.4, 1.0, 0.0])
 stds = st.sampled_from(Std)

@@ -15,14 +15,7 @@ from docagent_rl.advantages.spo import SpoStd, similarity_advantages, spo, spo_p
 from docagent_rl.advantages.trajectories import RowWeight
 from docagent_rl.base.errors import UserError
 from tests.advantages import references
-from tests.advantages.batches import (
-    Shape,
-    batch,
-    build,
-    checked,
-    from_turn_rewards,
-    shapes,
-)
+from tests.advantages.batches import Shape, batch, build, checked, from_turn_rewards, shapes
 
 R = torch.tensor([1.6, 0.4, 1.0, 0.0])
 ONE_GROUP = torch.zeros(4, dtype=torch.long)

@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from docagent_rl.advantages.groups import GroupTurns, IndexMean, Std
 from docagent_rl.advantages.grpo import TurnBaseline, turn_grpo
 from tests.advantages import references
-from tests.advantages.batches import (
-    Shape,
-    batch,
-    build,
-    checked,
-    from_turn_rewards,
-    shapes,
-)
+from tests.advantages.batches import Shape, batch, build, checked, from_turn_rewards, shapes
 
 E4 = from_turn_rewards([[0.6], [0.2, 1.0], [0.0, 0.4, 0.9], [0.6, 0.0], [0.9]])
 BIASED = [TurnBaseline.INDEX_SUFFIX, TurnBaseline.INDEX_BROADCAST, TurnBaseline.MYOPIC]

@@ -29,11 +29,6 @@ class Learned:
 def play(root: Path, python: Path) -> Learned:
     """GRPO on its own rewards, one seed; what is done in the folder is not done again."""
     (result,) = demonstrate(
-        root,
-        estimators=[KEY.estimator],
-        seeds=[KEY.seed],
-        arms=[KEY.arm],
-        settings=SETTINGS,
-        python=python,
+        root, estimators=[KEY.estimator], seeds=[KEY.seed], arms=[KEY.arm], settings=SETTINGS, python=python
     )
     return Learned(LearnPaths(root), python, result)

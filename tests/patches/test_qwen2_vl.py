@@ -115,10 +115,7 @@ def test_names_are_those_of_torch():
 
 
 @without_flash_attn
-@pytest.mark.parametrize(
-    "rows",
-    [[WITH_IMAGE, TEXT, WITH_IMAGE[:-1]], [TEXT, TEXT[:2]], [TEXT]],
-)
+@pytest.mark.parametrize("rows", [[WITH_IMAGE, TEXT, WITH_IMAGE[:-1]], [TEXT, TEXT[:2]], [TEXT]])
 def test_packed_rows_equal_the_padded_eager_forward(packing, rows):
     model, padded, pack = packing
     found, wanted = pack(rows)

@@ -66,10 +66,7 @@ def doc_v_star(corpus, sample, variant):
     play, rules = doc_v_star_play, DocVStar().lifted(max_turns=MANY)
     oracle, _ = rules.best(corpus, sample)
     first = sample.evidence_pages[0]
-    trajectories = {
-        "oracle": oracle,
-        "nothing listed": [*oracle[:-1], play.answer(sample.answers[0], "")],
-    }
+    trajectories = {"oracle": oracle, "nothing listed": [*oracle[:-1], play.answer(sample.answers[0], "")]}
     junk = {
         "repeated": [play.retrieve(corpus.own_query(sample.doc_id, first), "")],
         "irrelevant": [play.fetch("[1]", "")],

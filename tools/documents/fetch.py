@@ -21,12 +21,12 @@ from tools.documents.manifest import Fetched, Manifest, Scan
 from tools.documents.scan import scan_pdf
 
 HIDDEN = ".packages"
-"""Where packages lie while their documents are taken out; ingestion passes over it."""
+"""Folder of packages while their documents are taken out; ingestion passes over it."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What was done.
+    """The work that was done.
 
     Args:
         placed: the documents that were made now.

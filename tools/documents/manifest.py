@@ -1,4 +1,4 @@
-"""Which documents there are, and what they must be."""
+"""The list of documents, and what they must be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.+-]*$")]
 
 
 class DocumentKind(StrEnum):
-    """What a reader would call the document."""
+    """The document's name to a reader."""
 
     MANUAL = "manual"
     GUIDE = "guide"
@@ -44,10 +44,10 @@ class Fetched(_Entry):
     path: Annotated[str, Field(pattern=r"^[^/].*\.pdf(\.gz)?$")]
     """Its place in the package; `.gz` is unpacked."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    """Of the PDF, unpacked."""
+    """Digest of the PDF, unpacked."""
     licence: str
     licence_file: str
-    """Where the package states it."""
+    """File of the package that states it."""
 
 
 class Scan(_Entry):

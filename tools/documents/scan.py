@@ -15,7 +15,7 @@ TILT = 0.6
 NOISE = 4.0
 """Standard deviation of the noise, in steps of 255."""
 QUALITY = 80
-"""Of the JPEG pictures."""
+"""Quality of the JPEG pictures."""
 
 
 def scan_pdf(pdf: bytes, *, dpi: int, seed: int, title: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Which trajectories failing judges and roles mask, by outcome and turns: `python -m tools.faults.outage`.
+"""Trajectories that failing judges and roles mask, by outcome and turns: `python -m tools.faults.outage`.
 
 Every trajectory is played twice with the same script, once with all services well, so that what a masked
 trajectory would have earned is known.

@@ -38,15 +38,15 @@ PARTS = {
     "rollout server": "vLLMHttpServer",
     "engine": "VLLM::EngineCore",
 }
-"""What the command line of the process holds."""
+"""A piece of the command line of the process."""
 PHASES = {"rollout": ".generate", "update": "_update_actor", "checkpoint": "_save_checkpoint"}
-"""What a process of the run is called meanwhile."""
+"""The name of a process of the run meanwhile."""
 LEFT_S = 30
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one case.
+    """The end of one case.
 
     Args:
         code: exit status of the killed run's driver.

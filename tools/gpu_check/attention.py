@@ -1,4 +1,4 @@
-"""Which attention the models of a run get."""
+"""The attention that the models of a run get."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ FLASH = "flash_attention_2"
 
 
 def packed_attention() -> tuple[Any, str]:
-    """What verl's forward pass of Qwen2.5-VL calls on packed rows, and who computes it.
+    """Name what verl's forward pass of Qwen2.5-VL calls on packed rows, and who computes it.
 
     flash-attn where it is installed, else what the plugin puts in its place; None where there is neither.
     """

@@ -17,7 +17,7 @@ PATCH = 3 * 2 * 14 * 14
 
 
 class Pictures(StrEnum):
-    """What the rows of a batch show."""
+    """The pictures that the rows of a batch show."""
 
     IMAGES = "images"
     NONE = "none"
@@ -42,7 +42,7 @@ class Row:
 
     @property
     def image_tokens(self) -> int:
-        """Of one image."""
+        """Return the visual tokens of one image."""
         return self.grid[0] * self.grid[1] // 4
 
     @property

@@ -1,4 +1,4 @@
-"""What a check is, and what comes out of it."""
+"""A check, and its result."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 class Need(StrEnum):
-    """What a check cannot run without."""
+    """A thing that a check cannot run without."""
 
     GPU = "a GPU"
     VLLM = "vLLM"
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """The end of a check."""
 
     PASS = "PASS"
     FAIL = "FAIL"
@@ -51,7 +51,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """What a check found.
+    """The findings of a check.
 
     Attributes:
         outcome: PASS, FAIL or SKIP.
@@ -72,7 +72,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the checks run.
+    """The machine that the checks run on.
 
     Attributes:
         gpu: name of the first GPU, or None.
@@ -90,7 +90,7 @@ class Machine:
         return "cpu" if self.gpu is None else "cuda"
 
     def lacks(self, check: Check) -> list[Need]:
-        """What the check needs and this machine has not."""
+        """Name what the check needs and this machine has not."""
         there = {Need.GPU: self.gpu is not None, Need.VLLM: self.vllm}
         return [need for need in Need if need in check.needs and not there[need]]
 

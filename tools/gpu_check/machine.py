@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""The hardware of this machine."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ CLEAR_REFS = Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one call.
+    """The cost of one call.
 
     Attributes:
         peak_mib: above what was held before: of torch's allocator on a GPU, of the process elsewhere.

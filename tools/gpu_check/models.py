@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 VOCABULARY = 4096
 TEXT_HEAD, VISION_HEAD = 128, 80
-"""Of Qwen2.5-VL in all its sizes."""
+"""Settings of Qwen2.5-VL in all its sizes."""
 
 SMALL = {
     "text": {

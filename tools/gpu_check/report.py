@@ -20,7 +20,7 @@ PACKAGES = ("torch", "triton", "transformers", "verl", "vllm", "flash-attn", "ra
 
 
 def versions() -> dict[str, str | None]:
-    """What is installed of what matters."""
+    """List what is installed of what matters."""
     found: dict[str, str | None] = {}
     for name in PACKAGES:
         try:

@@ -21,7 +21,7 @@ LOG_END = 4000
 SLOW_PROCESSOR = 3
 """Times the limit of a check where it runs on a processor."""
 FULL = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What a full GPU is called in a log."""
+"""Names of a full GPU in a log."""
 
 
 def run_checks(
@@ -102,7 +102,7 @@ def _command(check: Check, result: Path, folder: Path) -> list[str]:
 
 
 def environment(machine: Machine, folder: Path) -> dict[str, str]:
-    """Of a check's process: one rank, no network, the platform of the machine."""
+    """Return the variables of a check's process: one rank, no network, the platform of the machine."""
     own = {
         "RANK": "0",
         "WORLD_SIZE": "1",
@@ -136,7 +136,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def _read(path: Path) -> Result | None:
-    """What the check wrote, or None where it wrote nothing that can be read."""
+    """Read what the check wrote; None where it wrote nothing that can be read."""
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return Result(**fields | {"outcome": Outcome(fields["outcome"])})

@@ -24,7 +24,7 @@ POLICY, VALUE = "language_model", "value_model"
 
 @dataclass(frozen=True)
 class Settings:
-    """How a worker computes.
+    """The ways in which a worker computes.
 
     Attributes:
         bf16: parameters are cast to bfloat16 for the passes; else all is float32.

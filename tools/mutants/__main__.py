@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def key(self) -> str:
-        """How it is named in `equivalent.txt`."""
+        """Return its name in `equivalent.txt`."""
         return f"{self.path}: {self.mutant.name}"
 
     @property

@@ -213,7 +213,7 @@ def _is_nothing(value: ast.expr) -> bool:
 
 
 def _is_type(node: ast.BinOp) -> bool:
-    """Whether it is a union such as `int | None`."""
+    """Return whether it is a union such as `int | None`."""
     sides = (node.left, node.right)
     return isinstance(node.op, ast.BitOr) and any(
         isinstance(s, ast.Constant) and s.value is None for s in sides

@@ -1,4 +1,4 @@
-"""Which test runs which lines."""
+"""The lines that each test runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Reached:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def everywhere(self, path: Path, lines: Iterable[int]) -> bool:
-        """Whether some of the lines are run by an import or a fixture."""
+        """Return whether some of the lines are run by an import or a fixture."""
         return not self.lines[""].isdisjoint((str(path), line) for line in lines)
 
     def tests(self, path: Path, lines: Iterable[int], tests: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ OPTIONS = ("-x", "-q", "--no-header", "--capture=sys", "-p", "no:cacheprovider",
 
 
 class Outcome(StrEnum):
-    """What became of a mutant."""
+    """The end of a mutant."""
 
     KILLED = "killed"
     TIMED_OUT = "timed out"

@@ -124,7 +124,7 @@ def _place(function: FunctionType) -> tuple[str, int]:
 
 
 def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
-    """What is inside a code object, with the name and, of equal names, the number."""
+    """List what is inside a code object, with the name and, of equal names, the number."""
     seen = Counter[str]()
     waiting = [code]
     while waiting:
@@ -136,7 +136,7 @@ def _codes(code: CodeType) -> Iterator[tuple[tuple[str, int], CodeType]]:
 
 
 def _skeleton(code: CodeType) -> tuple:
-    """What is run by the import: all but the insides of functions."""
+    """Return what the import runs: all but the insides of functions."""
     inner = tuple(
         _skeleton(each) if not each.co_flags & inspect.CO_OPTIMIZED else each.co_qualname
         for each in code.co_consts

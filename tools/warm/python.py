@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 _ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
 """Read when libraries are imported; the second as `+profile=cpu` has it."""
 TRAINER_IMPORTS = "tools.warm.trainer_imports"
-"""What the processes of a training run import."""
+"""Modules that the processes of a training run import."""
 
 
 class WarmPython:

@@ -150,7 +150,7 @@ def _reseed() -> None:
 
 
 def run(argv: list[str]) -> None:
-    """What `python *argv` does, for the forms that programs are started with."""
+    """Do what `python *argv` does, for the forms that programs are started with."""
     import runpy
 
     rest = list(argv)

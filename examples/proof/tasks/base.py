@@ -1,4 +1,4 @@
-"""What a task is: drawn documents in disjoint parts, questions, and the script that plays them perfectly.
+"""A task: drawn documents in disjoint parts, questions, and the script that plays them perfectly.
 
 A task is a module `proof.tasks.<system>` with a `TASK`. Beside it lie `proof/recipe/<system>.yaml`, the
 overlay `+recipe=<system>` of the system's recipe behind `+profile=cpu`, and `proof/prompts/<system>*.yaml`,
@@ -159,7 +159,7 @@ class Ablation:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How long the stages of a unit are.
+    """Lengths of the stages of a unit.
 
     Args:
         sft_steps: most steps of supervised training, batches of 32 rows; the second half is spared if the
@@ -178,7 +178,7 @@ class Sizes:
     dev_trajectories: int = 2
 
     def chose(self, warm_start: Mapping[str, Any]) -> bool:
-        """Whether a warm start is the one that these sizes lead to.
+        """Return whether a warm start is the one that these sizes lead to.
 
         How many steps there could have been matters only where they were too few for the ceiling.
         """
@@ -194,9 +194,9 @@ class ProofTask(Protocol):
     system: str
     """Name in the registry."""
     recipe: str
-    """Of reinforcement learning, such as `alden_qwen2_5_vl_7b`."""
+    """Recipe of reinforcement learning, such as `alden_qwen2_5_vl_7b`."""
     sft_recipe: str | None
-    """Of supervised training; `None` for papers without: then `base: sft` with the system's model."""
+    """Recipe of supervised training; `None` for papers without: then `base: sft` with the system's model."""
     ablations: Mapping[str, Ablation]
     """By name."""
     sizes: Sizes
@@ -210,7 +210,7 @@ class ProofTask(Protocol):
         ...
 
     def player(self, sample: Sample, ablation: str | None = None) -> WriteTurn:
-        """Who plays a question perfectly, or as well as an ablation with its own warm start allows."""
+        """Return a player that is perfect, or as good as an ablation with its own warm start allows."""
         ...
 
 

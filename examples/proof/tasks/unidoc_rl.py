@@ -21,7 +21,7 @@ CANDIDATES = len(CHOSEN)
 DOCUMENTS = {Part.SFT: 250, Part.TRAIN: 100, Part.DEV: 16, Part.HELD_OUT: 40}
 
 SIDE = 112.0
-"""Of a page in points: 224 pixels at 144 dpi, shown as 112; a quarter comes back at twice the size."""
+"""Side of a page in points: 224 pixels at 144 dpi, shown as 112; a quarter comes back at twice the size."""
 SHOWN = 112
 """Pixels of a page as it is shown."""
 HALF = 0.5

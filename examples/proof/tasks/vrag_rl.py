@@ -31,7 +31,7 @@ PAGES, ASKED = 10, 5
 SIDE, CELL, SHOWN = 224.0, 56.0, 112
 """Side of a page and of a corner in points; pixels of the shown page, and of a shown corner."""
 SIZE = 18.0
-"""Of the font: 9 pixels on the shown page, 36 on a magnified corner."""
+"""Size of the font: 9 pixels on the shown page, 36 on a magnified corner."""
 DOCUMENTS = {Part.SFT: 80, Part.TRAIN: 120, Part.DEV: 16, Part.HELD_OUT: 30}
 CORNERS = {"top left": (0, 0), "top right": (1, 0), "bottom left": (0, 1), "bottom right": (1, 1)}
 """Column and row by name."""

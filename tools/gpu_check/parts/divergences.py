@@ -24,7 +24,7 @@ SMALL_SIZES, LARGE_SIZES = (256, 16_384, 64), (15_000, 152_064, 3584)
 """Positions, vocabulary, width."""
 GPU_ERROR, CPU_ERROR = 0.1, 1e-3
 MEMORY_SHARE = 0.5
-"""What the exact KL may take of the memory of whole logits, at full size."""
+"""Share of the memory of whole logits that the exact KL may take, at full size."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ def run(machine: Machine, folder: Path) -> Result:
 def _try(
     machine: Machine, states: States, way: Callable[[States], Tensor], values: dict, name: str
 ) -> Cost | None:
-    """What a way costs and gives, forward and backward; None if the GPU's memory is too small for it."""
+    """Measure what a way costs and gives, forward and backward; None if the GPU's memory is too small."""
 
     def once() -> None:
         states.clear()

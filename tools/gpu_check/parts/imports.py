@@ -16,7 +16,7 @@ from tools.gpu_check.without_vllm import open_rollout_package
 
 BAD = (PatchState.VERSION_MISMATCH.value, PatchState.WAITING.value)
 OPTIONAL_TARGETS = ("vllm", "verl.workers.rollout.vllm_rollout")
-"""What a machine for this check may lack; patches of it then wait for an import that does not come."""
+"""Packages that a machine for this check may lack; their patches then wait for an import in vain."""
 
 
 def run(machine: Machine, folder: Path) -> Result:

@@ -27,7 +27,8 @@ Numbers = tuple[Tensor, float, float, Tensor]
 FUSED = "torch"
 """verl's default backend of fused log-probs."""
 MEAN_ERROR, COSINE, NORM = 0.03, 0.99, 0.03
-"""What bfloat16 may change: outputs, as a share of their deviation; the gradient's direction and its norm."""
+"""Changes that bfloat16 may make: of outputs, as a share of their deviation; of the gradient's direction
+and its norm."""
 
 
 def run(machine: Machine, folder: Path) -> Result:
@@ -67,7 +68,7 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def settings_of_recipes(machine: Machine) -> Settings:
-    """What recipes run with; the learning rate is 0.
+    """Settings that recipes run with; the learning rate is 0.
 
     Raises:
         CheckError: there is no attention over packed rows: no recipe would start here.

@@ -61,7 +61,7 @@ def run(machine: Machine, folder: Path) -> Result:
 
 
 def _told(pipe: Connection) -> Any:
-    """What the receiver says next."""
+    """Wait for what the receiver says next."""
     expect(pipe.poll(WAIT_S * 2), "the receiver says nothing")
     try:
         return pipe.recv()

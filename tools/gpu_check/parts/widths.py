@@ -31,7 +31,7 @@ VISUAL = 0.6
 
 @dataclass(frozen=True)
 class Scale:
-    """What is measured: sizes of the model, its layers in two runs and in truth, rows, pages in patches."""
+    """A measurement: sizes of the model, its layers in two runs and in truth, rows, pages in patches."""
 
     sizes: dict
     layers: tuple[int, int]
