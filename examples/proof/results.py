@@ -118,7 +118,7 @@ def write_result(result: UnitResult, folder: Path = RESULTS) -> Path:
 
 
 def is_complete(run_dir: Path, steps: int) -> bool:
-    """Whether a run was measured at its end."""
+    """Return whether a run was measured at its end."""
     return _validation(run_dir, steps).is_file()
 
 
