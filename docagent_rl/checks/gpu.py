@@ -9,12 +9,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from docagent_rl.training.hardware import (
-    AttentionWay,
-    attention_way,
-    fitting_flash_attn,
-    flash_attn_version,
-)
+from docagent_rl.training.hardware import AttentionWay, attention_way, fitting_flash_attn, flash_attn_version
 
 QUERY = ("--query-gpu=driver_version,name", "--format=csv,noheader")
 OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
