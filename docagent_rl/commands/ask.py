@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.commands.asking import spending
-from docagent_rl.commands.options import model_options
+from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, open_player
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent
@@ -27,35 +27,26 @@ OF_RECIPE = "recipe"
 
 @model_options("model")
 def ask_command(
-    documents: Annotated[list[Path], typer.Argument(help="PDFs.", metavar="DOC.pdf...")],
-    question: Annotated[str, typer.Argument(help="About them.")],
+    documents: list[Path] = argument(..., "PDFs.", metavar="DOC.pdf..."),
+    question: str = argument(..., "About them."),
     *,
-    recipe: Annotated[
-        str | None,
-        typer.Option(help=f"Whose system plays; default: {ONE}, for several documents {SEVERAL}."),
-    ] = None,
-    retriever: Annotated[
-        str,
-        typer.Option(
-            help="hybrid, minilm or bm25, which are embedded; another of recipes/retriever/, whose model "
-            f"has to be here; {OF_RECIPE}: the recipe's own."
-        ),
-    ] = "hybrid",
-    store: Annotated[
-        Path | None,
-        typer.Option(help="Folder in which documents are kept ready; default: ~/.cache/docagent-rl."),
-    ] = None,
-    override: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="As on Hydra's command line; may be repeated."),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Write the trajectory as one page, with the pages of the document.")
-    ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object and nothing else.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Of all sampling.")] = 0,
+    recipe: str | None = option(
+        None, f"Whose system plays; default: {ONE}, for several documents {SEVERAL}."
+    ),
+    retriever: str = option(
+        "hybrid",
+        "hybrid, minilm or bm25, which are embedded; another of recipes/retriever/, whose model "
+        f"has to be here; {OF_RECIPE}: the recipe's own.",
+    ),
+    store: Path | None = option(
+        None, "Folder in which documents are kept ready; default: ~/.cache/docagent-rl."
+    ),
+    override: list[str] | None = option(
+        None, "As on Hydra's command line; may be repeated.", "--set", metavar="KEY=VALUE"
+    ),
+    html: Path | None = option(None, "Write the trajectory as one page, with the pages of the document."),
+    json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
+    seed: int = option(0, "Of all sampling."),
     force: Force = False,
     model: ModelConfig,
 ) -> None:

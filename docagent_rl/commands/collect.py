@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import check_models, interrupted, spending
-from docagent_rl.commands.options import Limit, OutFolder, Overrides, Questions, Recipe, model_options
+from docagent_rl.commands.options import Limit, OutFolder, Overrides, Questions, Recipe, model_options, option
 from docagent_rl.commands.playing import INTERRUPTED, REPLIES, chat_limits, keep_replies, run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
@@ -40,27 +39,18 @@ def collect_command(
     *,
     data: Questions,
     out: OutFolder,
-    player: Annotated[AgentKind, typer.Option(help="Who plays.")] = AgentKind.ENDPOINT,
-    preset: Annotated[
-        str | None, typer.Option(help="vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own.")
-    ] = None,
-    replay: Annotated[
-        Path | None, typer.Option(help="With --player replay: a run's folder, or a file of trajectories.")
-    ] = None,
-    trajectories: Annotated[
-        int | None, typer.Option(min=1, help="Of each question; default: as the preset.")
-    ] = None,
+    player: AgentKind = option(AgentKind.ENDPOINT, "Who plays."),
+    preset: str | None = option(None, "vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own."),
+    replay: Path | None = option(None, "With --player replay: a run's folder, or a file of trajectories."),
+    trajectories: int | None = option(None, "Of each question; default: as the preset.", min=1),
     limit: Limit = None,
-    seed: Annotated[int, typer.Option(help="Of that choice, of scripts and of sampling.")] = 0,
-    at_a_time: Annotated[
-        int | None, typer.Option(min=1, help="Trajectories played together; default: as the endpoint takes.")
-    ] = None,
-    failed_by: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keep what this run of another model fails, and SlideVQA (UniDoc-RL, section 4.1)."
-        ),
-    ] = None,
+    seed: int = option(0, "Of that choice, of scripts and of sampling."),
+    at_a_time: int | None = option(
+        None, "Trajectories played together; default: as the endpoint takes.", min=1
+    ),
+    failed_by: Path | None = option(
+        None, "Keep what this run of another model fails, and SlideVQA (UniDoc-RL, section 4.1)."
+    ),
     teacher: ModelConfig,
     grounder: ModelConfig,
     evidence: ModelConfig,

@@ -20,7 +20,7 @@ from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, export_trajectories, sft_command
-from docagent_rl.commands.options import Evidence, FractionSeed
+from docagent_rl.commands.options import Evidence, FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.easyr1 import Pages, easyr1_bytes, has_evidence
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
@@ -45,18 +45,17 @@ _File = Annotated[Path, typer.Argument(help="Samples as .parquet, or questions a
 
 @app.command()
 def synth(
-    out: Annotated[Path, typer.Option(help="Directory to write; new, empty, or the same corpus before.")],
-    documents: Annotated[int, typer.Option(help="Number of documents.")] = _DEFAULTS.documents,
-    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = _DEFAULTS.seed,
-    questions_per_document: Annotated[
-        int, typer.Option(help="Questions for each document at most.")
-    ] = _DEFAULTS.questions_per_document,
-    difficulty: Annotated[
-        list[Difficulty] | None,
-        typer.Option(help="easy 3-5 pages, medium 8-14, hard 20-40. Repeat to mix; default: all three."),
-    ] = None,
-    val_fraction: Annotated[float, typer.Option(help="Documents for validation.")] = _DEFAULTS.val_fraction,
-    test_fraction: Annotated[float, typer.Option(help="Documents for the test.")] = _DEFAULTS.test_fraction,
+    out: Path = option(..., "Directory to write; new, empty, or the same corpus before."),
+    documents: int = option(_DEFAULTS.documents, "Number of documents."),
+    seed: int = option(_DEFAULTS.seed, "Same seed, same bytes."),
+    questions_per_document: int = option(
+        _DEFAULTS.questions_per_document, "Questions for each document at most."
+    ),
+    difficulty: list[Difficulty] | None = option(
+        None, "easy 3-5 pages, medium 8-14, hard 20-40. Repeat to mix; default: all three."
+    ),
+    val_fraction: float = option(_DEFAULTS.val_fraction, "Documents for validation."),
+    test_fraction: float = option(_DEFAULTS.test_fraction, "Documents for the test."),
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
@@ -81,9 +80,7 @@ def synth(
 
 @app.command()
 def template(
-    out: Annotated[Path, typer.Option(help="File to write; one that is there is left alone.")] = Path(
-        "questions.jsonl"
-    ),
+    out: Path = option(Path("questions.jsonl"), "File to write; one that is there is left alone."),
 ) -> None:
     """Write an example of a file of questions, one JSON object a line.
 
@@ -100,9 +97,7 @@ def template(
 def validate(
     file: _File,
     store: Evidence = None,
-    recipe: Annotated[
-        str | None, typer.Option(help="Ask the system of this recipe whether it can train on each question.")
-    ] = None,
+    recipe: str | None = option(None, "Ask the system of this recipe whether it can train on each question."),
 ) -> None:
     """Check columns, samples and evidence; the exit status is 2 when something is wrong.
 
@@ -131,25 +126,20 @@ def validate(
 
 @app.command()
 def convert(
-    samples: Annotated[Path, typer.Argument(help="Questions, one JSON object a line; see `data template`.")],
-    out: Annotated[
-        Path, typer.Option(help="File to write; with a fraction, train.parquet or the folder for both files.")
-    ],
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="train, val or test: keep the questions of this split alone. A fraction such as 0.1: set so "
-            "many aside for validation, and write train.parquet and val.parquet."
-        ),
-    ] = None,
-    by: Annotated[
-        SplitUnit,
-        typer.Option(help="What a fraction counts and keeps together: questions, or whole documents."),
-    ] = SplitUnit.QUESTION,
+    samples: Path = argument(..., "Questions, one JSON object a line; see `data template`."),
+    out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
+    split: str | None = option(
+        None,
+        "train, val or test: keep the questions of this split alone. A fraction such as 0.1: set so "
+        "many aside for validation, and write train.parquet and val.parquet.",
+    ),
+    by: SplitUnit = option(
+        SplitUnit.QUESTION, "What a fraction counts and keeps together: questions, or whole documents."
+    ),
     seed: FractionSeed = 0,
-    answerable_only: Annotated[
-        bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
-    ] = False,
+    answerable_only: bool = option(
+        False, "Leave out questions known to have no answer.", "--answerable-only"
+    ),
     store: Evidence = None,
     force: Force = False,
 ) -> None:
@@ -199,22 +189,13 @@ class ExportFormat(StrEnum):
 
 @app.command()
 def export(
-    samples: Annotated[
-        Path, typer.Argument(help="Questions, .parquet or .jsonl; for llamafactory and trl, trajectories.")
-    ],
-    out: Annotated[Path, typer.Option(help="Parquet file to write; for llamafactory and trl, the folder.")],
-    format: Annotated[ExportFormat, typer.Option(help="Whose data set is to read it.")],
-    store: Annotated[Path | None, typer.Option(help="Document store with the pages to show.")] = None,
-    each_turn: Annotated[
-        bool,
-        typer.Option("--each-turn", help="trl: a row for each turn, prompt and completion."),
-    ] = False,
-    pages: Annotated[
-        Pages, typer.Option(help="Show the pages of a question's evidence, or the question alone.")
-    ] = Pages.EVIDENCE,
-    max_images: Annotated[
-        int, typer.Option(min=1, help="Leave out questions with more pages of evidence, or with none.")
-    ] = 5,
+    samples: Path = argument(..., "Questions, .parquet or .jsonl; for llamafactory and trl, trajectories."),
+    out: Path = option(..., "Parquet file to write; for llamafactory and trl, the folder."),
+    format: ExportFormat = option(..., "Whose data set is to read it."),
+    store: Path | None = option(None, "Document store with the pages to show."),
+    each_turn: bool = option(False, "trl: a row for each turn, prompt and completion.", "--each-turn"),
+    pages: Pages = option(Pages.EVIDENCE, "Show the pages of a question's evidence, or the question alone."),
+    max_images: int = option(5, "Leave out questions with more pages of evidence, or with none.", min=1),
     force: Force = False,
 ) -> None:
     """Write questions or trajectories for another trainer; nothing is written when a question is bad.
@@ -248,8 +229,8 @@ def export(
 @app.command()
 def show(
     file: _File,
-    rows: Annotated[int, typer.Option(help="Number of samples.")] = 5,
-    offset: Annotated[int, typer.Option(help="Samples to skip.")] = 0,
+    rows: int = option(5, "Number of samples."),
+    offset: int = option(0, "Samples to skip."),
 ) -> None:
     """Print a few samples.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -15,6 +15,7 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.base.terminal import shown
+from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.collect.rules import QUESTIONS, TRAJECTORIES, Rule, Scoring
 from docagent_rl.samples.parquet import parquet_bytes, read_parquet
 from docagent_rl.samples.questions import read_questions
@@ -31,34 +32,25 @@ _QUALITY = frozenset({"finished", "format", "answer", "evidence"})
 
 
 def curate_command(
-    run: Annotated[
-        Path, typer.Argument(help="Trajectories of the fine-tuned model: a run's folder, or a file.")
-    ],
-    out: Annotated[Path, typer.Option(help="File to write, .parquet.")],
-    rule: Annotated[Rule, typer.Option(help="Whose rule chooses.")],
-    count: Annotated[
-        int | None, typer.Option(min=1, help="Questions; doc_v_star: 2,048, unidoc_rl: all that it takes.")
-    ] = None,
-    by: Annotated[Scoring | None, typer.Option(help="How answers are scored; default: as the paper.")] = None,
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="From which an answer is right.")] = 0.7,
-    longer_than: Annotated[
-        int | None, typer.Option(min=0, help="Pages of the document; doc_v_star: 10.")
-    ] = None,
-    without: Annotated[
-        list[Path] | None,
-        typer.Option(help="Questions, or trajectories of the fine-tuning set, to leave out."),
-    ] = None,
-    without_documents: Annotated[
-        list[Path] | None, typer.Option(help="Files whose documents are left out, e.g. the validation set.")
-    ] = None,
-    prefer: Annotated[
-        Path | None,
-        typer.Option(
-            help="unidoc_rl: verdicts.jsonl of the collection; questions whose every trajectory failed for "
-            "its answer or form come first."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    run: Path = argument(..., "Trajectories of the fine-tuned model: a run's folder, or a file."),
+    out: Path = option(..., "File to write, .parquet."),
+    rule: Rule = option(..., "Whose rule chooses."),
+    count: int | None = option(None, "Questions; doc_v_star: 2,048, unidoc_rl: all that it takes.", min=1),
+    by: Scoring | None = option(None, "How answers are scored; default: as the paper."),
+    threshold: float = option(0.7, "From which an answer is right.", min=0, max=1),
+    longer_than: int | None = option(None, "Pages of the document; doc_v_star: 10.", min=0),
+    without: list[Path] | None = option(
+        None, "Questions, or trajectories of the fine-tuning set, to leave out."
+    ),
+    without_documents: list[Path] | None = option(
+        None, "Files whose documents are left out, e.g. the validation set."
+    ),
+    prefer: Path | None = option(
+        None,
+        "unidoc_rl: verdicts.jsonl of the collection; questions whose every trajectory failed for "
+        "its answer or form come first.",
+    ),
+    seed: int = option(0, "Of the draw."),
     force: Force = False,
 ) -> None:
     """Choose questions by how often the fine-tuned model answers them.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -26,7 +26,7 @@ from docagent_rl.commands.asking import (
     reply_cache,
     run_with_progress,
 )
-from docagent_rl.commands.options import model_options
+from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
@@ -62,41 +62,27 @@ _IN_VAIN = {
 @model_options()
 @model_options("judge", prefix="judge-", shared=False, priced=True)
 def generate_command(
-    out: Annotated[Path, typer.Option(help="File to write, .jsonl.")],
+    out: Path = option(..., "File to write, .jsonl."),
+    *,
     endpoint: ModelConfig,
     judge: ModelConfig,
-    store: Annotated[
-        Path | None,
-        typer.Option(help="Document store with the documents to ask about; --mode alden needs none."),
-    ] = None,
-    mode: Annotated[
-        Mode | None,
-        typer.Option(help="How questions are made; by default write with a model, and outline without."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file: kinds, difficulties, filters, prompts; docs/generate.md.")
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option("--from", help="Questions for --mode alden, .jsonl or .parquet.")
-    ] = None,
-    doc: Annotated[list[str] | None, typer.Option(help="Ask about this document; may be repeated.")] = None,
-    documents: Annotated[int | None, typer.Option(min=1, help="Ask about so many documents.")] = None,
-    view: Annotated[View | None, typer.Option(help="Show pages as text, as pictures, or as both.")] = None,
-    check_by: Annotated[
-        JudgedBy | None, typer.Option("--check-by", help="Who compares answers in the checks.")
-    ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="--mode outline: questions of a document at most (10)."),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the choice of pages and of the sampling.")] = None,
-    split: Annotated[Split | None, typer.Option(help="Split of all questions.")] = None,
-    exclude: Annotated[
-        list[Path] | None, typer.Option(help="Questions that none may repeat; may be repeated.")
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show requests, tokens, cost and samples; ask nothing.")
-    ] = False,
+    store: Path | None = option(
+        None, "Document store with the documents to ask about; --mode alden needs none."
+    ),
+    mode: Mode | None = option(
+        None, "How questions are made; by default write with a model, and outline without."
+    ),
+    config: Path | None = option(None, "YAML file: kinds, difficulties, filters, prompts; docs/generate.md."),
+    source: Path | None = option(None, "Questions for --mode alden, .jsonl or .parquet.", "--from"),
+    doc: list[str] | None = option(None, "Ask about this document; may be repeated."),
+    documents: int | None = option(None, "Ask about so many documents.", min=1),
+    view: View | None = option(None, "Show pages as text, as pictures, or as both."),
+    check_by: JudgedBy | None = option(None, "Who compares answers in the checks.", "--check-by"),
+    limit: int | None = option(None, "--mode outline: questions of a document at most (10).", min=1),
+    seed: int | None = option(None, "Of the choice of pages and of the sampling."),
+    split: Split | None = option(None, "Split of all questions."),
+    exclude: list[Path] | None = option(None, "Questions that none may repeat; may be repeated."),
+    dry_run: bool = option(False, "Show requests, tokens, cost and samples; ask nothing.", "--dry-run"),
     force: Force = False,
 ) -> None:
     """Make questions about your own documents, and keep those that pass every check.
@@ -128,10 +114,10 @@ def generate_command(
         "--split": split,
         "--judge-model": judge.model or judge.base_url,
     }
-    for option, why in _IN_VAIN[chosen].items():
-        if given[option]:
+    for flag, why in _IN_VAIN[chosen].items():
+        if given[flag]:
             raise UserError(
-                f"{option} says nothing to --mode {chosen.value}: {why}. Leave it out, or choose another mode"
+                f"{flag} says nothing to --mode {chosen.value}: {why}. Leave it out, or choose another mode"
             )
     task = _Task(out, settings, dry_run, force)
     if source is not None:

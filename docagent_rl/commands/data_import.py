@@ -6,7 +6,7 @@ import dataclasses
 import json
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from docagent_rl.base.outputs import Force, write_output, write_outputs
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import questions_of
+from docagent_rl.commands.options import argument, option
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
@@ -33,62 +34,44 @@ _SHOWN = 20
 
 
 def import_command(
-    benchmark: Annotated[Benchmark, typer.Argument(help="What SRC is a download of.")],
-    src: Annotated[Path, typer.Argument(help="The folder as downloaded, or one file of questions in it.")],
-    store: Annotated[
-        Path | None, typer.Option(help="Document store: documents it lacks are ingested from SRC.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write, .jsonl or .parquet; default: <benchmark>.jsonl.")
-    ] = None,
-    paper: Annotated[
-        Paper | None, typer.Option(help="Take the questions that this paper takes; other options change it.")
-    ] = None,
-    split: Annotated[Split | None, typer.Option(help="Keep the questions of this split.")] = None,
-    min_pages: Annotated[
-        int | None, typer.Option(min=1, help="Keep questions about documents of so many pages or more.")
-    ] = None,
-    max_pages: Annotated[int | None, typer.Option(min=1, help="... or fewer.")] = None,
-    answerable_only: Annotated[
-        bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
-    ] = False,
-    hidden: Annotated[
-        bool, typer.Option("--hidden", help="Keep questions whose answer the benchmark does not tell.")
-    ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Keep so many samples, drawn by --seed.")] = None,
-    part: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=N",
-            help="Write parts that share nothing, each to a file of its name; rest: what is left.",
-        ),
-    ] = None,
-    by: Annotated[
-        SplitUnit, typer.Option(help="What parts and --exclude keep apart: questions, or whole documents.")
-    ] = SplitUnit.QUESTION,
-    seed: Annotated[int, typer.Option(help="Of --limit and parts.")] = 0,
-    exclude: Annotated[
-        list[Path] | None,
-        typer.Option(help="Leave out what is in this file of samples or trajectories; may be repeated."),
-    ] = None,
-    dataset: Annotated[
-        list[str] | None, typer.Option(help="Keep this dataset of several, e.g. uda_feta; may be repeated.")
-    ] = None,
-    any_count: Annotated[
-        bool,
-        typer.Option("--any-count", help="Take files with another number of rows than the released ones."),
-    ] = False,
-    page_base: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=1,
-            help="Number of a document's first page in SRC; by default as documented, unless citations "
-            "clearly contradict it.",
-        ),
-    ] = None,
-    dpi: Annotated[int, typer.Option(help="Pixels an inch of a PDF page that is ingested.")] = _DEFAULTS.dpi,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that read documents.")] = None,
+    benchmark: Benchmark = argument(..., "What SRC is a download of."),
+    src: Path = argument(..., "The folder as downloaded, or one file of questions in it."),
+    store: Path | None = option(None, "Document store: documents it lacks are ingested from SRC."),
+    out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <benchmark>.jsonl."),
+    paper: Paper | None = option(None, "Take the questions that this paper takes; other options change it."),
+    split: Split | None = option(None, "Keep the questions of this split."),
+    min_pages: int | None = option(None, "Keep questions about documents of so many pages or more.", min=1),
+    max_pages: int | None = option(None, "... or fewer.", min=1),
+    answerable_only: bool = option(
+        False, "Leave out questions known to have no answer.", "--answerable-only"
+    ),
+    hidden: bool = option(False, "Keep questions whose answer the benchmark does not tell.", "--hidden"),
+    limit: int | None = option(None, "Keep so many samples, drawn by --seed.", min=1),
+    part: list[str] | None = option(
+        None,
+        "Write parts that share nothing, each to a file of its name; rest: what is left.",
+        metavar="NAME=N",
+    ),
+    by: SplitUnit = option(
+        SplitUnit.QUESTION, "What parts and --exclude keep apart: questions, or whole documents."
+    ),
+    seed: int = option(0, "Of --limit and parts."),
+    exclude: list[Path] | None = option(
+        None, "Leave out what is in this file of samples or trajectories; may be repeated."
+    ),
+    dataset: list[str] | None = option(None, "Keep this dataset of several, e.g. uda_feta; may be repeated."),
+    any_count: bool = option(
+        False, "Take files with another number of rows than the released ones.", "--any-count"
+    ),
+    page_base: int | None = option(
+        None,
+        "Number of a document's first page in SRC; by default as documented, unless citations "
+        "clearly contradict it.",
+        min=0,
+        max=1,
+    ),
+    dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page that is ingested."),
+    workers: int | None = option(None, "Processes that read documents.", min=1),
     force: Force = False,
 ) -> None:
     """Make samples of a public benchmark as it was downloaded; see docs/benchmarks.md.
@@ -135,23 +118,16 @@ def import_command(
 
 
 def leakage_command(
-    first: Annotated[
-        Path,
-        typer.Argument(
-            help="Samples, .jsonl or .parquet; or trajectories: a run's folder, or its kept.jsonl."
-        ),
-    ],
-    second: Annotated[Path, typer.Argument(help="Others, that should share nothing with them.")],
-    store: Annotated[
-        Path | None, typer.Option(help="Document store: documents are compared page by page, too.")
-    ] = None,
-    by: Annotated[
-        SplitUnit, typer.Option(help="What must not be shared: questions, or documents as well.")
-    ] = SplitUnit.DOCUMENT,
-    threshold: Annotated[
-        float, typer.Option(min=50, max=100, help="Token-set similarity from which questions are alike.")
-    ] = THRESHOLD,
-    out: Annotated[Path | None, typer.Option(help="Write what was found as JSON.")] = None,
+    first: Path = argument(
+        ..., "Samples, .jsonl or .parquet; or trajectories: a run's folder, or its kept.jsonl."
+    ),
+    second: Path = argument(..., "Others, that should share nothing with them."),
+    store: Path | None = option(None, "Document store: documents are compared page by page, too."),
+    by: SplitUnit = option(SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."),
+    threshold: float = option(
+        THRESHOLD, "Token-set similarity from which questions are alike.", min=50, max=100
+    ),
+    out: Path | None = option(None, "Write what was found as JSON."),
     force: Force = False,
 ) -> None:
     """Look for documents and questions that two sets share; the exit status is 2 when there are any.
@@ -205,10 +181,10 @@ def leakage_command(
 
 def _parts(options: list[str] | None) -> dict[str, int]:
     found: dict[str, int] = {}
-    for option in options or ():
-        match = _PART.fullmatch(option)
+    for text in options or ():
+        match = _PART.fullmatch(text)
         if match is None or match[1] in found or match[2] == "0":
-            raise UserError(f"--part {option}: expected NAME=N or NAME=rest, each name once")
+            raise UserError(f"--part {text}: expected NAME=N or NAME=rest, each name once")
         found[match[1]] = REST if match[2] == "rest" else int(match[2])
     if list(found.values()).count(REST) > 1:
         raise UserError("--part: only one part can take the rest")

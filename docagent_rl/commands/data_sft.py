@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,47 +17,35 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_stream
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.options import FractionSeed
+from docagent_rl.commands.options import FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.selection import SplitUnit
 
 
 def sft_command(
-    trajectories: Annotated[
-        list[Path],
-        typer.Argument(help="Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."),
-    ],
-    model: Annotated[str, typer.Option(help="The model to fine-tune: a folder, or a name of the hub.")],
-    store: Annotated[Path, typer.Option(help="Document store whose pages the trajectories show.")],
-    out: Annotated[
-        Path, typer.Option(help="File to write; with a fraction, train.parquet or the folder for both files.")
-    ],
-    val_fraction: Annotated[
-        float | None, typer.Option(help="Set so many aside for validation: train.parquet and val.parquet.")
-    ] = None,
-    by: Annotated[
-        SplitUnit, typer.Option(help="What the fraction counts and keeps together.")
-    ] = SplitUnit.DOCUMENT,
+    trajectories: list[Path] = argument(
+        ..., "Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."
+    ),
+    model: str = option(..., "The model to fine-tune: a folder, or a name of the hub."),
+    store: Path = option(..., "Document store whose pages the trajectories show."),
+    out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
+    val_fraction: float | None = option(
+        None, "Set so many aside for validation: train.parquet and val.parquet."
+    ),
+    by: SplitUnit = option(SplitUnit.DOCUMENT, "What the fraction counts and keeps together."),
     seed: FractionSeed = 0,
-    max_length: Annotated[
-        int | None,
-        typer.Option(min=1, help="Leave out trajectories with a longer row (data.max_length); none is cut."),
-    ] = None,
-    retokenise: Annotated[
-        bool,
-        typer.Option(
-            "--retokenise",
-            help="Encode the texts of trajectories that another model sampled; those of chat endpoints are "
-            "always.",
-        ),
-    ] = False,
-    template_kwargs: Annotated[
-        str,
-        typer.Option(
-            help="Arguments of the chat template, as data.apply_chat_template_kwargs of the RL run: "
-            "'{\"x\": 1}'."
-        ),
-    ] = "{}",
+    max_length: int | None = option(
+        None, "Leave out trajectories with a longer row (data.max_length); none is cut.", min=1
+    ),
+    retokenise: bool = option(
+        False,
+        "Encode the texts of trajectories that another model sampled; those of chat endpoints are always.",
+        "--retokenise",
+    ),
+    template_kwargs: str = option(
+        "{}",
+        "Arguments of the chat template, as data.apply_chat_template_kwargs of the RL run: '{\"x\": 1}'.",
+    ),
     force: Force = False,
 ) -> None:
     """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.

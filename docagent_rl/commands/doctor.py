@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -24,6 +23,7 @@ from docagent_rl.checks.doctor import (
     check_versions,
     examine,
 )
+from docagent_rl.commands.options import option
 from docagent_rl.training.patching import PatchState
 from docagent_rl.training.registrations import Registered, prepare_environment
 
@@ -31,15 +31,11 @@ _STYLES = {PatchState.APPLIED.value: "green", PatchState.NOT_NEEDED.value: "dim"
 
 
 def doctor_command(
-    ray: Annotated[bool, typer.Option(help="Ask a Ray worker.")] = True,
-    vllm: Annotated[bool, typer.Option(help="Start a vLLM engine and ask its worker process.")] = True,
-    model: Annotated[
-        Path | None, typer.Option(help="Model for the vLLM engine (random weights); default: a tiny one.")
-    ] = None,
-    timeout: Annotated[
-        float, typer.Option(min=0.001, help="Seconds that each process may take to answer.")
-    ] = TIMEOUT_S,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    ray: bool = option(True, "Ask a Ray worker."),
+    vllm: bool = option(True, "Start a vLLM engine and ask its worker process."),
+    model: Path | None = option(None, "Model for the vLLM engine (random weights); default: a tiny one."),
+    timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
+    as_json: bool = option(False, "Print the report as JSON.", "--json"),
 ) -> None:
     """Check versions, what is registered in every kind of process, and the machine.
 

@@ -7,9 +7,8 @@ import copy
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
-import typer
 from rich.console import Console
 
 from docagent_rl.base.outputs import Force, write_outputs
@@ -24,6 +23,7 @@ from docagent_rl.commands.options import (
     Recipe,
     Trajectories,
     model_options,
+    option,
 )
 from docagent_rl.commands.playing import (
     INTERRUPTED,
@@ -55,11 +55,9 @@ def eval_command(
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
-    seed: Annotated[int, typer.Option(help="Of that choice and of all sampling.")] = 0,
+    seed: int = option(0, "Of that choice and of all sampling."),
     at_a_time: AtATime = None,
-    score: Annotated[
-        bool, typer.Option(help="Score and report at the end, with the embedded judge where one is needed.")
-    ] = True,
+    score: bool = option(True, "Score and report at the end, with the embedded judge where one is needed."),
     model: ModelConfig,
 ) -> None:
     """Play a system or a baseline over questions, record every trajectory, and score them.
@@ -110,14 +108,12 @@ def probe_command(
     overrides: Overrides = None,
     *,
     data: Questions,
-    out: Annotated[Path, typer.Option(help="Folder of the runs; the same command goes on in it.")],
-    condition: Annotated[
-        list[Condition] | None, typer.Option(help="What is done to the documents; default: all.")
-    ] = None,
+    out: Path = option(..., "Folder of the runs; the same command goes on in it."),
+    condition: list[Condition] | None = option(None, "What is done to the documents; default: all."),
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
-    seed: Annotated[int, typer.Option(help="Of that choice, of sampling and of exchanged pages.")] = 0,
+    seed: int = option(0, "Of that choice, of sampling and of exchanged pages."),
     at_a_time: AtATime = None,
     force: Force = False,
     model: ModelConfig,

@@ -20,7 +20,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
 from docagent_rl.base.section import explain, merged
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.options import StoreFolder
+from docagent_rl.commands.options import StoreFolder, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import read_api_key
@@ -52,40 +52,31 @@ IndexOption = Annotated[Path, typer.Option(help="Folder of the index.")]
 @app.command("build")
 def build_command(
     store: StoreFolder,
-    out: Annotated[Path, typer.Option(help="Folder of the index.")],
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Index vectors of this model instead of words: a name of `docagent-rl index models`, or a "
-            "file or checkpoint's folder that describes an encoder."
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Folder of the model, where it is not fetched from the hub.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="Of torch: cpu, cuda, cuda:1; by default cpu.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Pages encoded at a time.")] = 8,
-    threads: Annotated[int | None, typer.Option(min=1, help="Of torch on the CPU; by default one.")] = None,
-    precision: Annotated[
-        Precision, typer.Option(help="Of stored vectors; int8 takes half, and loses some recall.")
-    ] = Precision.BFLOAT16,
-    pool_factor: Annotated[
-        int, typer.Option(min=1, help="Late interaction: similar vectors of a page that become one.")
-    ] = 1,
-    ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Encode on a Ray cluster: HOST:PORT, or 'auto'."),
-    ] = None,
-    encoders: Annotated[int, typer.Option(min=1, help="Of a cluster: actors that hold the model.")] = 1,
-    gpus: Annotated[float, typer.Option(min=0, help="Of a cluster: GPUs an actor.")] = 0.0,
-    k1: Annotated[float, typer.Option(help="BM25 k1: how slowly repetitions saturate.")] = _DEFAULTS.k1,
-    b: Annotated[float, typer.Option(help="BM25 b: discount of long pages, 0 to 1.")] = _DEFAULTS.b,
-    stemmer: Annotated[
-        Stemmer, typer.Option(help="BM25: reduce words to stems; english needs the package PyStemmer.")
-    ] = _DEFAULTS.stemmer,
-    classic: Annotated[
-        bool, typer.Option("--classic", help="BM25: scores times k1 + 1, as Robertson's formula has them.")
-    ] = _DEFAULTS.classic,
+    out: Path = option(..., "Folder of the index."),
+    model: str | None = option(
+        None,
+        "Index vectors of this model instead of words: a name of `docagent-rl index models`, or a "
+        "file or checkpoint's folder that describes an encoder.",
+    ),
+    checkpoint: str | None = option(None, "Folder of the model, where it is not fetched from the hub."),
+    device: str | None = option(None, "Of torch: cpu, cuda, cuda:1; by default cpu."),
+    batch_size: int = option(8, "Pages encoded at a time.", min=1),
+    threads: int | None = option(None, "Of torch on the CPU; by default one.", min=1),
+    precision: Precision = option(
+        Precision.BFLOAT16, "Of stored vectors; int8 takes half, and loses some recall."
+    ),
+    pool_factor: int = option(1, "Late interaction: similar vectors of a page that become one.", min=1),
+    ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
+    encoders: int = option(1, "Of a cluster: actors that hold the model.", min=1),
+    gpus: float = option(0.0, "Of a cluster: GPUs an actor.", min=0),
+    k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate."),
+    b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1."),
+    stemmer: Stemmer = option(
+        _DEFAULTS.stemmer, "BM25: reduce words to stems; english needs the package PyStemmer."
+    ),
+    classic: bool = option(
+        _DEFAULTS.classic, "BM25: scores times k1 + 1, as Robertson's formula has them.", "--classic"
+    ),
     force: Force = False,
 ) -> None:
     """Build an index of all pages: of their words (BM25), or with --model of vectors.
@@ -158,7 +149,7 @@ def info_command(index: IndexOption) -> None:
 @app.command("check")
 def check_index_command(
     index: IndexOption,
-    store: Annotated[Path | None, typer.Option(help="Compare with the pages of this document store.")] = None,
+    store: Path | None = option(None, "Compare with the pages of this document store."),
 ) -> None:
     """Read every file of an index, and see whether it is that of a store.
 
@@ -178,15 +169,14 @@ def check_index_command(
 
 @app.command("search")
 def search_command(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: str = argument(..., "What to look for."),
+    *,
     index: IndexOption,
     store: StoreFolder,
-    doc: Annotated[str | None, typer.Option(help="Search this document only.")] = None,
-    top_k: Annotated[int, typer.Option(help="Number of pages at most.")] = 10,
-    checkpoint: Annotated[
-        str | None, typer.Option(help="Folder of the model, if it does not lie where the index says.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="Of torch: cpu, cuda; by default cpu.")] = None,
+    doc: str | None = option(None, "Search this document only."),
+    top_k: int = option(10, "Number of pages at most."),
+    checkpoint: str | None = option(None, "Folder of the model, if it does not lie where the index says."),
+    device: str | None = option(None, "Of torch: cpu, cuda; by default cpu."),
 ) -> None:
     """Search an index of any kind and show the pages found.
 
@@ -219,41 +209,23 @@ def _snippet(text: str, tokens: set[str]) -> str:
 @app.command("serve")
 def serve_command(
     store: StoreFolder,
-    index: Annotated[Path | None, typer.Option(help="Folder of the index.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="Of the retriever, as docagent.retriever.kind; by default the index's.")
-    ] = None,
-    settings: Annotated[
-        Path | None,
-        typer.Option(help="YAML file with the keys of docagent.retriever, for what has no option here."),
-    ] = None,
-    text_index: Annotated[
-        Path | None, typer.Option(help="BM25 index that ranks page texts in ALDEN's API (recall_ocr).")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 for other machines.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: one that is free.")] = 0,
-    token_env: Annotated[
-        str | None, typer.Option(help="Name of the variable with the token that clients have to send.")
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Without a token: a name under which clients may ask, beside this machine's and addresses."
-        ),
-    ] = None,
-    api: Annotated[
-        str, typer.Option(help="What to speak, with commas: native, vrag_rl, vrag_rl_faiss, alden.")
-    ] = "native",
-    max_waiting: Annotated[
-        int, typer.Option(min=1, help="Queries that may wait; more are told to come again (503).")
-    ] = 256,
-    threads: Annotated[int, typer.Option(min=1, help="Searches at a time.")] = 8,
-    deadline_s: Annotated[float, typer.Option(min=0.1, help="Seconds of a search, waiting included.")] = 30.0,
-    image_folder: Annotated[
-        str | None, typer.Option(help="What stands before the names of images in VRAG-RL's APIs.")
-    ] = None,
+    index: Path | None = option(None, "Folder of the index."),
+    kind: str | None = option(None, "Of the retriever, as docagent.retriever.kind; by default the index's."),
+    settings: Path | None = option(
+        None, "YAML file with the keys of docagent.retriever, for what has no option here."
+    ),
+    text_index: Path | None = option(None, "BM25 index that ranks page texts in ALDEN's API (recall_ocr)."),
+    host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
+    port: int = option(0, "0: one that is free.", min=0, max=65535),
+    token_env: str | None = option(None, "Name of the variable with the token that clients have to send."),
+    allow_host: list[str] | None = option(
+        None, "Without a token: a name under which clients may ask, beside this machine's and addresses."
+    ),
+    api: str = option("native", "What to speak, with commas: native, vrag_rl, vrag_rl_faiss, alden."),
+    max_waiting: int = option(256, "Queries that may wait; more are told to come again (503).", min=1),
+    threads: int = option(8, "Searches at a time.", min=1),
+    deadline_s: float = option(30.0, "Seconds of a search, waiting included.", min=0.1),
+    image_folder: str | None = option(None, "What stands before the names of images in VRAG-RL's APIs."),
 ) -> None:
     """Serve searches over HTTP until interrupted: our own API, and those of released servers.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,6 +12,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.commands.asking import interrupted
+from docagent_rl.commands.options import argument, option
 from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
@@ -31,59 +31,42 @@ _SHOWN_USERS = 3
 
 
 def ingest_command(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            help="Folder of PDFs, of one sub-folder of page images a document, or of images named "
-            "<document>_<page>; or one PDF. The last number in an image's name is that of its page, from 1 "
-            "without gaps."
-        ),
-    ],
-    store: Annotated[Path, typer.Option(help="Folder of the document store; made when absent.")],
-    renderer: Annotated[
-        RendererKind, typer.Option(help="Program that renders PDF pages; pdf2image needs poppler.")
-    ] = _DEFAULTS.renderer,
-    dpi: Annotated[int, typer.Option(help="Pixels an inch of a PDF page.")] = _DEFAULTS.dpi,
-    max_side: Annotated[
-        int, typer.Option(help="Pixels of a page's longer side at most.")
-    ] = _DEFAULTS.max_side,
-    jpeg_quality: Annotated[
-        int, typer.Option(help="Quality of the stored JPEG files, 1 to 95.")
-    ] = _DEFAULTS.jpeg_quality,
-    workers: Annotated[int | None, typer.Option(help="Number of processes; by default one a CPU.")] = None,
-    ray: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Distribute documents over a Ray cluster: HOST:PORT, or 'auto' for the one running here. "
-            "All its nodes see FOLDER and STORE under the same path.",
-        ),
-    ] = None,
-    page_seconds: Annotated[float, typer.Option(help="Seconds that a page may take.")] = _LIMITS.seconds,
-    page_memory: Annotated[
-        float, typer.Option(help="GiB of memory that a process may take for a page.")
-    ] = _LIMITS.memory_gib,
-    page_pixels: Annotated[
-        int, typer.Option(help="Pixels of a page image, or of a rendered page, at most.")
-    ] = _LIMITS.pixels,
-    ocr: Annotated[
-        OcrMode,
-        typer.Option(
-            help="Pages to read by OCR: page images and pages whose text layer is empty or broken (auto), "
-            "none (never), all (always)."
-        ),
-    ] = _OCR.mode,
-    ocr_engine: Annotated[
-        OcrEngineKind,
-        typer.Option(help="What reads them; tesseract has to be installed, is faster and reads less well."),
-    ] = _OCR.engine,
-    ocr_language: Annotated[
-        str, typer.Option(help="Languages of tesseract, joined by +, as eng+deu.")
-    ] = _OCR.language,
-    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first bad document.")] = False,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace stored documents that have other content or settings.")
-    ] = False,
+    folder: Path = argument(
+        ...,
+        "Folder of PDFs, of one sub-folder of page images a document, or of images named "
+        "<document>_<page>; or one PDF. The last number in an image's name is that of its page, from 1 "
+        "without gaps.",
+    ),
+    store: Path = option(..., "Folder of the document store; made when absent."),
+    renderer: RendererKind = option(
+        _DEFAULTS.renderer, "Program that renders PDF pages; pdf2image needs poppler."
+    ),
+    dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page."),
+    max_side: int = option(_DEFAULTS.max_side, "Pixels of a page's longer side at most."),
+    jpeg_quality: int = option(_DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."),
+    workers: int | None = option(None, "Number of processes; by default one a CPU."),
+    ray: str | None = option(
+        None,
+        "Distribute documents over a Ray cluster: HOST:PORT, or 'auto' for the one running here. "
+        "All its nodes see FOLDER and STORE under the same path.",
+        metavar="ADDRESS",
+    ),
+    page_seconds: float = option(_LIMITS.seconds, "Seconds that a page may take."),
+    page_memory: float = option(_LIMITS.memory_gib, "GiB of memory that a process may take for a page."),
+    page_pixels: int = option(_LIMITS.pixels, "Pixels of a page image, or of a rendered page, at most."),
+    ocr: OcrMode = option(
+        _OCR.mode,
+        "Pages to read by OCR: page images and pages whose text layer is empty or broken (auto), "
+        "none (never), all (always).",
+    ),
+    ocr_engine: OcrEngineKind = option(
+        _OCR.engine, "What reads them; tesseract has to be installed, is faster and reads less well."
+    ),
+    ocr_language: str = option(_OCR.language, "Languages of tesseract, joined by +, as eng+deu."),
+    strict: bool = option(False, "Stop at the first bad document.", "--strict"),
+    replace: bool = option(
+        False, "Replace stored documents that have other content or settings.", "--replace"
+    ),
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
@@ -158,10 +141,9 @@ def _ingest_summary(report: IngestReport, engine: OcrEngineKind) -> str:
 
 
 def check_command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="STORE|INDEX|RUN...", help="Folders of stores, indexes, runs, checkpoints."),
-    ],
+    paths: list[Path] = argument(
+        ..., "Folders of stores, indexes, runs, checkpoints.", metavar="STORE|INDEX|RUN..."
+    ),
 ) -> None:
     """Read every file of document stores, indexes and runs and compare it with its checksum.
 
@@ -243,21 +225,13 @@ def _repair_advice(path: Path) -> str:
 
 
 def demo_command(
-    workspace: Annotated[Path, typer.Option(help="Folder to fill; the recipes look for `workspace`.")] = Path(
-        "workspace"
+    workspace: Path = option(Path("workspace"), "Folder to fill; the recipes look for `workspace`."),
+    pdfs: Path | None = option(None, "PDFs to ingest beside the synthetic ones; default <workspace>/pdfs."),
+    seed: int = option(0, "Seed of documents, questions and models."),
+    system: list[str] | None = option(
+        None, "Make the tiny model of this system; may be repeated, or `all`. Default: vrag_rl."
     ),
-    pdfs: Annotated[
-        Path | None, typer.Option(help="PDFs to ingest beside the synthetic ones; default <workspace>/pdfs.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of documents, questions and models.")] = 0,
-    system: Annotated[
-        list[str] | None,
-        typer.Option(help="Make the tiny model of this system; may be repeated, or `all`. Default: vrag_rl."),
-    ] = None,
-    claim_only: Annotated[
-        bool,
-        typer.Option("--claim", help="Mark the workspace as the demo's and do nothing else."),
-    ] = False,
+    claim_only: bool = option(False, "Mark the workspace as the demo's and do nothing else.", "--claim"),
 ) -> None:
     """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
 

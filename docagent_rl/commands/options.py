@@ -13,6 +13,20 @@ import typer
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent
 
+
+def option(default: Any, text: str, *names: str, **more: Any) -> Any:
+    """Declare an option of a command by its default (`...`: none), its help and names of its own, if any.
+
+    `more` is as for `typer.Option`.
+    """
+    return typer.Option(default, *names, help=text, **more)
+
+
+def argument(default: Any, text: str, **more: Any) -> Any:
+    """Do the same for an argument."""
+    return typer.Argument(default, help=text, **more)
+
+
 Recipe = Annotated[str, typer.Argument(help="Name (see `recipes`) or file of a recipe.")]
 Overrides = Annotated[
     list[str] | None,

@@ -32,6 +32,7 @@ from docagent_rl.checks.recipe_list import (
     recipe_summary,
     require_recipes,
 )
+from docagent_rl.commands.options import argument, option
 from docagent_rl.config import plain
 from docagent_rl.lab.viewer.folder import reward_of
 from docagent_rl.systems import get_system
@@ -80,7 +81,7 @@ def list_command(context: typer.Context) -> None:
 
 
 @app.command("show")
-def show_command(name: Annotated[str, typer.Argument(help="A recipe, or its file.")]) -> None:
+def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
     """Show what a recipe reproduces, its reward, and where each setting comes from.
 
     A setting is printed in the paper, taken from the released code, chosen here, or departs from the paper.
@@ -130,9 +131,7 @@ def ablations_command(names: Names = None) -> None:
 @app.command("check")
 def check_command(
     names: Names = None,
-    folder: Annotated[
-        Path | None, typer.Option(help="Check the recipes of this folder instead of the package's.")
-    ] = None,
+    folder: Path | None = option(None, "Check the recipes of this folder instead of the package's."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
 ) -> None:
@@ -180,13 +179,11 @@ def check_command(
 
 @app.command("budget")
 def budget_command(
-    recipe: Annotated[
-        str | None, typer.Argument(help="A recipe or its file; default: a table of all.")
-    ] = None,
-    overrides: Annotated[list[str] | None, typer.Argument(help="As on the launch command.")] = None,
+    recipe: str | None = argument(None, "A recipe or its file; default: a table of all."),
+    overrides: list[str] | None = argument(None, "As on the launch command."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
-    gpu_memory: Annotated[float, typer.Option(min=1, help="GiB of one GPU.")] = 80,
+    gpu_memory: float = option(80, "GiB of one GPU.", min=1),
 ) -> None:
     """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
 
@@ -233,7 +230,7 @@ def list_prompts_command() -> None:
 
 @prompts_app.command("show")
 def show_prompt_command(
-    name: Annotated[str, typer.Argument(help="A system, or a prompt of `prompts list`.")],
+    name: str = argument(..., "A system, or a prompt of `prompts list`."),
     variant: Variant = None,
     recipe: OfRecipe = None,
 ) -> None:
@@ -252,8 +249,8 @@ def show_prompt_command(
 
 @prompts_app.command("check")
 def check_prompt_command(
-    file: Annotated[Path, typer.Argument(help="A prompt file, .yaml.")],
-    system: Annotated[str, typer.Option(help="The system that is to use it.")],
+    file: Path = argument(..., "A prompt file, .yaml."),
+    system: str = option(..., "The system that is to use it."),
     variant: Variant = None,
     recipe: OfRecipe = None,
 ) -> None:

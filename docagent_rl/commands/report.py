@@ -7,16 +7,15 @@ import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.commands.asking import interrupted
-from docagent_rl.commands.options import model_options
+from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
 
 if TYPE_CHECKING:
@@ -28,21 +27,20 @@ if TYPE_CHECKING:
 @model_options("judge", prefix="judge-")
 @model_options("second_judge", prefix="second-judge-", shared=False)
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],
-    out: Annotated[Path, typer.Option(help="Folder for report.md, report.json and report.svg.")],
+    runs: list[Path] = argument(..., "Folders of runs.", metavar="RUN..."),
+    out: Path = option(..., "Folder for report.md, report.json and report.svg."),
+    *,
     judge: ModelConfig,
     second_judge: ModelConfig,
-    paired: Annotated[bool, typer.Option("--paired", help="Compare two runs question by question.")] = False,
-    pass_at: Annotated[
-        list[int] | None, typer.Option(help="Also how likely one of this many trajectories is right.", min=1)
-    ] = None,
-    price_in: Annotated[float | None, typer.Option(help="Of the runs' model: a million tokens sent.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="The same: a million tokens sampled.")] = None,
-    price_cached: Annotated[
-        float | None, typer.Option(help="The same: a million tokens that were sent before.")
-    ] = None,
-    draws: Annotated[int, typer.Option(min=1, help="Resamples of documents.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of the resamples.")] = 0,
+    paired: bool = option(False, "Compare two runs question by question.", "--paired"),
+    pass_at: list[int] | None = option(
+        None, "Also how likely one of this many trajectories is right.", min=1
+    ),
+    price_in: float | None = option(None, "Of the runs' model: a million tokens sent."),
+    price_out: float | None = option(None, "The same: a million tokens sampled."),
+    price_cached: float | None = option(None, "The same: a million tokens that were sent before."),
+    draws: int = option(10_000, "Resamples of documents.", min=1),
+    seed: int = option(0, "Of the resamples."),
     force: Force = False,
 ) -> None:
     """Score runs, and print and write their numbers beside the papers', with intervals and breakdowns.

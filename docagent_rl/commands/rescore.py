@@ -8,9 +8,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -18,6 +17,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output
 from docagent_rl.commands.asking import spending
+from docagent_rl.commands.options import argument, option
 from docagent_rl.commands.playing import run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.viewer.folder import RESCORED, STEP_FILE
@@ -34,24 +34,18 @@ _MARK, _VERSION = "docagent_rl_rescore", 1
 
 
 def rescore_command(
-    run: Annotated[Path, typer.Argument(help="Folder of a run of the trainer, or of an evaluation.")],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(help="After --: what is to be paid another way.", metavar="[-- KEY=VALUE...]"),
-    ] = None,
+    run: Path = argument(..., "Folder of a run of the trainer, or of an evaluation."),
+    overrides: list[str] | None = argument(
+        None, "After --: what is to be paid another way.", metavar="[-- KEY=VALUE...]"
+    ),
     *,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the trajectories as they are paid then, and the tables.")
-    ],
-    step: Annotated[list[int] | None, typer.Option(help="Only this step; may be repeated.")] = None,
-    validation: Annotated[bool, typer.Option("--validation", help="Trajectories of validations.")] = False,
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder with a tokenizer.json, that texts are counted by; default: the run's own."
-        ),
-    ] = None,
-    at_a_time: Annotated[int, typer.Option(min=1, help="Trajectories at a time.")] = 32,
+    out: Path = option(..., "Folder for the trajectories as they are paid then, and the tables."),
+    step: list[int] | None = option(None, "Only this step; may be repeated."),
+    validation: bool = option(False, "Trajectories of validations.", "--validation"),
+    tokenizer: Path | None = option(
+        None, "A folder with a tokenizer.json, that texts are counted by; default: the run's own."
+    ),
+    at_a_time: int = option(32, "Trajectories at a time.", min=1),
     force: Force = False,
 ) -> None:
     """Reward stored trajectories by another variant, weight, judge or estimator, and compare; no model.

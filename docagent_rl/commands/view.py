@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import CONSOLE_SVG_FORMAT, Console, Group, RenderableType
@@ -19,6 +19,7 @@ from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.base.terminal import shown
+from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn, read_trajectories
 
@@ -28,61 +29,34 @@ _COLOURS = {"finished": "green", "unfinished": "yellow", "masked": "red"}
 
 
 def view_command(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN...",
-            help="Folders of runs, <workspace>/runs/<experiment>, or of evaluations; or a trajectory file.",
-        ),
-    ],
-    store: Annotated[
-        Path | None,
-        typer.Option(help="The documents, where the run names another place."),
-    ] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="A folder with a tokenizer.json, for the texts of tokens.")
-    ] = None,
-    index: Annotated[
-        Path | None,
-        typer.Option(help="An index of BM25 that the questions themselves are asked of, for the funnel."),
-    ] = None,
-    port: Annotated[int, typer.Option(help="0: one that is free.", min=0, max=65535)] = 0,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 for other machines.")
-    ] = "127.0.0.1",
-    no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
-    export: Annotated[
-        Path | None, typer.Option(help="Write one HTML file that opens anywhere, instead of serving.")
-    ] = None,
-    trajectory: Annotated[
-        list[int] | None, typer.Option(help="For --export: a trajectory, by its id.")
-    ] = None,
-    group: Annotated[
-        str | None, typer.Option(help="For --export: the trajectories of a group (uid).")
-    ] = None,
-    query: Annotated[
-        str | None,
-        typer.Option(
-            help="For --export and --funnel: the trajectories of a link, such as 'step=3&reward=0:0.2'."
-        ),
-    ] = None,
-    funnel: Annotated[
-        Path | None, typer.Option(help="Write where evidence is lost as an SVG picture, instead of serving.")
-    ] = None,
-    by: Annotated[
-        str, typer.Option(help="For --funnel: none, step, system, kind, dataset or split.")
-    ] = "split",
-    text: Annotated[bool, typer.Option("--text", help="Print trajectories in the terminal instead.")] = False,
-    number: Annotated[int | None, typer.Option("--number", "-n", help="--text: the n-th, from 1.")] = None,
-    question: Annotated[
-        str | None, typer.Option(help="--text: only trajectories of this question id.")
-    ] = None,
-    status: Annotated[Status | None, typer.Option(help="--text: only trajectories that ended so.")] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="--text: most trajectories to print, 3 by default.")
-    ] = None,
-    table: Annotated[bool, typer.Option("--table", help="--text: one line a trajectory instead.")] = False,
-    svg: Annotated[Path | None, typer.Option(help="--text: write a picture of it as well.")] = None,
+    runs: list[Path] = argument(
+        ...,
+        "Folders of runs, <workspace>/runs/<experiment>, or of evaluations; or a trajectory file.",
+        metavar="RUN...",
+    ),
+    store: Path | None = option(None, "The documents, where the run names another place."),
+    tokenizer: Path | None = option(None, "A folder with a tokenizer.json, for the texts of tokens."),
+    index: Path | None = option(
+        None, "An index of BM25 that the questions themselves are asked of, for the funnel."
+    ),
+    port: int = option(0, "0: one that is free.", min=0, max=65535),
+    host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
+    no_open: bool = option(False, "Do not open a browser.", "--no-open"),
+    export: Path | None = option(None, "Write one HTML file that opens anywhere, instead of serving."),
+    trajectory: list[int] | None = option(None, "For --export: a trajectory, by its id."),
+    group: str | None = option(None, "For --export: the trajectories of a group (uid)."),
+    query: str | None = option(
+        None, "For --export and --funnel: the trajectories of a link, such as 'step=3&reward=0:0.2'."
+    ),
+    funnel: Path | None = option(None, "Write where evidence is lost as an SVG picture, instead of serving."),
+    by: str = option("split", "For --funnel: none, step, system, kind, dataset or split."),
+    text: bool = option(False, "Print trajectories in the terminal instead.", "--text"),
+    number: int | None = option(None, "--text: the n-th, from 1.", "--number", "-n"),
+    question: str | None = option(None, "--text: only trajectories of this question id."),
+    status: Status | None = option(None, "--text: only trajectories that ended so."),
+    limit: int | None = option(None, "--text: most trajectories to print, 3 by default."),
+    table: bool = option(False, "--text: one line a trajectory instead.", "--table"),
+    svg: Path | None = option(None, "--text: write a picture of it as well."),
     force: Force = False,
 ) -> None:
     """Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost.

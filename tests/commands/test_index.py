@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.index import app, serve_command
+from docagent_rl.commands.index import app
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -95,8 +95,8 @@ def test_a_damaged_index_is_seen(folder):
     assert "data.npy" in run(folder, "check", "--index", "@bm25", status=1)
 
 
-def serve(world, **options):
-    serve_command(**{"store": world.store.path, "index": world.root / "index", "kind": "bm25"} | options)
+def serve(world, *options):
+    called(app, "serve", "--store", world.store.path, "--index", world.root / "index", *options)
 
 
 @pytest.mark.slow
@@ -117,17 +117,18 @@ def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"api": "native,soap"}, "soap"),
-        ({"api": ","}, "--api"),
-        ({"token_env": "NO_SUCH_VARIABLE_IS_SET"}, "NO_SUCH_VARIABLE_IS_SET"),
-        ({"host": "256.1.1.1"}, "--host 256.1.1.1 --port 0"),
-        ({"kind": "telepathy"}, "kind=telepathy"),
-        ({"kind": None, "settings": "backend: http\nservice: {url: 'http://elsewhere'}\n"}, "backend"),
+        (("--api", "native,soap"), "soap"),
+        (("--api", ","), "--api"),
+        (("--token-env", "NO_SUCH_VARIABLE_IS_SET"), "NO_SUCH_VARIABLE_IS_SET"),
+        (("--host", "256.1.1.1"), "--host 256.1.1.1 --port 0"),
+        (("--kind", "telepathy"), "kind=telepathy"),
+        (("--settings", "elsewhere.yaml"), "backend"),
     ],
 )
-def test_what_cannot_be_served_is_one_error(world, tmp_path, options, message):
-    if "settings" in options:
-        (tmp_path / "settings.yaml").write_text(f"kind: bm25\n{options['settings']}")
-        options = {**options, "settings": tmp_path / "settings.yaml"}
+def test_what_cannot_be_served_is_one_error(world, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere.yaml").write_text(
+        "kind: bm25\nbackend: http\nservice: {url: 'http://elsewhere'}\n"
+    )
     with pytest.raises(UserError, match=message):
-        serve(world, **options)
+        serve(world, *options)

@@ -20,6 +20,7 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.opening import open_retriever
 from docagent_rl.samples.parquet import read_parquet, write_parquet
 from docagent_rl.samples.sample import Split
+from tests.commands.conftest import called
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +85,7 @@ def test_what_no_demo_can_be_made_of_is_named(done, tmp_path):
     with pytest.raises(UserError, match=r"docagent\.env\.max_turns"):
         make(done.workspace, env={"max_turns": 0})
     with pytest.raises(UserError, match="'alder'"):
-        demo_command(tmp_path / "new", system=["alden", "alder"])
+        called(demo_command, "--workspace", tmp_path / "new", "--system", "alden", "--system", "alder")
     assert not (tmp_path / "new").exists()
 
 
