@@ -23,6 +23,7 @@ from docagent_rl.training.settings.keys import (
     PositiveAmount,
     Resume,
     sft_reference,
+    typed,
     unknown_keys,
     value_problems,
 )
@@ -32,29 +33,22 @@ DATA_SET = ("pkg://docagent_rl.lab.sft.dataset", "LedgerSftDataset")
 _Length = Annotated[Count, Field(ge=2)]
 _FREQUENCY = Count | Literal[-1, "after_each_epoch"]
 """0 would divide by zero: verl takes the remainder of each step."""
-VALUES: Mapping[str, Any] = {
-    "data.train_batch_size": Count,
-    "data.micro_batch_size_per_gpu": Count,
-    "data.max_length": _Length,
-    "data.max_token_len_per_gpu": _Length,
-    "data.num_workers": Natural,
-    "data.pad_mode": Literal["no_padding"],
-    "engine.strategy": Literal["fsdp", "fsdp2"],
-    "engine.ulysses_sequence_parallel_size": Count,
-    "optim.lr": PositiveAmount,
-    "optim.weight_decay": Amount,
-    "optim.clip_grad": PositiveAmount,
-    "optim.lr_scheduler_type": Literal["constant", "cosine"],
-    "optim.lr_warmup_steps_ratio": Fraction,
-    "trainer.total_epochs": Count,
-    "trainer.total_training_steps": OptionalCount,
-    "trainer.save_freq": _FREQUENCY,
-    "trainer.test_freq": _FREQUENCY,
-    "trainer.max_ckpt_to_keep": OptionalCount,
-    "trainer.resume_mode": Resume,
-    "trainer.nnodes": Count,
-    "trainer.n_gpus_per_node": Count,
-}
+VALUES = typed(
+    (Count, "data", "train_batch_size micro_batch_size_per_gpu"),
+    (_Length, "data", "max_length max_token_len_per_gpu"),
+    (Natural, "data", "num_workers"),
+    (Literal["no_padding"], "data", "pad_mode"),
+    (Literal["fsdp", "fsdp2"], "engine", "strategy"),
+    (Count, "engine", "ulysses_sequence_parallel_size"),
+    (PositiveAmount, "optim", "lr clip_grad"),
+    (Amount, "optim", "weight_decay"),
+    (Literal["constant", "cosine"], "optim", "lr_scheduler_type"),
+    (Fraction, "optim", "lr_warmup_steps_ratio"),
+    (Count, "trainer", "total_epochs nnodes n_gpus_per_node"),
+    (OptionalCount, "trainer", "total_training_steps max_ckpt_to_keep"),
+    (_FREQUENCY, "trainer", "save_freq test_freq"),
+    (Resume, "trainer", "resume_mode"),
+)
 
 
 class SftSection(Section):

@@ -97,7 +97,7 @@ VERL_MODES = ("sync", "colocate_async", "separate_async")
 LEAST_PROMPT = 16
 """Tokens: the frame of a chat alone, without any system prompt or question, takes about as many."""
 
-ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
+ROLLOUT, ACTOR, REF = (f"actor_rollout_ref.{part}" for part in ("rollout", "actor", "ref"))
 
 
 def _paths(value: Any) -> Any:
@@ -121,80 +121,55 @@ Resume = Literal["auto", "disable", "resume_path"]
 _Files = Annotated[Any, BeforeValidator(_paths)]
 _Samples = Count | Literal[-1] | None
 
-VALUES: Mapping[str, Any] = {
-    "data.train_files": _Files,
-    "data.val_files": _Files,
-    "data.train_batch_size": Count,
-    "data.gen_batch_size": OptionalCount,
-    "data.val_batch_size": OptionalCount,
-    "data.max_prompt_length": Annotated[Count, Field(ge=LEAST_PROMPT)],
-    "data.max_response_length": Annotated[Count, Field(ge=2)],
-    "data.train_max_samples": _Samples,
-    "data.val_max_samples": _Samples,
-    "data.dataloader_num_workers": Natural,
-    "data.shuffle": Bool,
-    f"{ROLLOUT}.n": Count,
-    f"{ROLLOUT}.val_kwargs.n": Count,
-    f"{ROLLOUT}.temperature": PositiveAmount,
-    f"{ROLLOUT}.val_kwargs.temperature": Amount,
-    f"{ROLLOUT}.top_p": PositiveFraction,
-    f"{ROLLOUT}.val_kwargs.top_p": PositiveFraction,
-    f"{ROLLOUT}.top_k": Interval,
-    f"{ROLLOUT}.val_kwargs.top_k": Interval,
-    f"{ROLLOUT}.gpu_memory_utilization": PositiveFraction,
-    f"{ROLLOUT}.tensor_model_parallel_size": Count,
-    f"{ROLLOUT}.data_parallel_size": Count,
-    f"{ROLLOUT}.pipeline_model_parallel_size": Count,
-    f"{ROLLOUT}.max_model_len": Annotated[Count, Field(ge=LEAST_PROMPT + 2)] | None,
-    f"{ROLLOUT}.max_num_seqs": Count,
-    f"{ROLLOUT}.max_num_batched_tokens": OptionalCount,
-    f"{ROLLOUT}.agent.num_workers": Count,
-    f"{ROLLOUT}.log_prob_micro_batch_size": OptionalCount,
-    f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu": OptionalCount,
-    f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": Count,
-    "actor_rollout_ref.ref.log_prob_micro_batch_size": OptionalCount,
-    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu": OptionalCount,
-    f"{ACTOR}.ppo_mini_batch_size": Count,
-    f"{ACTOR}.ppo_micro_batch_size": OptionalCount,
-    f"{ACTOR}.ppo_micro_batch_size_per_gpu": OptionalCount,
-    f"{ACTOR}.ppo_max_token_len_per_gpu": Count,
-    f"{ACTOR}.ppo_epochs": Count,
-    f"{ACTOR}.ulysses_sequence_parallel_size": Count,
-    f"{ACTOR}.clip_ratio": Amount,
-    f"{ACTOR}.clip_ratio_low": Amount,
-    f"{ACTOR}.clip_ratio_high": Amount,
-    f"{ACTOR}.clip_ratio_c": Annotated[PositiveAmount, Field(gt=1)],
-    f"{ACTOR}.kl_loss_coef": Amount,
-    f"{ACTOR}.optim.lr": Amount,
-    f"{ACTOR}.optim.weight_decay": Amount,
-    f"{ACTOR}.optim.clip_grad": PositiveAmount,
-    "algorithm.gamma": Fraction,
-    "algorithm.lam": Fraction,
-    "trainer.nnodes": Count,
-    "trainer.n_gpus_per_node": Count,
-    "trainer.total_epochs": Count,
-    "trainer.total_training_steps": OptionalCount,
-    "trainer.save_freq": Interval,
-    "trainer.test_freq": Interval,
-    "trainer.critic_warmup": Natural,
-    "trainer.val_before_train": Bool,
-    "trainer.max_actor_ckpt_to_keep": OptionalCount,
-    "trainer.max_critic_ckpt_to_keep": OptionalCount,
-    "trainer.resume_mode": Resume,
-    "reward.num_workers": Count,
-    "transfer_queue.backend.SimpleStorage.num_data_storage_units": Count,
-}
+
+def typed(*groups: tuple[Any, str, str]) -> Mapping[str, Any]:
+    """Return types by key, of triples of a type, a section and the names in it."""
+    return {f"{section}.{name}": kind for kind, section, names in groups for name in names.split()}
+
+
+VALUES = typed(
+    (_Files, "data", "train_files val_files"),
+    (Count, "data", "train_batch_size"),
+    (OptionalCount, "data", "gen_batch_size val_batch_size"),
+    (Annotated[Count, Field(ge=LEAST_PROMPT)], "data", "max_prompt_length"),
+    (Annotated[Count, Field(ge=2)], "data", "max_response_length"),
+    (_Samples, "data", "train_max_samples val_max_samples"),
+    (Natural, "data", "dataloader_num_workers"),
+    (Bool, "data", "shuffle"),
+    (Count, ROLLOUT, "n val_kwargs.n max_num_seqs agent.num_workers"),
+    (Count, ROLLOUT, "tensor_model_parallel_size data_parallel_size pipeline_model_parallel_size"),
+    (Count, ROLLOUT, "checkpoint_engine.update_weights_bucket_megabytes"),
+    (OptionalCount, ROLLOUT, "max_num_batched_tokens"),
+    (OptionalCount, ROLLOUT, "log_prob_micro_batch_size log_prob_micro_batch_size_per_gpu"),
+    (PositiveAmount, ROLLOUT, "temperature"),
+    (Amount, ROLLOUT, "val_kwargs.temperature"),
+    (PositiveFraction, ROLLOUT, "top_p val_kwargs.top_p gpu_memory_utilization"),
+    (Interval, ROLLOUT, "top_k val_kwargs.top_k"),
+    (Annotated[Count, Field(ge=LEAST_PROMPT + 2)] | None, ROLLOUT, "max_model_len"),
+    (OptionalCount, REF, "log_prob_micro_batch_size log_prob_micro_batch_size_per_gpu"),
+    (Count, ACTOR, "ppo_mini_batch_size ppo_max_token_len_per_gpu ppo_epochs ulysses_sequence_parallel_size"),
+    (OptionalCount, ACTOR, "ppo_micro_batch_size ppo_micro_batch_size_per_gpu"),
+    (Amount, ACTOR, "clip_ratio clip_ratio_low clip_ratio_high kl_loss_coef optim.lr optim.weight_decay"),
+    (Annotated[PositiveAmount, Field(gt=1)], ACTOR, "clip_ratio_c"),
+    (PositiveAmount, ACTOR, "optim.clip_grad"),
+    (Fraction, "algorithm", "gamma lam"),
+    (Count, "trainer", "nnodes n_gpus_per_node total_epochs"),
+    (OptionalCount, "trainer", "total_training_steps max_actor_ckpt_to_keep max_critic_ckpt_to_keep"),
+    (Interval, "trainer", "save_freq test_freq"),
+    (Natural, "trainer", "critic_warmup"),
+    (Bool, "trainer", "val_before_train"),
+    (Resume, "trainer", "resume_mode"),
+    (Count, "reward", "num_workers"),
+    (Count, "transfer_queue.backend.SimpleStorage", "num_data_storage_units"),
+)
 """The type of each key's value."""
 
-CRITIC_VALUES: Mapping[str, Any] = {
-    "critic.ppo_mini_batch_size": Count,
-    "critic.ppo_micro_batch_size": OptionalCount,
-    "critic.ppo_micro_batch_size_per_gpu": OptionalCount,
-    "critic.forward_micro_batch_size_per_gpu": OptionalCount,
-    "critic.ppo_epochs": Count,
-    "critic.cliprange_value": Amount,
-    "critic.optim.lr": Amount,
-}
+CRITIC_VALUES = typed(
+    (Count, "critic", "ppo_mini_batch_size ppo_epochs"),
+    (OptionalCount, "critic", "ppo_micro_batch_size ppo_micro_batch_size_per_gpu"),
+    (OptionalCount, "critic", "forward_micro_batch_size_per_gpu"),
+    (Amount, "critic", "cliprange_value optim.lr"),
+)
 """The types of a critic's, where there is one."""
 
 
