@@ -69,17 +69,17 @@ def view_command(
     if text or table or svg or any(each is not None for each in (number, question, status, limit)):
         if len(runs) != 1:
             raise UserError("--text prints the trajectories of one run or file")
-        most = 3 if limit is None else limit
-        return print_trajectories(
-            runs[0],
-            number=number,
-            question=question,
-            status=status,
-            limit=most,
-            table=table,
-            svg=svg,
-            force=force,
-        )
+        file = _file_of(runs[0])
+        chosen = [
+            t
+            for position, t in enumerate(read_trajectories(file), 1)
+            if number in (None, position)
+            and question in (None, t.sample.get("question_id"))
+            and (status is None or t.status == status.value)
+        ]
+        if not chosen:
+            raise UserError(f"{file}: no trajectory matches")
+        return _print(chosen, 3 if limit is None else limit, table=table, svg=svg, force=force)
     from docagent_rl.lab.viewer.api import Api
     from docagent_rl.lab.viewer.app import serve
     from docagent_rl.lab.viewer.export import Build, Chosen, answers, page
@@ -120,32 +120,8 @@ def view_command(
     )
 
 
-def print_trajectories(
-    path: Path,
-    *,
-    number: int | None = None,
-    question: str | None = None,
-    status: Status | None = None,
-    limit: int = 3,
-    table: bool = False,
-    svg: Path | None = None,
-    force: bool = False,
-) -> None:
-    """Print chosen trajectories of a file or an evaluation: turns, observations, rewards; see `--help`.
-
-    Raises:
-        UserError: there are none.
-    """
-    file = _file_of(path)
-    chosen = [
-        t
-        for position, t in enumerate(read_trajectories(file), 1)
-        if number in (None, position)
-        and question in (None, t.sample.get("question_id"))
-        and (status is None or t.status == status.value)
-    ]
-    if not chosen:
-        raise UserError(f"{file}: no trajectory matches")
+def _print(chosen: Sequence[Trajectory], limit: int, *, table: bool, svg: Path | None, force: bool) -> None:
+    """Print trajectories, or a table of them: turns, observations, rewards."""
     console = Console(record=svg is not None)
     if table:
         console.print(_overview(chosen))

@@ -44,7 +44,7 @@ def test_help_imports_no_command_and_a_command_itself_alone():
 def test_the_list_has_the_first_line_of_the_command_and_its_help_has_an_example(name):
     group = get_command(cli.app)
     _, own, _ = group.resolve_command(Context(group), [name])
-    assert (own.help or "").splitlines()[0] == COMMANDS[name][-1]
+    assert (own.help or "").splitlines()[0] == COMMANDS[name]
     assert CliRunner().invoke(cli.app, [name, "--help"]).exit_code == 0
     for part, each in getattr(own, "commands", {"": own}).items():
         assert f"docagent-rl {name} {part}".strip() in " ".join((each.help or "").split())
