@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
@@ -25,7 +25,6 @@ from docagent_rl.checks.recipe_list import (
     ablation_names,
     located,
     recipe_kind,
-    recipe_names,
     require_recipes,
 )
 
@@ -66,19 +65,6 @@ class Cluster:
 AS_WRITTEN = Cluster()
 CLUSTERS = (Cluster(1, 1), Cluster(1, 2), Cluster(1, 4), Cluster(1, 8), Cluster(2, 8))
 """1, 2, 4, 8 and 16 GPUs."""
-
-
-def check_recipes(
-    names: Sequence[str] = (), root: Traversable = ROOT, cluster: Cluster = AS_WRITTEN
-) -> Iterator[list[Finding]]:
-    """Check recipes of a folder, by default all, and yield the findings of one at a time.
-
-    Raises:
-        UserError: there is no such recipe.
-    """
-    require_recipes(names, root)
-    for name in names or recipe_names(root, None):
-        yield check_recipe(name, root, cluster=cluster)
 
 
 def check_recipe(

@@ -95,20 +95,22 @@ def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
 
 def _is_recipe(file: Traversable) -> bool:
     """Return whether a file builds on others, or cannot be read; one of prompts does neither."""
-    try:
-        read = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return True
+    read = _read(file)
     return not isinstance(read, Mapping) or "defaults" in read
 
 
 def _defaults(file: Traversable) -> list[str]:
-    try:
-        read = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return []
+    read = _read(file)
     listed = read.get("defaults") if isinstance(read, Mapping) else None
     return [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+
+
+def _read(file: Traversable) -> object:
+    """Return what a YAML file holds; None where it cannot be read."""
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
 
 
 def recipe_summary(name: str, root: Traversable = ROOT) -> str:

@@ -18,7 +18,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checks.budget_table import markdown
 from docagent_rl.checks.pages import budget_of_recipe, budget_page, variant_page
 from docagent_rl.checks.provenance import Source, read_provenance
-from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipes, composed, scaled
+from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipe, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ROOT,
     Kind,
@@ -159,7 +159,7 @@ def check_command(
         "recipe", "GPUs", Column("set", overflow="fold"), title="other numbers of GPUs", show_lines=True
     )
     failed = False
-    checked = check_recipes(names, root, cluster)
+    checked = (check_recipe(name, root, cluster=cluster) for name in names)
     for findings in track(checked, "checking", len(names), console=Console(stderr=True), transient=True):
         table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
         failed |= any(finding.problem is not None for finding in findings)

@@ -8,13 +8,14 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import recipe_check
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import Cluster, check_recipe, check_recipes, composed, scaled
+from docagent_rl.checks.recipe_check import Cluster, check_recipe, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ablation_names,
     ablation_recipes,
     ablation_row,
     ablation_summary,
     recipe_names,
+    require_recipes,
 )
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.arithmetic import arithmetic_problems, check_sizes
@@ -152,7 +153,7 @@ def test_a_broken_recipe_is_reported_by_name(mine):
     assert bad.keys() == {("+ablations=small",), ("+ablations=small", "+profile=cpu")}
     assert all("docagent.env.max_turn" in problem for problem in bad.values())
     with pytest.raises(UserError, match=r"'vrag'.*alden_hybrid"):
-        list(check_recipes(["vrag"]))
+        require_recipes(["vrag"])
     with pytest.raises(UserError, match=r"'vrag_rl_qwen2_5_vl_77b'; did you mean vrag_rl_qwen2_5_vl_7b\?"):
         composed("vrag_rl_qwen2_5_vl_77b")
 
