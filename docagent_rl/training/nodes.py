@@ -44,6 +44,8 @@ ATTACHED_VARIABLE = "DOCAGENT_ATTACHED"
 LIMIT_S = 300.0
 """For the answers of all nodes: the first task on a node starts a process, which imports the package."""
 _LONGEST = 600
+_DIGITS = 8
+"""Of a SHA-256, in messages."""
 END_BYTES = 128
 """End of a manifest, which is its checksum."""
 TAIL_BYTES = 1 << 20
@@ -55,19 +57,10 @@ THREADS = 16
 CONFIG = "config.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """The SHA-256 of a file or a folder, and a description of it for messages."""
+def of_store(path: Path) -> str:
+    """Return a fingerprint of a store, and how many documents it has.
 
-    digest: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.what}, {self.digest[:8]}"
-
-
-def of_store(path: Path) -> Fingerprint:
-    """Read names, sizes and checksums of all manifests; pages are looked for in a few documents.
+    Reads names, sizes and checksums of all manifests; pages are looked for in a few documents.
 
     Raises:
         UserError: it is no store, or a page of it is not there.
@@ -81,27 +74,27 @@ def of_store(path: Path) -> Fingerprint:
         manifest = layout.read_manifest(file)
         if not layout.objects.has(manifest.pages[0].image, Kind.IMAGE):
             raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
-    return Fingerprint(_digest(lines), f"{len(files)} documents")
+    return f"{len(files)} documents, {_digest(lines)}"
 
 
-def of_index(path: Path) -> Fingerprint:
+def of_index(path: Path) -> str:
     """Read the header, which holds the checksums of the other files, and the sizes of these."""
     header = (path / HEADER).read_bytes()
-    return Fingerprint(_digest([header, *_sizes(path)]), f"a header of {len(header)} bytes")
+    return f"a header of {len(header)} bytes, {_digest([header, *_sizes(path)])}"
 
 
-def of_model(path: Path) -> Fingerprint:
+def of_model(path: Path) -> str:
     """Read the configuration, and the names and sizes of all files."""
     config, sizes = (path / CONFIG).read_bytes(), list(_sizes(path))
-    return Fingerprint(_digest([config, *sizes]), f"{len(sizes)} files")
+    return f"{len(sizes)} files, {_digest([config, *sizes])}"
 
 
-def of_file(path: Path) -> Fingerprint:
+def of_file(path: Path) -> str:
     """Read the size and the end of a file."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - TAIL_BYTES))
-        return Fingerprint(_digest([str(size).encode(), file.read()]), f"{size} bytes")
+        return f"{size} bytes, {_digest([str(size).encode(), file.read()])}"
 
 
 def _manifest_line(path: Path) -> bytes:
@@ -122,15 +115,15 @@ def _digest(parts: Iterable[bytes]) -> str:
     whole = hashlib.sha256()
     for part in parts:
         whole.update(len(part).to_bytes(8, "little") + part)
-    return whole.hexdigest()
+    return whole.hexdigest()[:_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """The problems of one node, and by key and path what has to be the same on all nodes."""
+    """The problems of one node, and by key and path what has to be the same on all nodes, described."""
 
     problems: tuple[str, ...] = ()
-    seen: dict[str, Fingerprint] = field(default_factory=dict)
+    seen: dict[str, str] = field(default_factory=dict)
 
 
 def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
@@ -158,16 +151,15 @@ def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
     problems += asyncio.run(_silent(parsed))
     for package in PACKAGES:
         try:
-            found = version(package)
+            seen[f"the package {package}"] = version(package)
         except PackageNotFoundError:
-            found = "not installed"
-        seen[f"the package {package}"] = Fingerprint(found, found)
+            seen[f"the package {package}"] = "not installed"
     return NodeReport(tuple(problems), seen)
 
 
 def _files(
     config: DictConfig, parsed: DocAgentConfig, embeds: bool
-) -> Iterator[tuple[str, Path, Callable[[Path], Fingerprint]]]:
+) -> Iterator[tuple[str, Path, Callable[[Path], str]]]:
     yield "docagent.store", parsed.store, of_store
     for section, retriever in parsed.retrievers().items():
         for key, index in retriever.indexes(section):
@@ -192,52 +184,33 @@ def _files(
 
 async def _silent(parsed: DocAgentConfig) -> list[str]:
     """Return what the judge, the roles and search servers do not answer from here, or for want of a key."""
-    checks: list[Callable[[], Awaitable[Any]]] = [lambda: make_judge(parsed.judge).check()]
-    checks += [lambda: _check_roles(parsed), lambda: _check_servers(parsed)]
+    sections = parsed.retrievers()
+    http = any(each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat(""))
+    kinds: list[Callable[[], Iterable[Any]]] = [lambda: [make_judge(parsed.judge)]]
+    with suppress(UserError):  # of the store: reported already
+        store = DocumentStore(parsed.store) if parsed.roles or http else None
+        if store is not None and parsed.roles:
+            kinds.append(lambda: make_roles(parsed.roles, store).values())
+        if store is not None and http:
+            kinds.append(lambda: search_servers(sections, store).values())
+    return [each for found in await asyncio.gather(*map(_failures, kinds)) for each in found]
+
+
+async def _failures(make: Callable[[], Iterable[Any]]) -> list[str]:
+    """Return why services cannot be made, or do not answer."""
+    try:
+        checks = [each.check() for each in make()]
+    except (UserError, InfrastructureError) as error:
+        return [str(error)]
     return [each for each in await asyncio.gather(*map(_failure, checks)) if each is not None]
 
 
-async def _check_roles(parsed: DocAgentConfig) -> None:
-    if parsed.roles and (store := _store(parsed)):
-        await _check_all(role.check for role in make_roles(parsed.roles, store).values())
-
-
-async def _check_servers(parsed: DocAgentConfig) -> None:
-    sections = parsed.retrievers()
-    http = any(each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat(""))
-    if http and (store := _store(parsed)):
-        await _check_all(server.check for server in search_servers(sections, store).values())
-
-
-def _store(parsed: DocAgentConfig) -> DocumentStore | None:
-    with suppress(UserError):  # reported already
-        return DocumentStore(parsed.store)
-    return None
-
-
-async def _check_all(checks: Iterable[Callable[[], Awaitable[Any]]]) -> None:
-    found = await asyncio.gather(*map(_failure, checks))
-    if problems := list(filter(None, found)):
-        raise UserError("; ".join(problems))
-
-
-async def _failure(check: Callable[[], Awaitable[Any]]) -> str | None:
+async def _failure(check: Awaitable[None]) -> str | None:
     try:
-        await check()
+        await check
     except (UserError, InfrastructureError) as error:
         return str(error)
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A machine of the cluster that processes of the run may be placed on."""
-
-    id: str
-    address: str
-
-    def __str__(self) -> str:
-        return f"{self.address} ({self.id[:8]})"
 
 
 def check_nodes(config: DictConfig, *, embeds: bool) -> None:
@@ -255,34 +228,34 @@ def check_nodes(config: DictConfig, *, embeds: bool) -> None:
         return
     task = ray.remote(num_cpus=0, max_retries=0)(inspect_node)
     asked = {}
-    for node in nodes:
-        there = NodeAffinitySchedulingStrategy(node.id, soft=False)
+    for node, node_id in nodes.items():
+        there = NodeAffinitySchedulingStrategy(node_id, soft=False)
         asked[node] = task.options(scheduling_strategy=there).remote(config, embeds)
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=LIMIT_S)
     reports = {node: _answer(answer) for node, answer in asked.items()}
     if message := problem_message(reports):
         raise UserError(message)
-    logger.info("%d nodes see the same files and services: %s", len(nodes), ", ".join(map(str, nodes)))
+    logger.info("%d nodes see the same files and services: %s", len(nodes), ", ".join(nodes))
 
 
-def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> list[Node]:
-    """Return the nodes of `ray.nodes()` that verl may use, by address; agent loops go to all with a CPU."""
-    found = [
-        Node(row["NodeID"], row["NodeManagerAddress"])
+def usable_nodes(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return ids of nodes of `ray.nodes()` that verl may use, by name; agent loops go to all with a CPU."""
+    found = sorted(
+        (row["NodeManagerAddress"], row["NodeID"])
         for row in rows
         if row["Alive"] and max(row["Resources"].get(kind, 0) for kind in ("CPU", "GPU")) > 0
-    ]
-    return sorted(found, key=lambda node: (node.address, node.id))
+    )
+    return {f"{address} ({node_id[:8]})": node_id for address, node_id in found}
 
 
-def problem_message(reports: Mapping[Node, NodeReport]) -> str | None:
+def problem_message(reports: Mapping[str, NodeReport]) -> str | None:
     """Return one message about everything that is wrong on any node, or None."""
     lines = [f"{node}: {clean(problem)}" for node, report in reports.items() for problem in report.problems]
     for name in dict.fromkeys(name for report in reports.values() for name in report.seen):
         groups: dict[str, list[str]] = {}
         for node, report in reports.items():
             if name in report.seen:
-                groups.setdefault(str(report.seen[name]), []).append(str(node))
+                groups.setdefault(report.seen[name], []).append(node)
         if len(groups) > 1:
             parts = (f"{what} on {', '.join(nodes)}" for what, nodes in groups.items())
             lines.append(f"{name} is not the same everywhere: {'; '.join(parts)}")
