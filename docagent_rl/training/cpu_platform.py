@@ -25,6 +25,11 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing: operations are synchronous, and there is no cache, partition, peak or profiler."""
 
 
+def _always(value: Any) -> Any:
+    """Return a method that gives a value, whatever it is asked with."""
+    return staticmethod(lambda *_, **__: value)
+
+
 class CpuDeviceModule(ModuleType):
     """A stand-in for `torch.cuda`: the functions that verl calls on `get_torch_device()`.
 
@@ -35,6 +40,9 @@ class CpuDeviceModule(ModuleType):
     set_device = synchronize = empty_cache = ipc_collect = staticmethod(_nothing)
     set_per_process_memory_fraction = reset_peak_memory_stats = staticmethod(_nothing)
     manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
+    is_available, device_count, current_device = _always(True), _always(1), _always(0)
+    set_rng_state = staticmethod(lambda state, device=None: torch.set_rng_state(state))
+    get_rng_state = staticmethod(lambda device=None: torch.get_rng_state())
 
     def __init__(self) -> None:
         super().__init__("docagent_rl.training.cpu_device", "torch.cuda's functions for the processor")
@@ -43,18 +51,6 @@ class CpuDeviceModule(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(torch.cpu, name)
-
-    def is_available(self) -> bool:
-        """Return True."""
-        return True
-
-    def device_count(self) -> int:
-        """Return 1."""
-        return 1
-
-    def current_device(self) -> int:
-        """Return 0."""
-        return 0
 
     def memory_allocated(self, device: object = None) -> int:
         """Return the resident set of this process in bytes."""
@@ -84,14 +80,6 @@ class CpuDeviceModule(ModuleType):
             multi_processor_count=os.cpu_count() or 1,
         )
 
-    def get_rng_state(self, device: object = None) -> torch.Tensor:
-        """Return the state of torch's default generator."""
-        return torch.get_rng_state()
-
-    def set_rng_state(self, state: torch.Tensor, device: object = None) -> None:
-        """Set the state of torch's default generator."""
-        torch.set_rng_state(state)
-
 
 class PlatformCPU(PlatformBase):
     """verl on the processor.
@@ -105,35 +93,20 @@ class PlatformCPU(PlatformBase):
     device_module = CpuDeviceModule()
     set_device = synchronize = set_allocator_settings = empty_cache = cudart = staticmethod(_nothing)
     profiler_start = profiler_stop = staticmethod(_nothing)
-
-    def is_available(self) -> bool:
-        """Return True."""
-        return True
+    is_available, device_count = _always(True), _always(1)
+    get_device_capability = _always((None, None))
+    communication_backend_name, visible_devices_envvar = _always("gloo"), _always("CUDA_VISIBLE_DEVICES")
+    ray_resource_name = _always("GPU")
+    # Ray is kept from hiding devices
+    ray_noset_envvars = _always(["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"])
+    # verl hands the device to `.to()`, where a number, which it declares, is an accelerator
+    current_device = _always(torch.device("cpu"))
+    # weights go to the rollout through shared memory
+    is_ipc_supported = _always(False)
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
         """Return whether auto-detection may choose the processor, once all accelerators have said no."""
         return not has_accelerator_vllm()
-
-    # verl declares a number, and hands on what it gets
-    def current_device(self) -> torch.device:  # ty: ignore[incompatible-method-override]
-        """Return `torch.device("cpu")`: verl hands it to `.to()`, where a number is an accelerator."""
-        return torch.device("cpu")
-
-    def device_count(self) -> int:
-        """Return 1."""
-        return 1
-
-    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
-        """Return `(None, None)`: a processor has no compute capability."""
-        return None, None
-
-    def communication_backend_name(self) -> str:
-        """Return `gloo`."""
-        return "gloo"
-
-    def visible_devices_envvar(self) -> str:
-        """Return the variable that Ray sets for the resource `GPU`."""
-        return "CUDA_VISIBLE_DEVICES"
 
     def manual_seed(self, seed: int) -> None:
         """Seed torch's default generator."""
@@ -145,18 +118,6 @@ class PlatformCPU(PlatformBase):
     def nvtx_range(self, msg: str) -> Generator[None]:
         """Run the block: there is no profiler to tell."""
         yield
-
-    def ray_resource_name(self) -> str:
-        """Return `GPU` (see the class)."""
-        return "GPU"
-
-    def ray_noset_envvars(self) -> list[str]:
-        """Return the variable that keeps Ray from hiding devices."""
-        return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
-
-    def is_ipc_supported(self) -> bool:
-        """Return False: weights go to the rollout through shared memory."""
-        return False
 
     def rollout_env_vars(self) -> dict[str, str]:
         """Return what a rollout server's process gets: no compilation, which costs half a minute a start.
