@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import logging
 import time
 from collections.abc import Sequence
@@ -21,21 +20,13 @@ SERVER = "vLLMHttpServer"
 """Class of verl's rollout servers, also those of reward models and teachers."""
 
 
-class EngineState(enum.Enum):
-    """States of a server's engine."""
+def engine_is_well(server: Any) -> bool | None:
+    """Return what vLLM knows of its engine's process; runs in a rollout server, in a thread of its own.
 
-    ABSENT = enum.auto()
-    """Not there yet, or elsewhere: verl's servers of further nodes have none of their own."""
-    WELL = enum.auto()
-    DEAD = enum.auto()
-
-
-def engine_state(server: Any) -> EngineState:
-    """Return what vLLM knows of its engine's process; runs in a rollout server, in a thread of its own."""
+    `None`: it is not there yet, or elsewhere: verl's servers of further nodes have none of their own.
+    """
     engine = getattr(server, "engine", None)
-    if engine is None:
-        return EngineState.ABSENT
-    return EngineState.DEAD if engine.errored else EngineState.WELL
+    return None if engine is None else not engine.errored
 
 
 @dataclass(slots=True)
@@ -69,25 +60,24 @@ class Engines:
         for key, handle in handles.items():
             # an answer from before the wait may be older than a death
             if wait_s or key not in self._states:
-                self._states[key] = _Asked(handle.__ray_call__.remote(engine_state))
+                self._states[key] = _Asked(handle.__ray_call__.remote(engine_is_well))
         if handles and wait_s:
             answers = [self._states[key].answer for key in handles]
             ray.wait(answers, num_returns=len(answers), timeout=wait_s)
         return next(filter(None, (self._one(server, handles[server.id]) for server in servers)), None)
 
     def _one(self, server: Actor, handle: ActorHandle) -> str | None:
-        match self._state(server):
-            case EngineState.DEAD:
-                return (
-                    f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, "
-                    "marked EngineCore, may say why. If it was out of memory, lower "
-                    "actor_rollout_ref.rollout.gpu_memory_utilization or "
-                    f"actor_rollout_ref.rollout.max_num_seqs. {AGAIN}"
-                )
-            case EngineState.WELL:
-                asked = self._questions.get(server.id)
-                if asked is None or asked.answered:
-                    self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
+        well = self._state(server)
+        if well is False:
+            return (
+                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, "
+                "marked EngineCore, may say why. If it was out of memory, lower "
+                "actor_rollout_ref.rollout.gpu_memory_utilization or "
+                f"actor_rollout_ref.rollout.max_num_seqs. {AGAIN}"
+            )
+        asked = self._questions.get(server.id)
+        if well and (asked is None or asked.answered):
+            self._questions[server.id] = _Asked(handle.collective_rpc.remote("check_health"))
         asked = self._questions.get(server.id)
         if self.timeout_s is None or asked is None:
             return None  # without a question yet, it may load its model
@@ -103,7 +93,7 @@ class Engines:
             f"(docagent.watch.engine_timeout_s={self.timeout_s:g}).\n  {AGAIN}"
         )
 
-    def _state(self, server: Actor) -> EngineState | None:
+    def _state(self, server: Actor) -> bool | None:
         asked = self._states[server.id]
         if not asked.answered:
             return None
