@@ -9,7 +9,12 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from docagent_rl.training.hardware import AttentionWay, attention_way, fitting_flash_attn, flash_attn_version
+from docagent_rl.training.hardware import (
+    TORCH_VARLEN,
+    fitting_flash_attn,
+    flash_attn_version,
+    without_flash_attn,
+)
 
 QUERY = ("--query-gpu=driver_version,name", "--format=csv,noheader")
 OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
@@ -112,16 +117,16 @@ def check_attention() -> Finding:
 
     if is_cpu_platform():  # whatever the GPU beside it can do
         return Finding("attention", "row by row, on the processor")
-    if attention_way() is AttentionWay.FLASH_ATTN:
+    if not without_flash_attn():
         return _check_flash_attn(torch.__version__, torch.version.cuda)
     if not torch.cuda.is_available():
-        return Finding("attention", f"{AttentionWay.TORCH_VARLEN.value} of torch {torch.__version__}")
+        return Finding("attention", f"{TORCH_VARLEN} of torch {torch.__version__}")
     return check_varlen(torch.__version__, torch.version.cuda, torch.cuda.get_device_capability())
 
 
 def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, int]) -> Finding:
     """Check torch's kernels on a GPU of `capability`, and name the flash-attn that fits beside them."""
-    value = f"{AttentionWay.TORCH_VARLEN.value} of torch {torch_version}"
+    value = f"{TORCH_VARLEN} of torch {torch_version}"
     if capability >= OLDEST_CAPABILITY:
         other = fitting_flash_attn(torch_version, cuda)
         return Finding("attention", value, f"enough; another way to the same: {other}")
@@ -134,7 +139,7 @@ def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, in
 
 
 def _check_flash_attn(torch_version: str, cuda: str | None) -> Finding:
-    value = f"{AttentionWay.FLASH_ATTN.value} {flash_attn_version()}"
+    value = f"flash-attn {flash_attn_version()}"
     try:
         importlib.import_module("flash_attn")
     except ImportError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import functools
 import importlib.metadata
 import importlib.util
@@ -49,27 +48,18 @@ def has_accelerator_vllm() -> bool:
         return False
 
 
-class AttentionWay(enum.Enum):
-    """Implementations of `flash_attention_2`."""
-
-    FLASH_ATTN = "flash-attn"
-    TORCH_VARLEN = "torch.nn.attention.varlen"
-
-
-def attention_way() -> AttentionWay:
-    """Return the way of this process: flash-attn where verl and transformers would use it, else torch's.
-
-    flash-attn knows no processor, so that the CPU platform always goes the other way. Imports nothing of
-    transformers and asks no accelerator: patches ask at the start of every process.
-    """
-    if flash_attn_version() is None or is_cpu_platform():
-        return AttentionWay.TORCH_VARLEN
-    return AttentionWay.FLASH_ATTN
+TORCH_VARLEN = "torch.nn.attention.varlen"
+"""torch's implementation of `flash_attention_2`."""
 
 
 def without_flash_attn() -> bool:
-    """Return whether this process needs what flash-attn would bring."""
-    return attention_way() is AttentionWay.TORCH_VARLEN
+    """Return whether this process needs what flash-attn would bring, and torch has.
+
+    flash-attn is taken where verl and transformers would use it. It knows no processor, so that the CPU
+    platform always goes the other way. Imports nothing of transformers and asks no accelerator: patches ask
+    at the start of every process.
+    """
+    return flash_attn_version() is None or is_cpu_platform()
 
 
 def flash_attn_version() -> str | None:

@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.checks import gpu
 from docagent_rl.checks.gpu import Gpus, ask_driver, check_attention, check_driver, check_varlen, read_gpus
 from docagent_rl.training import hardware
-from docagent_rl.training.hardware import AttentionWay, attention_way, fitting_flash_attn
+from docagent_rl.training.hardware import fitting_flash_attn, without_flash_attn
 
 TWO = "580.95.05, NVIDIA H100 80GB HBM3\n580.95.05, NVIDIA H100 80GB HBM3\n"
 NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure.\n\n"
@@ -83,19 +83,18 @@ def flash_attn(tmp_path, monkeypatch):
 
 
 def test_flash_attn_is_taken_where_it_is_installed(flash_attn, monkeypatch):
-    assert attention_way() is AttentionWay.TORCH_VARLEN
+    assert without_flash_attn()
     flash_attn("2.8.3")
-    assert attention_way() is AttentionWay.FLASH_ATTN
-    assert not hardware.without_flash_attn()
+    assert not without_flash_attn()
     assert check_attention() == gpu.Finding("attention", "flash-attn 2.8.3")
     monkeypatch.setattr(hardware, "is_cpu_platform", lambda: True)
-    assert attention_way() is AttentionWay.TORCH_VARLEN
+    assert without_flash_attn()
     assert not check_attention().blocks
 
 
 def test_flash_attn_that_transformers_would_not_take_is_none(flash_attn):
     flash_attn("2.3.2")
-    assert attention_way() is AttentionWay.TORCH_VARLEN
+    assert without_flash_attn()
 
 
 def test_flash_attn_that_cannot_be_imported_blocks(flash_attn):
