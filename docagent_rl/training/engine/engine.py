@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -113,7 +112,7 @@ class TokenEngine:
             detokenize=False,
         )
         # the patches themselves stand for a handle: they are at hand
-        named = [replace(NamedImage.of(image), handle=image.patches) for image in images]
+        named = [NamedImage.of(image, image.patches) for image in images]
         prompt = qwen2_5_vl_dedup_image_tokens(list(ids), self._processor)
         try:
             return await self._sample(prompt, named, parameters, every=False)

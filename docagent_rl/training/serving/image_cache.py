@@ -10,7 +10,6 @@ import asyncio
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,25 +22,10 @@ from torch import Tensor
 from docagent_rl.envs.images import Picture
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, unpack_each
+from docagent_rl.training.serving.requests import NamedImage
 
 NAMES = "docagent_image_names"
 """Field of a row: `(directory, key, key, ...)`, the name of the `PageDirectory` and the images in order."""
-
-
-@dataclass(frozen=True, slots=True)
-class CachedImage:
-    """An image in the cache: the handle of its patches, their grid (time, height, width) and layout."""
-
-    handle: ray.ObjectRef
-    grid: tuple[int, int, int]
-    layout: PatchFormat
-    nbytes: int
-
-    @classmethod
-    def of(cls, image: EncodedImage, handle: ray.ObjectRef) -> CachedImage:
-        """Return the entry of an image whose patches are in the store."""
-        time, high, wide = image.grid[0].tolist()
-        return cls(handle, (time, high, wide), image.layout, image.nbytes)
 
 
 class PageDirectory:
@@ -53,14 +37,14 @@ class PageDirectory:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._kept: OrderedDict[str, CachedImage] = OrderedDict()
+        self._kept: OrderedDict[str, NamedImage] = OrderedDict()
         self._held = 0
-        self._pending: dict[str, asyncio.Future[CachedImage | None]] = {}
+        self._pending: dict[str, asyncio.Future[NamedImage | None]] = {}
         self._named: dict[str, frozenset[str]] = {}
         self._readers: Counter[str] = Counter()
         self._most_in_rows = 0
 
-    async def find(self, key: str) -> CachedImage | None:
+    async def find(self, key: str) -> NamedImage | None:
         """Return the image; None: the caller makes it, and others wait until it calls `put` or `drop`."""
         while True:
             if key in self._kept:
@@ -73,23 +57,23 @@ class PageDirectory:
             if found is not None:
                 return found
 
-    async def put(self, key: str, image: CachedImage) -> None:
+    async def put(self, image: NamedImage) -> None:
         """Add an image that was made."""
-        self._keep(key, image)
-        self._settle(key, image)
+        self._keep(image)
+        self._settle(image.key, image)
         self._make_room()
 
     async def drop(self, key: str) -> None:
         """Give up an image that could not be made; the caller that waits first tries."""
         self._settle(key, None)
 
-    async def hold(self, trajectory: str, images: Mapping[str, CachedImage]) -> None:
+    async def hold(self, trajectory: str, images: Sequence[NamedImage]) -> None:
         """Keep images that the rows of a trajectory name until it is released."""
-        for key, image in images.items():
-            self._keep(key, image)
-        before = self._named.get(trajectory, frozenset())
-        self._readers.update(images.keys() - before)
-        self._named[trajectory] = before | images.keys()
+        for image in images:
+            self._keep(image)
+        keys, before = {image.key for image in images}, self._named.get(trajectory, frozenset())
+        self._readers.update(keys - before)
+        self._named[trajectory] = before | keys
         self._most_in_rows = max(self._most_in_rows, len(self._readers))
         self._make_room()
 
@@ -100,7 +84,7 @@ class PageDirectory:
         self._readers = +self._readers
         self._make_room()
 
-    async def images(self, keys: Sequence[str]) -> list[CachedImage]:
+    async def images(self, keys: Sequence[str]) -> list[NamedImage]:
         """Return images that rows name; `KeyError`: one is not held."""
         return [self._kept[key] for key in keys]
 
@@ -114,9 +98,9 @@ class PageDirectory:
             "image_cache_in_rows": float(most),
         }
 
-    def _keep(self, key: str, image: CachedImage) -> None:
-        if key not in self._kept:
-            self._kept[key] = image
+    def _keep(self, image: NamedImage) -> None:
+        if image.key not in self._kept:
+            self._kept[image.key] = image
             self._held += image.nbytes
 
     def _make_room(self) -> None:
@@ -129,7 +113,7 @@ class PageDirectory:
             if self._held <= self._capacity:
                 return
 
-    def _settle(self, key: str, image: CachedImage | None) -> None:
+    def _settle(self, key: str, image: NamedImage | None) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:
             pending.set_result(image)
@@ -143,7 +127,7 @@ class RayImageCache:
 
     async def find(self, ref: Picture) -> EncodedImage | None:
         """Find an image (`ImageCache.find`)."""
-        found: CachedImage | None = await self._directory.find.remote(ref.key)
+        found: NamedImage | None = await self._directory.find.remote(ref.key)
         if found is None:
             return None
         patches = shared_tensor(await _value(found.handle))
@@ -152,14 +136,14 @@ class RayImageCache:
     async def put(self, image: EncodedImage) -> EncodedImage:
         """Put an image (`ImageCache.put`)."""
         handle = await asyncio.to_thread(ray.put, image.patches.numpy())
-        await self._directory.put.remote(image.key, CachedImage.of(image, handle))
+        await self._directory.put.remote(NamedImage.of(image, handle))
         patches = shared_tensor(await _value(handle))  # the store's memory in the place of our own
         return EncodedImage(image.ref, patches, image.grid, image.layout, handle)
 
     async def hold(self, trajectory: str, images: Iterable[EncodedImage]) -> None:
         """Keep images that the rows of a trajectory name."""
-        cached = {i.key: CachedImage.of(i, i.handle) for i in images if i.handle is not None}
-        await self._directory.hold.remote(trajectory, cached)
+        cached = {image.key: NamedImage.of(image) for image in images if image.handle is not None}
+        await self._directory.hold.remote(trajectory, list(cached.values()))
 
     def drop(self, ref: Picture) -> None:
         """Drop an image (`ImageCache.drop`)."""
@@ -223,7 +207,7 @@ def _rest(row: Mapping[str, Any]) -> dict[str, Any]:
 def _read(names: Sequence[str]) -> tuple[PatchFormat, list[Tensor]]:
     """Return the patches of images, where they are in the store's memory."""
     directory, *keys = names
-    found: list[CachedImage] = ray.get(_directory(directory).images.remote(keys))
+    found: list[NamedImage] = ray.get(_directory(directory).images.remote(keys))
     handles = list(dict.fromkeys(image.handle for image in found))
     values = dict(zip(handles, ray.get(handles), strict=True))
     return found[0].layout, [shared_tensor(values[image.handle]) for image in found]

@@ -30,7 +30,9 @@ LOADS = "docagent_image_loads"
 
 @dataclass(frozen=True, slots=True)
 class NamedImage:
-    """One image of a request. A server that has seen it needs the name alone, any other fetches the patches.
+    """An image of a request, and in the image cache.
+
+    A server that has seen it needs the name alone, any other fetches the patches.
 
     `key` is its content, `grid` patches over time, height and width. `handle` is Ray's reference to the
     patches, (p, channels * side * side) uint8 as an array. It holds them where they are: a server may
@@ -43,16 +45,20 @@ class NamedImage:
     handle: Any
 
     @classmethod
-    def of(cls, image: EncodedImage) -> NamedImage:
-        """Name an image that lies in the image cache."""
+    def of(cls, image: EncodedImage, handle: Any = None) -> NamedImage:
+        """Name an image whose patches are found by a handle, by default its own."""
         time, high, wide = image.grid[0].tolist()
-        return cls(image.key, (time, high, wide), image.layout, image.handle)
+        return cls(image.key, (time, high, wide), image.layout, image.handle if handle is None else handle)
 
     @property
     def num_tokens(self) -> int:
         """Number of placeholders in the prompt."""
-        time, high, wide = self.grid
-        return time * high * wide // self.layout.merge**2
+        return math.prod(self.grid) // self.layout.merge**2
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the patches."""
+        return math.prod(self.grid) * self.layout.patch_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,15 +17,16 @@ from docagent_rl.rollout.patches import PATCHES
 from docagent_rl.training.serving import image_cache
 from docagent_rl.training.serving.image_cache import (
     NAMES,
-    CachedImage,
     PageDirectory,
     RayImageCache,
     fetch_images,
     name_images,
 )
+from docagent_rl.training.serving.requests import NamedImage
 from tests.training.serving.conftest import reference
 
 DIRECTORY = "pages_of_a_test"
+SIZE = 3 * 14 * 14
 
 
 @pytest.fixture(scope="module")
@@ -40,17 +41,15 @@ def cluster(warm_python):
 
 @pytest.fixture
 def cached(encoded):
-    """Images of ten bytes by key."""
+    """Images of one patch by key."""
     layout = encoded[0].layout
-    return {
-        key: CachedImage(handle=f"ref-{key}", grid=(1, 8, 10), layout=layout, nbytes=10) for key in "abcd"
-    }
+    return {key: NamedImage(key, (1, 1, 1), layout, f"ref-{key}") for key in "abcd"}
 
 
 async def put(directory, cached, keys):
     for key in keys:
         if await directory.find(key) is None:
-            await directory.put(key, cached[key])
+            await directory.put(cached[key])
 
 
 async def waiting(directory, key):
@@ -61,39 +60,39 @@ async def waiting(directory, key):
 
 
 async def test_one_makes_it_and_the_others_wait(cached):
-    directory = PageDirectory(100)
+    directory = PageDirectory(10 * SIZE)
     assert await directory.find("a") is None
     others = await waiting(directory, "a")
-    await directory.put("a", cached["a"])
+    await directory.put(cached["a"])
     assert await asyncio.gather(*others) == [cached["a"]] * 3
     assert await directory.find("a") is cached["a"]
 
 
 async def test_when_it_could_not_be_made_the_next_tries(cached):
-    directory = PageDirectory(100)
+    directory = PageDirectory(10 * SIZE)
     assert await directory.find("a") is None
     others = await waiting(directory, "a")
     await directory.drop("a")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert sorted(task.done() for task in others) == [False, False, True]
-    await directory.put("a", cached["a"])
+    await directory.put(cached["a"])
     assert sorted(await asyncio.gather(*others), key=bool) == [None, cached["a"], cached["a"]]
 
 
 async def test_the_least_recently_used_leaves_first(cached):
-    directory = PageDirectory(20)
+    directory = PageDirectory(2 * SIZE)
     await put(directory, cached, "abac")
-    assert (await directory.gauges())["image_cache_bytes"] == 20
+    assert (await directory.gauges())["image_cache_bytes"] == 2 * SIZE
     assert await directory.find("a") is not None
     assert await directory.find("b") is None
 
 
 async def test_images_that_rows_name_stay_until_all_of_them_are_released(cached):
-    directory = PageDirectory(20)
+    directory = PageDirectory(2 * SIZE)
     await put(directory, cached, "ab")
     for trajectory in ("u_0", "u_1"):
-        await directory.hold(trajectory, {"a": cached["a"]})
+        await directory.hold(trajectory, [cached["a"]])
     await put(directory, cached, "cd")
     assert await directory.images(["a", "d"]) == [cached["a"], cached["d"]]
     gauges = await directory.gauges()
@@ -110,13 +109,13 @@ async def test_images_that_rows_name_stay_until_all_of_them_are_released(cached)
 
 
 async def test_an_image_that_has_left_comes_back_with_the_rows_that_name_it(cached):
-    directory = PageDirectory(10)
+    directory = PageDirectory(SIZE)
     await put(directory, cached, "ab")
-    await directory.hold("u_0", {key: cached[key] for key in "ab"})
+    await directory.hold("u_0", [cached[key] for key in "ab"])
     assert await directory.images(["a", "b"]) == [cached["a"], cached["b"]]
-    assert (await directory.gauges())["image_cache_bytes"] == 20
+    assert (await directory.gauges())["image_cache_bytes"] == 2 * SIZE
     await directory.release(["u_0"])
-    assert (await directory.gauges())["image_cache_bytes"] == 10
+    assert (await directory.gauges())["image_cache_bytes"] == SIZE
 
 
 async def test_a_failure_lets_others_try(processor, pictures):
