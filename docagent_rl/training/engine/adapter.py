@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,18 +111,25 @@ def add_adapter(base: Path, adapter: Path, target: Path) -> None:
     for folder in (base, adapter):  # the adapter's tokenizer and processor are those of the training
         for file in (file for pattern in _BESIDE for file in folder.glob(pattern) if file.is_file()):
             shutil.copyfile(file, target / file.name)
+    command = ["docagent_rl.training.engine.adapter", str(base), str(adapter), str(target)]
+    if problem := problem_of_merge(command, target):
+        raise UserError(f"the adapter {adapter} cannot be merged into {base} {problem}")
+
+
+def problem_of_merge(command: Sequence[str], target: Path) -> str | None:
+    """Run a module of Python that writes a model to a folder; return how it failed, if it did."""
     ended = subprocess.run(
-        [sys.executable, "-m", "docagent_rl.training.engine.adapter", str(base), str(adapter), str(target)],
+        [sys.executable, "-m", *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        env={**os.environ, "TQDM_DISABLE": "1"},
         check=False,
     )
-    if ended.returncode or not (target / "config.json").is_file():
-        output = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
-        raise UserError(
-            f"the adapter {adapter} cannot be merged into {base} (status {ended.returncode}): {output}"
-        )
+    if not ended.returncode and (target / "config.json").is_file():
+        return None
+    output = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
+    return f"(status {ended.returncode}): {output}"
 
 
 def _merge(base: str, adapter: str, target: str) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
@@ -30,6 +29,7 @@ from docagent_rl.training.engine.adapter import (
     add_adapter,
     base_of,
     has_adapter,
+    problem_of_merge,
     unmerged_weight,
 )
 
@@ -41,7 +41,6 @@ _SHARDS = "model_world_size_*_rank_*.pt"
 _WEIGHTS = ("*.safetensors", "*.bin")
 _SMALL = 1 << 20
 """Bytes of a file that are read at either end to tell it from others."""
-_LAST_WORDS = 400
 _BASE = "base"
 """Folder of the merged shards until an adapter among them is added."""
 
@@ -101,11 +100,22 @@ def _whole(folder: Path) -> Path:
     known = [model_identity(str(base)), model_identity(str(adapter))]
     digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
     target = folder.absolute().parent / MERGED / f"{folder.absolute().name}-{digest[:16]}"
-    if not (target / "config.json").is_file():
-        _check_room(target, sum(file.stat().st_size for file in base.glob("*.safetensors")))
-        print(f"docagent-rl: merging {adapter} and {base} into {target}, once", file=sys.stderr)
-        with atomic_dir(target) as merged:
-            add_adapter(base, adapter, merged)
+    size = sum(file.stat().st_size for file in base.glob("*.safetensors"))
+    return _made_once(target, f"{adapter} and {base}", size, partial(add_adapter, base, adapter))
+
+
+def _made_once(target: Path, what: str, size: int, make: Callable[[Path], None]) -> Path:
+    """Return a folder that is made where it is not there yet; `size` is bytes that it may take."""
+    if (target / "config.json").is_file() and not has_adapter(target / LORA):
+        return target
+    free = shutil.disk_usage(target.parent.parent).free
+    if free < size:
+        raise UserError(
+            f"{target} takes up to {size / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free: make room there"
+        )
+    print(f"docagent-rl: merging {what} into {target}, once", file=sys.stderr)
+    with atomic_dir(target) as folder:
+        make(folder)
     return target
 
 
@@ -142,9 +152,8 @@ def _merged(checkpoint: Path) -> Path:
     if not shards or not (actor / "fsdp_config.json").is_file():
         raise UserError(f"{actor} holds no weights of FSDP (model_world_size_<n>_rank_<r>.pt)")
     target = checkpoint.parent / MERGED / f"{checkpoint.name}-{_digest(checkpoint, shards)[:16]}"
-    if not (target / "config.json").is_file() or has_adapter(target / LORA):
-        _merge(actor, target, sum(shard.stat().st_size for shard in shards) * (1 + has_lora))
-    return target
+    size = sum(shard.stat().st_size for shard in shards) * (1 + has_lora)
+    return _made_once(target, str(actor), size, partial(_merge, actor))
 
 
 def _actor(checkpoint: Path) -> Path:
@@ -176,20 +185,17 @@ def _digest(checkpoint: Path, shards: list[Path]) -> str:
     return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
 
-def _merge(actor: Path, target: Path, size: int) -> None:
-    """Have verl merge the shards, and PEFT the adapter among them."""
-    _check_room(target, size)
-    print(f"docagent-rl: merging {actor} into {target}, once", file=sys.stderr)
-    with atomic_dir(target) as folder:
-        base = folder / _BASE
-        _merge_shards(actor, base)
-        if has_adapter(base / LORA):
-            add_adapter(base, _adapter(actor, base), folder)
-            shutil.rmtree(base)
-            return
-        for file in base.iterdir():
-            file.rename(folder / file.name)
-        base.rmdir()
+def _merge(actor: Path, folder: Path) -> None:
+    """Have verl merge the shards into a folder, and PEFT the adapter among them."""
+    base = folder / _BASE
+    _merge_shards(actor, base)
+    if has_adapter(base / LORA):
+        add_adapter(base, _adapter(actor, base), folder)
+        shutil.rmtree(base)
+        return
+    for file in base.iterdir():
+        file.rename(folder / file.name)
+    base.rmdir()
 
 
 def _adapter(actor: Path, base: Path) -> Path:
@@ -204,31 +210,15 @@ def _adapter(actor: Path, base: Path) -> Path:
     return base / LORA
 
 
-def _check_room(target: Path, size: int) -> None:
-    parent = target.parent.parent
-    free = shutil.disk_usage(parent).free
-    if free < size:
-        raise UserError(
-            f"{target} takes up to {size / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free: make room there"
-        )
-
-
 def _merge_shards(actor: Path, target: Path) -> None:
     """Merge in a process of its own: verl unpickles the shards."""
-    command = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", "fsdp"]
-    ended = subprocess.run(
-        [*command, "--local_dir", str(actor), "--target_dir", str(target)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**os.environ, "TQDM_DISABLE": "1"},
-        check=False,
-    )
-    if ended.returncode and has_adapter(target / LORA):
+    command = ["verl.model_merger", "merge", "--backend", "fsdp"]
+    problem = problem_of_merge([*command, "--local_dir", str(actor), "--target_dir", str(target)], target)
+    if problem is None:
+        return
+    if has_adapter(target / LORA):
         raise UserError(
             f"{actor} holds an adapter without the weights it was trained on (checkpoint.save_lora_only): "
             "save them too, or add the adapter to its base model yourself and name that one's folder"
         )
-    if ended.returncode or not (target / "config.json").is_file():
-        output = ended.stdout.decode(errors="replace").strip()[-_LAST_WORDS:]
-        raise UserError(f"verl.model_merger cannot merge {actor} (status {ended.returncode}): {output}")
+    raise UserError(f"verl.model_merger cannot merge {actor} {problem}")

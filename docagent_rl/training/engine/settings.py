@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -44,10 +44,10 @@ class EngineSettings:
 
     model: str
     arguments: Mapping[str, Any]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    sampling: EngineSampling = field(default_factory=EngineSampling)
-    limits: Limits = field(default_factory=lambda: Limits(1, 1, 1))
-    seed: int = 0
+    environment: Mapping[str, str]
+    sampling: EngineSampling
+    limits: Limits
+    seed: int
 
     @classmethod
     def of(cls, run: DictConfig, parsed: DocAgentConfig, *, seed: int = 0) -> EngineSettings:
@@ -102,13 +102,8 @@ class EngineSettings:
     @property
     def described(self) -> dict[str, Any]:
         """Settings that trajectories depend on, JSON-ready."""
-        decisive = (
-            "dtype",
-            "max_model_len",
-            "tensor_parallel_size",
-            "pipeline_parallel_size",
-            "quantization",
-        )
+        sizes = "max_model_len", "tensor_parallel_size", "pipeline_parallel_size"
+        decisive = ("dtype", *sizes, "quantization")
         return {
             "engine": {name: self.arguments[name] for name in decisive if name in self.arguments},
             "sampling": asdict(self.sampling),
