@@ -11,11 +11,12 @@ import os
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import OmegaConf, open_dict
 from verl.trainer.ppo.checkpoint_callback import CheckpointCallback
 
 from docagent_rl.checkpoints.inspection import ACTOR, CRITIC
@@ -34,7 +35,6 @@ logger = logging.getLogger(__name__)
 logger.setLevel(os.getenv("VERL_LOGGING_LEVEL", "INFO"))  # as verl's lines on checkpoints
 _VERL = logging.getLogger("verl.trainer.ppo.v1.trainer_base")
 
-_ABSENT = object()
 _ASYNC_SAVE = "actor_rollout_ref.actor.checkpoint.async_save"
 _PARTS_ONLY = {
     "trainer.max_actor_ckpt_to_keep": None,
@@ -57,12 +57,8 @@ class CheckpointsMixin(TrainerPart):
             return
         folder = step_folder(Path(self.config.trainer.default_local_dir).absolute(), self.global_steps)
         self._retention.make_room(folder)
-        callback, self.checkpoint_callback = self.checkpoint_callback, CheckpointCallback(self.config)
-        try:
-            with parts_only(self.config):
-                super()._save_checkpoint()
-        finally:
-            self.checkpoint_callback = callback
+        with self._parts_only():
+            super()._save_checkpoint()
         began = time.perf_counter()
         manifest = write_manifest(folder, check)
         write_tracker(folder.parent, self.global_steps)
@@ -74,9 +70,25 @@ class CheckpointsMixin(TrainerPart):
             manifest.size / 1e9,
             time.perf_counter() - began,
         )
-        callback.on_save(
+        self.checkpoint_callback.on_save(
             trainer=self, global_step=self.global_steps, checkpoint_dir=str(folder), async_save=False
         )
+
+    @contextmanager
+    def _parts_only(self) -> Generator[None]:
+        """Within this context, make verl save the parts of a checkpoint alone, and tell nobody."""
+        kept = self.config, self.checkpoint_callback
+        self.config = deepcopy(self.config)
+        with open_dict(self.config):
+            for key, value in _PARTS_ONLY.items():
+                OmegaConf.update(self.config, key, value)
+        self.checkpoint_callback = CheckpointCallback(self.config)
+        _VERL.addFilter(_is_not_about_async)
+        try:
+            yield
+        finally:
+            _VERL.removeFilter(_is_not_about_async)
+            self.config, self.checkpoint_callback = kept
 
     def _rate_checkpoint(self, values: Mapping[str, float]) -> None:
         """Keep the checkpoint of this step, if there is one, while no other has a better validation.
@@ -160,33 +172,6 @@ class CheckpointsMixin(TrainerPart):
         return values
 
 
-@contextmanager
-def parts_only(config: DictConfig) -> Generator[None]:
-    """Within this context, make verl save the parts of a checkpoint alone."""
-    before = {}
-    for key in _PARTS_ONLY:
-        section, _, name = key.rpartition(".")
-        node = OmegaConf.select(config, section)
-        before[key] = node[name] if node is not None and name in node else _ABSENT
-    try:
-        _VERL.addFilter(_is_not_about_async)
-        _set(config, _PARTS_ONLY)
-        yield
-    finally:
-        _set(config, before)
-        _VERL.removeFilter(_is_not_about_async)
-
-
 def _is_not_about_async(record: logging.LogRecord) -> bool:
     """Return whether a line is not verl's on why it names no latest checkpoint."""
     return "async_save" not in str(record.msg)
-
-
-def _set(config: DictConfig, values: dict[str, Any]) -> None:
-    with open_dict(config):
-        for key, value in values.items():
-            if value is _ABSENT:
-                section, _, name = key.rpartition(".")
-                OmegaConf.select(config, section).pop(name, None)
-            else:
-                OmegaConf.update(config, key, value)

@@ -23,7 +23,7 @@ from docagent_rl.checkpoints.manifest import (
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.training.trainer.archive import INTERRUPTED, read_metrics, write_metrics, write_trajectories
 from docagent_rl.training.trainer.base import Background
-from docagent_rl.training.trainer.checkpoints import CheckpointsMixin, parts_only
+from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.modes import DocAgentSync
 from tests.checkpoints.saved import save_part
 
@@ -128,17 +128,6 @@ def test_without_checks_verl_saves_as_ever(make, tmp_path):
     assert trainer.actor_rollout_wg.asked == [(1, 2, None)]
     assert read_tracker(tmp_path) == 1
     assert not (step_folder(tmp_path, 1) / MANIFEST).exists()
-
-
-def test_keys_that_a_configuration_lacks_are_lacking_again():
-    config = OmegaConf.create({"trainer": {}, "actor_rollout_ref": {"actor": {"checkpoint": {}}}})
-    before = config.copy()
-    OmegaConf.set_struct(config, True)
-    with parts_only(config):
-        assert config.actor_rollout_ref.actor.checkpoint.async_save is True
-    with pytest.raises(KilledError), parts_only(config):
-        raise KilledError
-    assert config == before
 
 
 PLAIN = {"test_freq": 2, "val_before_train": False, "val_only": False}
