@@ -29,7 +29,6 @@ class TrajectoryDigest:
 
     Args:
         text: of the whole trajectory where it is not that of its turns.
-        holes: see `TrajectoryLine`.
         search_s: seconds of the searches that were not known before, by retriever.
         evidence: the fields of `Trajectory.evidence`.
     """
@@ -48,27 +47,21 @@ class TrajectoryDigest:
     image_loads: int
     turns: list[TurnDigest]
     text: str | None = None
-    holes: list[int] = field(default_factory=list)
     search_s: dict[str, list[float]] = field(default_factory=dict)
     evidence: tuple[str | None, bool | None, bool | None, str | None] = (None, None, None, None)
 
     @classmethod
     def of(
-        cls,
-        trajectory: Trajectory,
-        *,
-        turn_texts: Sequence[str] | None = None,
-        text: str | None = None,
-        holes: Sequence[int] = (),
+        cls, trajectory: Trajectory, *, turn_texts: Sequence[str] | None = None, text: str | None = None
     ) -> TrajectoryDigest:
-        """Return the digest of a finished trajectory, with texts for its turns and the holes of its line."""
+        """Return the digest of a finished trajectory, with texts for its turns."""
         texts = turn_texts or [""] * len(trajectory.turns)
         turns = [
             TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
             for t, own in zip(trajectory.turns, texts, strict=True)
         ]
         evidence = astuple(trajectory.evidence)
-        values: dict[str, Any] = {"turns": turns, "text": text, "holes": list(holes), "evidence": evidence}
+        values: dict[str, Any] = {"turns": turns, "text": text, "evidence": evidence}
         same = [each.name for each in fields(cls) if each.name not in values]
         return cls(**values, **{name: getattr(trajectory, name) for name in same})
 

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.role_client import make_roles
-from docagent_rl.envs.roles import RoleBackend
+from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
 from docagent_rl.rewards.judge import make_judge
-from docagent_rl.systems import System, get_system
-
-if TYPE_CHECKING:
-    from docagent_rl.rollout.resources import TrajectoryResources
+from docagent_rl.systems import get_system
 
 
-@dataclass(slots=True)
 class EnvResources:
     """Resources made once a process, from a configuration alone.
 
@@ -38,45 +35,49 @@ class EnvResources:
         UserError: the store, an index or a prompt is missing or does not fit, or a key is not set.
     """
 
-    config: DocAgentConfig
-    count_tokens: TokenCounter = estimated_tokens
-    running: bool = True
-    system: System = field(init=False)
-    env_config: Any = field(init=False)
-    prompt: PromptTemplate = field(init=False)
-    services: EnvServices = field(init=False)
-
-    def __post_init__(self) -> None:
-        config = self.config
+    def __init__(
+        self, config: DocAgentConfig, count_tokens: TokenCounter = estimated_tokens, *, running: bool = True
+    ) -> None:
+        self.config = config
         searched = config.open_store(_shown(config))
         store = open_shown_store(config, searched)
         self.system = get_system(config.system)
-        self.env_config = self.system.parse_config(config.env)
+        self.env_config: Any = self.system.parse_config(config.env)
         self.prompt = self.system.load_prompt(self.env_config, config.prompt)
-        retriever, *text_retriever = open_retrievers(config, searched, running=self.running)
+        retriever, *text_retriever = open_retrievers(config, searched, running=running)
         self.services = EnvServices(
             store=store,
             retriever=retriever,
             text_retriever=next(iter(text_retriever), None),
             judge=make_judge(config.judge),
             roles=make_roles(config.roles, store),
-            count_tokens=self.count_tokens,
+            count_tokens=count_tokens,
             prompt_tokens=config.rollout.prompt_tokens,
         )
 
-    def environment(self, *, validate: bool = True) -> DocEnv:
-        """Open a fresh environment for one trajectory outside the trainer, by default of an evaluation.
+    @property
+    def policy_roles(self) -> dict[RoleName, RoleConfig]:
+        """Return the roles that the policy is to play, by name."""
+        return {n: each for n, each in self.config.roles.items() if each.backend is RoleBackend.POLICY}
+
+    def environment(
+        self, *, validate: bool = True, roles: Mapping[RoleName, RoleModel] = MappingProxyType({})
+    ) -> DocEnv:
+        """Open a fresh environment for one trajectory, by default of an evaluation.
+
+        `roles` are those that the policy plays.
 
         Raises:
             UserError: the policy is to play a role, which a run of the trainer alone can serve.
         """
-        played = [name for name, each in self.config.roles.items() if each.backend is RoleBackend.POLICY]
-        if played:
+        if missing := self.policy_roles.keys() - roles.keys():
             raise UserError(
-                f"roles.{min(played)}.backend is policy, which a run of the trainer alone can serve: give "
-                f"the role an endpoint (docagent.roles.{min(played)}.base_url and .model) or backend=embedded"
+                f"roles.{min(missing)}.backend is policy, which a run of the trainer alone can serve: give "
+                f"the role an endpoint (docagent.roles.{min(missing)}.base_url and .model) or "
+                "backend=embedded"
             )
-        return self.system.open(self.env_config, self.services, self.prompt, validate=validate)
+        services = replace(self.services, roles={**self.services.roles, **roles}) if roles else self.services
+        return self.system.open(self.env_config, services, self.prompt, validate=validate)
 
 
 def open_shown_store(config: DocAgentConfig, searched: DocumentStore) -> DocumentStore:
@@ -151,7 +152,7 @@ _PATIENCE = {
 _SEARCH = {"kind", "model", "candidates", "fusion", "rrf_k", "weights", "depth", "options"}
 
 
-def environment_identity(resources: EnvResources | TrajectoryResources, *, validate: bool) -> dict[str, Any]:
+def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str, Any]:
     """Return what trajectories depend on beside who plays them: system, prompt and services; JSON-ready.
 
     Places and patience (paths, addresses, timeouts) are left out: a run may go on elsewhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,16 +54,6 @@ class Playability:
         prompt = self.system.load_prompt(self.config) if self.prompt is None else self.prompt
         env = self.system.open(self.config, self.services, prompt, validate=validate)
         return env.opening(sample) if type(env).prepare is DocEnv.prepare else None
-
-    def openings(
-        self, samples: Iterable[Sample], *, validate: bool
-    ) -> Iterator[tuple[Sample, Observation | None, str | None]]:
-        """Yield each question with its prompt, or with the reason why it cannot be played."""
-        for sample in samples:
-            try:
-                yield sample, self.opening(sample, validate=validate), None
-            except UserError as error:
-                yield sample, None, str(error)
 
 
 def recipe_playability(parsed: DocAgentConfig, store: DocumentStore) -> Playability:
@@ -132,7 +122,7 @@ def open_all(
     found = Openings()
     for sample in samples:
         found.questions += 1
-        env = resources.environment(validate=validate, ask=_unasked)
+        env = resources.open(validate=validate, ask=_unasked)
         try:
             tokens = prompt_tokens(env.opening(sample), resources)
         except UserError as error:

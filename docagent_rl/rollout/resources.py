@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from omegaconf import DictConfig
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.prompts import PromptTemplate
 from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation
 from docagent_rl.envs.images import render
-from docagent_rl.envs.roles import RoleBackend, RoleConfig
-from docagent_rl.envs.services import EnvServices
+from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.rollout.chat import ChatCodec, check_template, template_kwargs
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
 from docagent_rl.rollout.rollout import Sampled, split_stop
-from docagent_rl.systems import System
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +31,7 @@ def own_images(config: RolloutConfig) -> ImageSettings:
     return ImageSettings(capacity, config.image_threads)
 
 
-@dataclass(slots=True)
-class TrajectoryResources:
+class TrajectoryResources(EnvResources):
     """Shared, expensive things, made once a process.
 
     Args:
@@ -45,40 +41,32 @@ class TrajectoryResources:
         running: the run's Ray runs; before, what its actors will open is opened here.
     """
 
-    config: DocAgentConfig
-    tokenizer: Any
-    processor: Any | None
-    template: Mapping[str, Any] = field(default_factory=dict)
-    images: ImageSettings | None = None
-    running: bool = True
-    system: System = field(init=False)
-    env_config: Any = field(init=False)
-    prompt: PromptTemplate = field(init=False)
-    services: EnvServices = field(init=False)
-    codec: ChatCodec = field(init=False)
-    encoder: ImageEncoder | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        config = self.config
-        own = EnvResources(config, lambda text: len(self.codec.text_ids(text)), running=self.running)
-        self.system, self.env_config, self.prompt = own.system, own.env_config, own.prompt
-        self.services, store = own.services, own.services.store
-        self.codec = ChatCodec(self.tokenizer, self.processor, tuple(self.template.items()))
+    def __init__(
+        self,
+        config: DocAgentConfig,
+        tokenizer: Any,
+        processor: Any | None,
+        template: Mapping[str, Any] = MappingProxyType({}),
+        images: ImageSettings | None = None,
+        *,
+        running: bool = True,
+    ) -> None:
+        self.tokenizer, self.processor, self.template = tokenizer, processor, template
+        self.codec = ChatCodec(tokenizer, processor, tuple(template.items()))
+        super().__init__(config, lambda text: len(self.codec.text_ids(text)), running=running)
         check_template(self.codec)
         if self.codec.unread:
             names = ", ".join(sorted(self.codec.unread))
             logger.warning(
                 "data.apply_chat_template_kwargs: the model's chat template does not read %s", names
             )
-        self.encoder = None
-        if getattr(self.processor, "image_processor", None) is not None:
-            self.encoder = ImageEncoder(
-                self.processor,
-                lambda ref: render(ref, store),
-                self.images or own_images(config.rollout),
-            )
+        self.encoder: ImageEncoder | None = None
+        if getattr(processor, "image_processor", None) is not None:
+            store = self.services.store
+            settings = images or own_images(config.rollout)
+            self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)
 
-    def environment(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
+    def open(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
         """Open a fresh environment for one trajectory.
 
         `ask` is the rollout server for roles that the policy plays, `context` the tokens that it takes.
@@ -86,19 +74,13 @@ class TrajectoryResources:
         Raises:
             UserError: the policy is to play a role, and there is no server.
         """
-        services = self.services
-        played = {n: c for n, c in self.config.roles.items() if c.backend is RoleBackend.POLICY}
-        if played and ask is None:
-            raise UserError(
-                f"roles.{min(played)}.backend is policy, which a run of the trainer alone can serve"
-            )
-        if played and ask is not None:
-            roles = {name: PolicyRole(name, each, self.codec, ask, context) for name, each in played.items()}
-            services = replace(services, roles={**services.roles, **roles})
-        return self.system.open(self.env_config, services, self.prompt, validate=validate)
+        if ask is None:
+            return self.environment(validate=validate)
+        played = self.policy_roles.items()
+        roles = {name: PolicyRole(name, each, self.codec, ask, context) for name, each in played}
+        return self.environment(validate=validate, roles=roles)
 
 
-_known: dict[str, TrajectoryResources] = {}
 # by identity: reading a composed configuration takes longer than a turn; kept, so that the id stays its own
 _of_runs: dict[int, tuple[DictConfig, TrajectoryResources]] = {}
 _lock = threading.Lock()
@@ -111,34 +93,16 @@ async def resources_of(
 
     The first trajectory makes them, in a thread: indexes are read and clients imported meanwhile.
     """
-    known = _of_runs.get(id(run))
-    if known is None:
-        made = await asyncio.to_thread(_open, run, tokenizer, processor, images)
-        known = _of_runs[id(run)] = (run, made)
-    return known[1]
+    if id(run) not in _of_runs:
+        await asyncio.to_thread(_open, run, tokenizer, processor, images)
+    return _of_runs[id(run)][1]
 
 
-def _open(
-    run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None
-) -> TrajectoryResources:
-    config = DocAgentConfig.parse(plain(run.docagent))
-    return trajectory_resources(config, tokenizer, processor, template_kwargs(run), images)
-
-
-def trajectory_resources(
-    config: DocAgentConfig,
-    tokenizer: Any,
-    processor: Any | None,
-    template: Mapping[str, Any] | None = None,
-    images: ImageSettings | None = None,
-) -> TrajectoryResources:
-    """Return the resources of this process for a configuration and its template's arguments."""
-    template = dict(template or {})
-    key = json.dumps([config.model_dump_json(), template], sort_keys=True)
+def _open(run: DictConfig, tokenizer: Any, processor: Any | None, images: ImageSettings | None) -> None:
     with _lock:
-        if key not in _known:
-            _known[key] = TrajectoryResources(config, tokenizer, processor, template, images)
-        return _known[key]
+        if id(run) not in _of_runs:
+            config, template = DocAgentConfig.parse(plain(run.docagent)), template_kwargs(run)
+            _of_runs[id(run)] = run, TrajectoryResources(config, tokenizer, processor, template, images)
 
 
 Ask = Callable[[list[int], dict[str, Any]], Awaitable[Sampled]]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
-from itertools import repeat
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
+from uuid import uuid4
 
 import numpy as np
 import orjson
@@ -262,63 +262,41 @@ def plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written to a trajectory")
 
 
-_HOLE = "trainer_log_probs"
-_TRAJECTORY = [each.name for each in fields(Trajectory)]
-_TURN = [each.name for each in fields(TrajectoryTurn)]
+_HOLE = f'"{uuid4().hex}"'
 
 
-@dataclass(frozen=True, slots=True)
-class TrajectoryLine:
-    """The text of `Trajectory.to_json` in UTF-8, with a hole in each turn for the trainer's log-probs.
+def line_of(trajectory: Trajectory) -> bytes:
+    """Return `Trajectory.to_json` in UTF-8, with a line break for what each turn has as `trainer_log_probs`.
 
-    Args:
-        text: the line without its line break.
-        holes: byte offset of the missing value of each turn, in the order of turns.
+    These are known later than the rest, and JSON has no other line breaks.
     """
-
-    text: bytes
-    holes: Sequence[int]
-
-    @classmethod
-    def of(cls, trajectory: Trajectory) -> TrajectoryLine:
-        """Serialise a trajectory without the trainer's log-probs that it may have."""
-        place = _TRAJECTORY.index("turns")
-        pieces = [_json(trajectory, _TRAJECTORY[:place])[:-1] + ', "turns": [']
-        for number, turn in enumerate(trajectory.turns):
-            before, after = _turn(turn)
-            pieces[-1] += (", " if number else "") + before
-            pieces.append(after)
-        pieces[-1] += "], " + _json(trajectory, _TRAJECTORY[place + 1 :])[1:]
-        encoded = [encodable(piece).encode() for piece in pieces]
-        ends = np.cumsum([len(piece) for piece in encoded])
-        return cls(b"".join(encoded), ends[:-1].tolist())
-
-    def filled(self, log_probs: Iterable[NDArray[np.float64] | None] | None = None) -> Iterator[bytes]:
-        """Yield the pieces of the whole line, in order.
-
-        `log_probs` are the trainer's for the sampled tokens of each turn, `None` for a turn without.
-
-        Raises:
-            ValueError: not one a turn.
-        """
-        at, whole = 0, memoryview(self.text)
-        values = repeat(None, len(self.holes)) if log_probs is None else log_probs
-        for hole, value in zip(self.holes, values, strict=True):
-            yield bytes(whole[at:hole])
-            yield _numbers(value)
-            at = hole
-        yield bytes(whole[at:])
+    text = json.dumps(trajectory, ensure_ascii=False, default=_with_hole)
+    return encodable(text.replace(_HOLE, "\n")).encode()
 
 
-def _turn(turn: TrajectoryTurn) -> tuple[str, str]:
-    place = _TURN.index(_HOLE)
-    before, after = _json(turn, _TURN[:place]), _json(turn, _TURN[place + 1 :])
-    return f'{before[:-1]}, "{_HOLE}": ', f", {after[1:]}"
+def _with_hole(value: Any) -> Any:
+    written = plain(value)
+    return {**written, "trainer_log_probs": _HOLE[1:-1]} if isinstance(value, TrajectoryTurn) else written
 
 
-def _json(holder: Trajectory | TrajectoryTurn, names: Sequence[str]) -> str:
-    values = {name: getattr(holder, name) for name in names}
-    return json.dumps(values, ensure_ascii=False, default=plain)
+def filled_line(line: bytes, log_probs: Iterable[NDArray[np.float64] | None]) -> Iterator[bytes]:
+    """Yield the pieces of a whole line, in order.
+
+    `log_probs` are the trainer's for the sampled tokens of each turn, `None` for a turn without.
+
+    Raises:
+        ValueError: not one a turn.
+    """
+    first, *others = line.split(b"\n")
+    yield first
+    for values, piece in zip(log_probs, others, strict=True):
+        yield _numbers(values)
+        yield piece
+
+
+def whole_line(line: bytes) -> bytes:
+    """Return a line without anything from the trainer, as validations have it."""
+    return line.replace(b"\n", b"null")
 
 
 def _numbers(values: NDArray[np.float64] | None) -> bytes:
@@ -327,8 +305,3 @@ def _numbers(values: NDArray[np.float64] | None) -> bytes:
     if not np.isfinite(values).all():  # which JSON has no word for, and Python's has
         return json.dumps(values.tolist()).encode()
     return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def whole_line(line: TrajectoryLine) -> bytes:
-    """Return a line without anything from the trainer, as validations have it."""
-    return b"".join(line.filled())

@@ -75,7 +75,6 @@ class ScriptedServer:
 class WatchedLoop(DocAgentLoop):
     """The agent loop; its trajectories are made known to the scripted server."""
 
-    def _trajectory(self, resources: Any, sample: Any, attempt: int, kwargs: dict[str, Any]) -> Trajectory:
-        trajectory = super()._trajectory(resources, sample, attempt, kwargs)
+    async def _play(self, resources: Any, sample: Any, trajectory: Trajectory, sampling: Any) -> Any:
         self.server_manager.begin(trajectory, sample)
-        return trajectory
+        return await super()._play(resources, sample, trajectory, sampling)

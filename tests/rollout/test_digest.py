@@ -15,10 +15,10 @@ def test_numbers_are_there_and_tokens_are_not() -> None:
         "u", 3, 4, "train", {"question_id": "q"}, "mine", status=Status.MASKED.value, turns=[turn],
         end="sample", error="half \ud83d", metrics={"a": math.inf}, attempts=2, image_preprocessings=7,
     )  # fmt: skip
-    text = TrajectoryDigest.of(made, turn_texts=["short"], holes=[17]).to_json()
+    text = TrajectoryDigest.of(made, turn_texts=["short"]).to_json()
     assert len(text) < 600
     read = TrajectoryDigest.from_json(text)
     assert read.masked
-    assert (read.question_id, read.error, read.holes) == ("q", "half ?", [17])
+    assert (read.question_id, read.error) == ("q", "half ?")
     assert read.metrics == {"a": math.inf}
     assert read.turns == [TurnDigest(1, 1000, 0.25, {"a": 1.0}, [["a", 0, 2, 0.5]], "short")]

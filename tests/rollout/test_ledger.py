@@ -38,26 +38,6 @@ def test_worked_example():
     assert row.images == (Picture(2),)
 
 
-def test_an_observation_that_does_not_fit_leaves_no_trace():
-    ledger = make(max_response=6)
-    ledger.add_turn([4, 5])
-    before = ledger.token_ids
-    assert not ledger.add_observation([6, IMAGE, IMAGE, 7], [Picture(2)], reserve=1)
-    assert ledger.token_ids == before
-    assert ledger.images == ()
-    assert ledger.add_observation([6, IMAGE, IMAGE], [Picture(2)], reserve=1)
-    assert ledger.room == 1
-
-
-def test_a_trailing_observation_and_its_images_are_left_out_of_the_row():
-    ledger = make()
-    ledger.add_turn([4])
-    ledger.add_observation([IMAGE], [Picture(1)])
-    row = ledger.row()
-    assert row.response_ids == [4]
-    assert row.images == ()
-
-
 def test_prompt_images_stay():
     ledger = make(prompt=(1, IMAGE, 2), images=[Picture(1)])
     ledger.add_turn([4])

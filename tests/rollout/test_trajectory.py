@@ -6,7 +6,14 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryLine, TrajectoryTurn, whole_line
+from docagent_rl.rollout.trajectory import (
+    Status,
+    Trajectory,
+    TrajectoryTurn,
+    filled_line,
+    line_of,
+    whole_line,
+)
 
 
 def trajectory() -> Trajectory:
@@ -22,15 +29,15 @@ def trajectory() -> Trajectory:
 
 
 def test_a_line_is_the_samples_own() -> None:
-    assert whole_line(TrajectoryLine.of(trajectory())).decode() == trajectory().to_json()
+    assert whole_line(line_of(trajectory())).decode() == trajectory().to_json()
     nothing = Trajectory("u", 0, 1, "val", {}, "")
-    assert whole_line(TrajectoryLine.of(nothing)).decode() == nothing.to_json()
+    assert whole_line(line_of(nothing)).decode() == nothing.to_json()
 
 
 def test_holes_take_the_trainers_log_probs() -> None:
     made = trajectory()
     values = [np.array([-0.1, -1e-7]), None, np.array([float("nan")])]
-    text = b"".join(TrajectoryLine.of(made).filled(values)).decode()
+    text = b"".join(filled_line(line_of(made), values)).decode()
     wanted = deepcopy(made)
     for turn, own in zip(wanted.turns, values, strict=True):
         turn.trainer_log_probs = None if own is None else own.tolist()
@@ -40,10 +47,10 @@ def test_holes_take_the_trainers_log_probs() -> None:
 def test_numbers_come_back_as_they_were() -> None:
     made = Trajectory("u", 0, 1, "train", {}, "", turns=[TrajectoryTurn("", "", [1], [])])
     values = np.float32(-(np.random.default_rng(3).exponential(3, 500) ** 9)).astype(np.float64)
-    read = json.loads(b"".join(TrajectoryLine.of(made).filled([values])))
+    read = json.loads(b"".join(filled_line(line_of(made), [values])))
     assert read["turns"][0]["trainer_log_probs"] == values.tolist()
 
 
 def test_one_value_a_turn() -> None:
     with pytest.raises(ValueError, match="zip"):
-        list(TrajectoryLine.of(trajectory()).filled([None]))
+        list(filled_line(line_of(trajectory()), [None]))

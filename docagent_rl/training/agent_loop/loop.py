@@ -14,10 +14,9 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, DictConfigWra
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import traceback_text
-from docagent_rl.config import TextConfig
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
-from docagent_rl.rollout.resources import Ask, TrajectoryResources, resources_of
+from docagent_rl.rollout.resources import TrajectoryResources, resources_of
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.samples.sample import Sample
@@ -58,7 +57,6 @@ class DocAgentLoop(AgentLoopBase):
         self.tokenizer = tokenizer
         self.processor = processor
         self._versions: list[int] = []
-        self._texts = TextConfig()
 
     # verl's workers take a list of rows, which its base does not say
     async def run(  # ty: ignore[incompatible-method-override]
@@ -87,11 +85,10 @@ class DocAgentLoop(AgentLoopBase):
         here = place.get() or Place()
         resources = await resources_of(self.config, self.tokenizer, self.processor, here.images)
         here.encoder = resources.encoder
-        self._texts = resources.config.advantage.text
         sample = Sample.from_json(kwargs["sample"])
         attempts = resources.config.rollout.trajectory_attempts
         for attempt in range(1, attempts + 1):
-            trajectory = self._trajectory(resources, sample, attempt, kwargs)
+            trajectory = _new_trajectory(kwargs, sample.to_dict(), resources.system.name, attempt)
             started.append(trajectory)
             try:
                 ledgers = await self._play(resources, sample, trajectory, sampling_params)
@@ -104,18 +101,20 @@ class DocAgentLoop(AgentLoopBase):
                 if any(ledger.sampled for ledger in ledgers):
                     if len(ledgers) > 1 and not resources.system.several_rows:
                         _warn_of_rows(resources.system.name)
-                    return self._rows(ledgers, trajectory, kwargs)
+                    versions = self._versions or [int(kwargs["global_steps"])]
+                    return training_rows(
+                        ledgers,
+                        trajectory,
+                        log_probs=bool(self.rollout_config.calculate_log_probs),
+                        steps=(min(versions), max(versions)),
+                        texts=resources.config.advantage.text,
+                    )
                 trajectory.end, trajectory.error = "empty", "the policy sampled no token of its own"
                 break
             logger.warning(
                 "%s, attempt %d of %d: %s", sample.question_id, attempt, attempts, trajectory.error
             )
         return [self._masked_row(resources.codec.end_of_turn_id, trajectory, kwargs)]
-
-    def _trajectory(
-        self, resources: TrajectoryResources, sample: Sample, attempt: int, kwargs: dict[str, Any]
-    ) -> Trajectory:
-        return _new_trajectory(kwargs, sample.to_dict(), resources.system.name, attempt)
 
     async def _play(
         self,
@@ -124,58 +123,55 @@ class DocAgentLoop(AgentLoopBase):
         trajectory: Trajectory,
         sampling_params: dict[str, Any],
     ) -> list[TurnLedger]:
-        rollout = resources.config.rollout
-        rollout = Rollout(
-            env=resources.environment(
-                validate=validating.get(),
-                ask=self._asker(resources, trajectory, sampling_params),
-                context=self.rollout_config.max_model_len,
-            ),
-            codec=resources.codec,
-            encoder=resources.encoder,
-            generate=self._generator(resources, trajectory, sampling_params),
-            limits=Limits(
-                prompt=self.rollout_config.prompt_length,
-                response=self.rollout_config.response_length,
-                turn=rollout.turn_tokens,
-                min_turn=rollout.min_turn_tokens,
-            ),
-            trajectory=trajectory,
-        )
-        self._versions.clear()
-        return await rollout.play(sample)
+        config, codec = resources.config.rollout, resources.codec
+        name, sent = self._route(trajectory), set[str]()
+        stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
 
-    def _generator(
-        self, resources: TrajectoryResources, trajectory: Trajectory, sampling_params: dict[str, Any]
-    ) -> Any:
-        request_id, sent = self._route(trajectory), set[str]()
-        stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
+        async def ask(ids: list[int], changes: dict[str, Any], images: list[Any] | None = None) -> Any:
+            """Ask the rollout server, also for what is no turn of the trajectory."""
+            return await self.server_manager.generate(
+                request_id=name,
+                prompt_ids=ids,
+                sampling_params={**sampling_params, **changes, "stop_token_ids": stops},
+                image_data=images,
+            )
 
         async def generate(ids: list[int], images: list[EncodedImage], max_tokens: int) -> Sampled:
             # the server has to preprocess these once more; the trajectory has sent some before
             new = {image.key for image in images if image.handle is None} - sent
             sent.update(new)
             trajectory.image_preprocessings += len(new)
-            output = await self.server_manager.generate(
-                request_id=request_id,
-                prompt_ids=ids,
-                sampling_params={**sampling_params, "max_tokens": max_tokens, "stop_token_ids": stops},
-                image_data=for_server(images),
-            )
+            output = await ask(ids, {"max_tokens": max_tokens}, for_server(images))
             fields = output.extra_fields
             trajectory.image_loads += int(fields.get(LOADS) or 0)
-            self._versions += [
-                v for v in (fields.get("min_global_steps"), fields.get("max_global_steps")) if v is not None
-            ]
+            versions = fields.get("min_global_steps"), fields.get("max_global_steps")
+            self._versions += [version for version in versions if version is not None]
             return Sampled(output.token_ids, output.log_probs or ())
 
-        return generate
+        async def ask_role(ids: list[int], changes: dict[str, Any]) -> Sampled:
+            return Sampled((await ask(ids, changes)).token_ids)
+
+        self._versions.clear()
+        return await Rollout(
+            env=resources.open(
+                validate=validating.get(), ask=ask_role, context=self.rollout_config.max_model_len
+            ),
+            codec=codec,
+            encoder=resources.encoder,
+            generate=generate,
+            limits=Limits(
+                prompt=self.rollout_config.prompt_length,
+                response=self.rollout_config.response_length,
+                turn=config.turn_tokens,
+                min_turn=config.min_turn_tokens,
+            ),
+            trajectory=trajectory,
+        ).play(sample)
 
     def _route(self, trajectory: Trajectory) -> str:
         """Return the name by which the balancer finds the server that plays the trajectory."""
-        own = f"{trajectory.uid}-{trajectory.number}"
         if self.rollout_config.get("full_determinism", False):
-            return own  # vLLM's too then, and one for each trajectory
+            return f"{trajectory.uid}-{trajectory.number}"  # vLLM's too then, and one for each trajectory
         validates = validating.get()
         return route(
             trajectory.uid,
@@ -183,35 +179,6 @@ class DocAgentLoop(AgentLoopBase):
             trajectories=int(self.rollout_config.val_kwargs.n if validates else self.rollout_config.n),
             prompts=int(self.config.data.train_batch_size),
             servers=servers_of(self.config),
-        )
-
-    def _asker(
-        self, resources: TrajectoryResources, trajectory: Trajectory, sampling_params: dict[str, Any]
-    ) -> Ask:
-        """Return a way to ask the rollout server for what is no turn of the trajectory."""
-        stops = [resources.codec.end_of_turn_id, *sorted(resources.codec.control_ids)]
-
-        async def ask(ids: list[int], changes: dict[str, Any]) -> Sampled:
-            output = await self.server_manager.generate(
-                request_id=self._route(trajectory),
-                prompt_ids=ids,
-                sampling_params={**sampling_params, **changes, "stop_token_ids": stops},
-                image_data=None,
-            )
-            return Sampled(output.token_ids)
-
-        return ask
-
-    def _rows(
-        self, ledgers: list[TurnLedger], trajectory: Trajectory, kwargs: dict[str, Any]
-    ) -> list[DocAgentLoopOutput]:
-        versions = self._versions or [int(kwargs["global_steps"])]
-        return training_rows(
-            ledgers,
-            trajectory,
-            log_probs=bool(self.rollout_config.calculate_log_probs),
-            steps=(min(versions), max(versions)),
-            texts=self._texts,
         )
 
     def _failure(

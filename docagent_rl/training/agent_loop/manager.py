@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from contextvars import ContextVar
 from typing import Any, cast
 from uuid import uuid4
 
@@ -18,7 +17,6 @@ from docagent_rl.rollout.patches import GRIDS
 from docagent_rl.training.agent_loop.loop import place, validating
 from docagent_rl.training.agent_loop.output import IMAGES
 from docagent_rl.training.agent_loop.place import (
-    Held,
     Place,
     image_bytes,
     place_of,
@@ -26,9 +24,6 @@ from docagent_rl.training.agent_loop.place import (
     trajectory_bytes,
 )
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
-
-holding: ContextVar[Held | None] = ContextVar("docagent_holding", default=None)
-"""The memory of the trajectory that runs."""
 
 # the class that ray.remote wrapped, which Ray's annotations do not know
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
@@ -78,14 +73,14 @@ class DocAgentLoopWorker(_Worker):
         if self._place is None or self._place.admission is None:
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
         self._place.look()
-        async with self._place.admission.trajectory() as held:
-            holding.set(held)
+        async with self._place.admission.trajectory():
             return await super()._run_agent_loop(sampling_params, trajectory=trajectory, **kwargs)
 
     async def _agent_loop_postprocess(self, output: Any, validate: Any, **kwargs: Any) -> None:
-        held = holding.get()
-        if held is not None and isinstance(output, list):
-            held.nbytes = trajectory_bytes([row for row in output if IMAGES in (row.multi_modal_data or {})])
+        own = self._place
+        if own is not None and own.admission is not None and isinstance(output, list):
+            rows = [row for row in output if IMAGES in (row.multi_modal_data or {})]
+            own.admission.weigh(trajectory_bytes(rows))
         if self._image_cache is not None and self._directory is not None and not validate:
             rows = output if isinstance(output, list) else [output]
             images = [image for row in rows for image in _images(row)]

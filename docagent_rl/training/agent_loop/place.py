@@ -27,12 +27,6 @@ FIRST = 32
 """Trajectories at a time before the first has ended, when the size of one is not known."""
 
 
-class Held:
-    """The bytes of a trajectory, set before it leaves."""
-
-    nbytes: int = 0
-
-
 class Admission:
     """A queue that lets trajectories in, in order, while their memory fits a budget in bytes.
 
@@ -56,16 +50,18 @@ class Admission:
         return max(1, self._budget // self._largest) if self._largest else FIRST
 
     @asynccontextmanager
-    async def trajectory(self) -> AsyncGenerator[Held, None]:
+    async def trajectory(self) -> AsyncGenerator[None, None]:
         """Hold a place while a trajectory plays."""
         await self._enter()
-        held = Held()
         try:
-            yield held
+            yield
         finally:
             self.playing -= 1
-            self._largest = max(self._largest, held.nbytes)
             self._admit()
+
+    def weigh(self, nbytes: int) -> None:
+        """Note the memory of a trajectory at its end."""
+        self._largest = max(self._largest, nbytes)
 
     async def _enter(self) -> None:
         if not self._waiting and self.playing < self.places:

@@ -131,7 +131,7 @@ class EnginePlayer:
 
         context = self._settings.arguments.get("max_model_len")
         rollout = Rollout(
-            env=self._wrap(resources.environment(validate=True, ask=ask, context=context)),
+            env=self._wrap(resources.open(validate=True, ask=ask, context=context)),
             codec=resources.codec,
             encoder=resources.encoder,
             generate=generate,

@@ -20,7 +20,7 @@ from docagent_rl.base.text import last_lines
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason
 from docagent_rl.training.trainer.summary import PREFIX
-from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct
 
 TRAIN = "train"
 """verl's partition of trajectories to train on."""
@@ -152,15 +152,10 @@ def account_for_trajectories(
     reader: TrajectoryReader,
     dropped: Callable[[Sequence[str]], None] = lambda keys: None,
 ) -> None:
-    """Check what a replay buffer of verl hands out; one of a user's own is left alone.
+    """Check what a replay buffer of verl hands out.
 
     `buffer` is changed in place; `dropped` is called with the keys of rows that are thrown away.
     """
-    # imported late: it loads the trainer modes, which import this module
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
-    if not isinstance(buffer, ReplayBuffer):
-        return
     look, make = buffer._sync_metadata_from_transfer_queue, buffer._materialize_batch
     clear = buffer._clear_groups
 
@@ -169,19 +164,19 @@ def account_for_trajectories(
         failed = sorted(buffer.failure_keys[TRAIN])
         if failed:  # before others take their place, or what is left of them is trained on
             keys = _keys_of(buffer, failed)
-            accounts.receive(failed, keys, _trajectories(_batch(keys), reader))
+            accounts.receive(failed, keys, distinct(reader.fetch_rows(keys, TRAIN)))
             raise TrajectoryFailedError(f"verl marks groups as failed: {', '.join(failed[:_NAMED])}")
 
     def made(partition_id: str, uids: Sequence[str], *args: Any) -> KVBatchMeta:
         batch = make(partition_id, uids, *args)
         if partition_id == TRAIN:
-            accounts.receive(uids, batch.keys, _trajectories(batch, reader))
+            accounts.receive(uids, batch.keys, distinct(reader.fetch(batch)))
         return batch
 
     def cleared(partition_id: str, uids: set[str]) -> None:
         if partition_id == TRAIN and uids:
             keys = _keys_of(buffer, uids)
-            check_failed(_trajectories(_batch(keys), reader), accounts.run_dir)
+            check_failed(distinct(reader.fetch_rows(keys, TRAIN)), accounts.run_dir)
             accounts.drop(uids)
             dropped(keys)
         clear(partition_id, uids)
@@ -193,11 +188,3 @@ def account_for_trajectories(
 def _keys_of(buffer: Any, uids: Iterable[str]) -> list[str]:
     names = set(uids)
     return [key for key in buffer.partitions[TRAIN] if key.rsplit("_", 2)[0] in names]
-
-
-def _batch(keys: Sequence[str]) -> KVBatchMeta:
-    return KVBatchMeta(partition_id=TRAIN, keys=list(keys), tags=[{} for _ in keys])
-
-
-def _trajectories(batch: KVBatchMeta, reader: TrajectoryReader) -> list[TrajectoryDigest]:
-    return list({(t.uid, t.number): t for _, t in reader.fetch(batch)}.values())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from docagent_rl.base.io import atomic_write
 from docagent_rl.checkpoints.audit import remove_seal, write_seal
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryLine
+from docagent_rl.rollout.trajectory import Trajectory, filled_line
 
 Metrics = Mapping[str, Any]
 
@@ -109,9 +109,9 @@ def _files(run_dir: Path) -> list[tuple[int, Path]]:
 
 
 def line_with_log_probs(
-    trajectory: TrajectoryDigest, line: TrajectoryLine, rows: Mapping[int, NDArray[np.float64]] | None
+    trajectory: TrajectoryDigest, line: bytes, rows: Mapping[int, NDArray[np.float64]] | None
 ) -> Iterator[bytes]:
-    """Return the pieces of a trajectory's line with the trainer's log-probs split over its turns.
+    """Return the pieces of a trajectory's line (`line_of`) with the trainer's log-probs split over its turns.
 
     `rows` has one value for each sampled token of a row, in order, by the row's number; other turns have
     none.
@@ -119,8 +119,7 @@ def line_with_log_probs(
     Raises:
         ValueError: the numbers of tokens differ, so that row and record are not of the same trajectory.
     """
-    own = turn_log_probs(trajectory, rows or {})
-    return line.filled(own)
+    return filled_line(line, turn_log_probs(trajectory, rows or {}))
 
 
 def turn_log_probs(

@@ -5,24 +5,29 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from docagent_rl.advantages import Advantages
 from docagent_rl.advantages.similarity import cosines
 from docagent_rl.rollout.credit import SIMILARITIES, CreditRow, write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.trajectory import TrajectoryLine
 from docagent_rl.training.tensors import partition
 from docagent_rl.training.trainer.accounts import Accounts
 from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
 from docagent_rl.training.trainer.base import TrainerPart
 from docagent_rl.training.trainer.columns import TURN, SampledColumns
 from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
-from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, fetch_lines, trajectory_of
+from docagent_rl.training.trainer.trajectory_reader import (
+    TrajectoryReader,
+    distinct,
+    fetch_lines,
+    trajectory_of,
+)
 
 ENTROPY, REFERENCE = "entropy", "ref_log_prob"
 """Fields of verl that are there in some runs alone."""
@@ -99,17 +104,36 @@ class ArchivingMixin(TrainerPart):
     _credited: Sequence[CreditRow] = ()
     _likeness: Likeness | None = None
 
-    if TYPE_CHECKING:
+    @cached_property
+    def _estimated(self) -> dict[tuple[str, ...], SampledColumns]:
+        """Estimates of rows since the last archive."""
+        return {}
 
-        def _columns(
-            self, keys: Sequence[str], partition_id: str, names: Sequence[str]
-        ) -> SampledColumns: ...
+    def _keep(
+        self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: Tensor, result: Advantages
+    ) -> None:
+        """Keep columns for the archive, which would fetch the same from the queue."""
+        if not self.config.algorithm.use_kl_in_reward:  # else these are no rewards of the environment
+            kind = token_rewards.dtype
+            self._estimated[tuple(batch.keys)] = columns.having(
+                rm_scores=columns.gathered(token_rewards),
+                advantages=result.advantages.to(kind),
+                returns=result.returns.to(kind),
+            )
+
+    def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+        """Return fields of rows at their sampled tokens; the step's estimates were made of some of them."""
+        estimated, self._estimated = self._estimated, {}
+        if not estimated or [key for part in estimated for key in part] != list(keys):
+            return SampledColumns.fetch(keys, partition_id, names)
+        known = SampledColumns.joined(list(estimated.values()))
+        return known.fetching(keys, partition_id, [name for name in names if name not in known.values])
 
     def _archive(self, batch: KVBatchMeta) -> dict[str, float]:
         """Have the trajectories of a step written, and return their numbers."""
         keys = [k for k, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
         trajectories = self._reader.fetch(batch.select_keys(keys))
-        digests = list({(t.uid, t.number): t for _, t in trajectories}.values())
+        digests = distinct(trajectories)
         numbers, log_probs = self._read_rows(partition(batch), trajectories)
         numbers.update(summarise(digests))
         if doubt := unsought_doubt(numbers):
@@ -124,7 +148,7 @@ class ArchivingMixin(TrainerPart):
     def _write(
         self,
         trajectories: Sequence[TrajectoryDigest],
-        lines: Mapping[str, TrajectoryLine],
+        lines: Mapping[str, bytes],
         log_probs: Mapping[str, Mapping[int, NDArray[np.float64]]],
     ) -> None:
         """Write the step's trajectories while the next step goes on."""

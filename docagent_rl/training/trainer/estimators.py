@@ -7,8 +7,8 @@ Once a step, with everything but verl's two tensors handed past it in a context 
     verl                _compute_advantage    KL penalty, rejection, its registry    | ContextVar
     here                  bridge(token rewards, mask)  <-----------------------------+
     mixin.py                compute(token rewards, mask)
-                              _advantages         embeds; records, turns and values
-    inputs.py                   advantage_inputs  one AdvantageInputs of all rows
+                              _advantages         records, turns and values; vectors
+    inputs.py                   estimator_inputs  one AdvantageInputs of all rows
     advantages/registry.py      Estimator.compute options, the function, its checks
                             cut to the tokens that verl trains
     here                  advantages and returns, (b, t) each

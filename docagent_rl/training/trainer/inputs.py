@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from omegaconf import DictConfig
 from torch import Tensor
 
+from docagent_rl.advantages import Estimator, Need
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
+from docagent_rl.config import AdvantageConfig
 from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
+from docagent_rl.training.trainer.texts import prefix_texts, trajectory_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,58 @@ def rewarded_turns(turns: Sequence[TurnDigest], row: int) -> Iterator[tuple[Turn
         if bearer is not None:
             yield from ((each, bearer[1]) for each in waiting if bearer[0] == row)
             waiting.clear()
+
+
+Embed = Callable[[Sequence[str]], Tensor]
+"""`texts -> (n, d)`"""
+
+
+def estimator_inputs(
+    estimator: Estimator,
+    settings: AdvantageConfig,
+    algorithm: DictConfig,
+    embed: Embed,
+    *,
+    keys: Sequence[str],
+    trajectories: Sequence[TrajectoryDigest],
+    token_rewards: Tensor,
+    turn_index: Tensor,
+    values: Tensor | None,
+) -> AdvantageInputs:
+    """Return `advantage_inputs` with the texts and the vectors that an estimator asks for.
+
+    `algorithm` is verl's section; `embed` is called where the estimator compares trajectories.
+    """
+    first = [trajectories[n] for n in RowKeys.parse(keys).first]
+    texts = [trajectory_text(each, settings.text) for each in first]
+    needs = estimator.needs
+    return advantage_inputs(
+        keys=keys,
+        trajectories=trajectories,
+        token_rewards=token_rewards,
+        turn_index=turn_index,
+        values=values,
+        discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+        embeddings=embed(texts) if Need.EMBEDDINGS in needs else None,
+        prefix_embeddings=prefix_embeddings(first, embed) if Need.PREFIXES in needs else None,
+        texts=texts,
+    )
+
+
+def prefix_embeddings(trajectories: Sequence[TrajectoryDigest], embed: Embed) -> Tensor:
+    """Return one vector for what each of s trajectories did in its first n turns, embedded in one call.
+
+    (s, k + 1, d), k the most turns of a trajectory; zeros at n = 0, and a trajectory's last vector from its
+    last turn on.
+    """
+    texts = [prefix_texts(trajectory) for trajectory in trajectories]
+    vectors = embed([text for each in texts for text in each])
+    longest = max(map(len, texts))
+    table = torch.zeros(len(trajectories), longest + 1, vectors.shape[1], dtype=vectors.dtype)
+    for number, own in enumerate(vectors.split([len(each) for each in texts])):
+        for turn in range(1, longest + 1 if len(own) else 0):
+            table[number, turn] = own[min(turn, len(own)) - 1]
+    return table
 
 
 def advantage_inputs(

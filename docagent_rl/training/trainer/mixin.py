@@ -18,7 +18,7 @@ from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 from verl.workers.utils.padding import response_to_nested
 
-from docagent_rl.advantages import Advantages, Discounts, Estimator, Need
+from docagent_rl.advantages import Advantages, Estimator
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import Aggregation
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
@@ -29,9 +29,9 @@ from docagent_rl.training.trainer.archive import INTERRUPTED, write_lines, write
 from docagent_rl.training.trainer.archiving import ArchivingMixin, group_likeness
 from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
-from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, prefix_embeddings
+from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
 from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
-from docagent_rl.training.trainer.inputs import RowKeys, advantage_inputs
+from docagent_rl.training.trainer.inputs import estimator_inputs
 from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
 from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory, poll_by_cost
 from docagent_rl.training.trainer.rollout_correction import (
@@ -43,12 +43,10 @@ from docagent_rl.training.trainer.rollout_correction import (
 from docagent_rl.training.trainer.summary import (
     PREFIX,
     mask_reasons,
-    mask_report,
     summarise,
     validation_table,
 )
-from docagent_rl.training.trainer.texts import trajectory_text
-from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, read_trajectories
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, read_trajectories
 from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
 from docagent_rl.training.workers.policy import install_workers, policy_extensions
 from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
@@ -83,7 +81,6 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
             self._embedder = TrajectoryEmbedder(self.docagent.advantage.embedder, str(config.trainer.device))
         hand_on_sizes(config.critic)
         self._reader = TrajectoryReader()
-        self._estimated: dict[tuple[str, ...], SampledColumns] = {}
         self._accounts = Accounts(self.run_dir, int(config.actor_rollout_ref.rollout.n))
         super().__init__(config)
 
@@ -94,9 +91,14 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         install_critic(self.role_worker_mapping, kinds)
 
     def _build_replay_buffer(self) -> Any:
+        # imported late: it loads the trainer modes, which import this module
+        from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
         buffer = super()._build_replay_buffer()
+        if not isinstance(buffer, ReplayBuffer):
+            return buffer  # of a user's own
         poll_by_cost(buffer)
-        filter_by_trajectory(buffer, patience=self.config.data.train_batch_size)
+        filter_by_trajectory(buffer, self.config.data.train_batch_size, self._reader)
         account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
         return buffer
 
@@ -113,7 +115,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         )
         kept = [key for key in batch.keys if key in counting]
         if not kept:
-            reasons = mask_reasons(list({id(t): t for t in trajectories.values()}.values()))
+            reasons = mask_reasons(distinct(trajectories.items()))
             raise RuntimeError(f"every trajectory of step {self.global_steps} is masked: {reasons}")
         rejects = may_reject(self.config)
         if rejects:
@@ -172,26 +174,6 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         fields = TensorDict({VALUE_MASK: targets}, batch_size=len(batch))
         return tq.kv_batch_put(keys=computed.keys, partition_id=partition(computed), fields=fields)
 
-    def _keep(
-        self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: torch.Tensor, result: Advantages
-    ) -> None:
-        """Keep columns for the archive, which would fetch the same from the queue."""
-        if not self.config.algorithm.use_kl_in_reward:  # else these are no rewards of the environment
-            kind = token_rewards.dtype
-            self._estimated[tuple(batch.keys)] = columns.having(
-                rm_scores=columns.gathered(token_rewards),
-                advantages=result.advantages.to(kind),
-                returns=result.returns.to(kind),
-            )
-
-    def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
-        """Return fields of rows at their sampled tokens; the step's estimates were made of some of them."""
-        estimated, self._estimated = self._estimated, {}
-        if not estimated or [key for part in estimated for key in part] != list(keys):
-            return SampledColumns.fetch(keys, partition_id, names)
-        known = SampledColumns.joined(list(estimated.values()))
-        return known.fetching(keys, partition_id, [name for name in names if name not in known.values])
-
     def _advantages(
         self,
         estimator: Estimator,
@@ -201,42 +183,27 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         metrics: dict[str, Any],
     ) -> Advantages:
         """Compute at the sampled tokens alone, (b, s): an estimator sees nothing of what stands between."""
-        settings = self.docagent.advantage
         rows = self._reader.fetch(batch)
         if len(rows) != len(batch.keys):
             raise RuntimeError(
                 f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop docagent; "
                 f"{len(batch.keys) - len(rows)} rows of this batch come from another"
             )
-        digests = [digest for _, digest in rows]
-        first = RowKeys.parse(batch.keys).first
-        texts = [trajectory_text(digests[n], settings.text) for n in first]
-        embeddings = prefixes = None
-        if Need.EMBEDDINGS in estimator.needs:
-            embeddings = self._embed(texts, metrics)
-            if self.docagent.credit:
-                self._likeness = group_likeness(batch.keys, embeddings)
-        if Need.PREFIXES in estimator.needs:
-            trajectories = [digests[n] for n in first]
-            prefixes = prefix_embeddings(trajectories, settings.text, self._embed, metrics)
-        algorithm = self.config.algorithm
-        inputs = advantage_inputs(
+        settings, embedder = self.docagent.advantage, cast("TrajectoryEmbedder", self._embedder)
+        inputs = estimator_inputs(
+            estimator,
+            settings,
+            self.config.algorithm,
+            lambda texts: embedder(texts, metrics),
             keys=batch.keys,
-            trajectories=digests,
+            trajectories=[digest for _, digest in rows],
             token_rewards=token_rewards,
             turn_index=columns.padded(TURN, -1),
             values=columns.padded("values") if self.use_critic else None,
-            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
-            embeddings=embeddings,
-            prefix_embeddings=prefixes,
-            texts=texts,
         )
+        if self.docagent.credit and inputs.embeddings is not None:
+            self._likeness = group_likeness(batch.keys, inputs.embeddings)
         return estimator.compute(inputs, settings.options)
-
-    def _embed(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
-        if self._embedder is None:
-            raise RuntimeError("an estimator asks for embeddings that it has not announced")
-        return self._embedder(texts, metrics)
 
     def _put_zeros(self, batch: KVBatchMeta, written: Sequence[str]) -> None:
         """Give masked rows the fields that the estimator wrote for the others."""
@@ -318,7 +285,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
             sample_turns,
             expected_acc_counts=expected_acc_counts,
         )
-        totals = {**summarise(present), **mask_report(trajectories, table.missing)}
+        totals = summarise(present, table.missing)
         values.update({name.replace(PREFIX, f"val-aux/{PREFIX}", 1): v for name, v in totals.items()})
         reasons = mask_reasons(present)
         if table.missing:

@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import transfer_queue as tq
-
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.training.agent_loop.output import TrajectoryOutcome
+from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct
 
 if TYPE_CHECKING:
     from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -38,17 +37,12 @@ def pause(looked_s: float, longest_s: float) -> float:
     return min(longest_s, max(SOONEST_S, looked_s * (1 / SHARE - 1)))
 
 
-def poll_by_cost(buffer: Any) -> None:
-    """Let a replay buffer of verl look as often as it costs little; one of a user's own is left alone.
+def poll_by_cost(buffer: ReplayBuffer) -> None:
+    """Let a replay buffer of verl look as often as it costs little.
 
     verl looks every two seconds, and has no key for it: a step waits for one on average after its last
     trajectory has ended.
     """
-    # imported late: it loads the trainer modes, which import this module
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
-    if not isinstance(buffer, ReplayBuffer):
-        return
     look, longest = buffer._sync_metadata_from_transfer_queue, buffer.poll_interval
 
     def looked() -> None:
@@ -71,6 +65,7 @@ class GroupFilter:
 
     metric: str
     patience: int
+    reader: TrajectoryReader
     _masked: list[str] = field(default_factory=list)
     """Reasons of the wholly masked groups since the last other one."""
 
@@ -79,7 +74,7 @@ class GroupFilter:
 
         Raises:
             InfrastructureError: see `patience`.
-            UserError: no trajectory reports the metric.
+            UserError: no trajectory reports the metric, or a row is from another agent loop.
         """
         if partition_id == "val":
             return set(), Counter()
@@ -88,19 +83,28 @@ class GroupFilter:
             del known[uid]
         new = finished - known.keys()
         keys = [key for key in buffer.partitions[partition_id] if key.rsplit("_", 2)[0] in new]
-        groups = outcomes_by_group(keys, partition_id)
+        rows = self.reader.fetch_rows(keys, partition_id)
+        if len(rows) < len(keys):
+            raise UserError(
+                "algorithm.filter_groups: there are rows of another agent loop than docagent; "
+                "use trainer.v1.trainer_mode=sync"
+            )
+        groups: dict[str, list[TrajectoryDigest]] = defaultdict(list)
+        for trajectory in distinct(rows):
+            groups[trajectory.uid].append(trajectory)
         for uid in sorted(new):
             known[uid] = self.shared(groups.get(uid, ()))
         gone = {uid: value for uid, value in known.items() if value is not None}
         return set(gone), Counter(gone.values())
 
-    def shared(self, trajectories: Sequence[TrajectoryOutcome]) -> float | None:
+    def shared(self, trajectories: Sequence[TrajectoryDigest]) -> float | None:
         """Return the number that makes a group useless, NaN with nothing to compare; None if it is useful."""
         counting = [trajectory for trajectory in trajectories if not trajectory.masked]
         if counting:
             self._masked.clear()
         else:
-            self._masked.append(trajectories[0].reason if trajectories else "no trajectory was returned")
+            first = next(iter(trajectories), None)
+            self._masked.append(f"{first.end}: {first.error}" if first else "no trajectory was returned")
         if len(self._masked) >= self.patience:
             reasons = ", ".join(f"{reason} ({n})" for reason, n in Counter(self._masked).most_common(3))
             raise InfrastructureError(
@@ -115,7 +119,7 @@ class GroupFilter:
         spread = max(values) - min(values)
         return values[0] if spread <= TOLERANCE * max(1.0, *map(abs, values)) else None
 
-    def _values(self, counting: Sequence[TrajectoryOutcome]) -> list[float]:
+    def _values(self, counting: Sequence[TrajectoryDigest]) -> list[float]:
         if self.metric == REWARD:
             return [trajectory.reward for trajectory in counting]
         values = [s.metrics[self.metric] for s in counting if self.metric in s.metrics]
@@ -128,33 +132,9 @@ class GroupFilter:
         return values
 
 
-def outcomes_by_group(keys: Sequence[str], partition_id: str) -> Mapping[str, Sequence[TrajectoryOutcome]]:
-    """Return the outcomes of the trajectories that rows belong to, by group.
-
-    Raises:
-        UserError: a row is from another agent loop.
-    """
-    groups: dict[str, dict[str, TrajectoryOutcome]] = defaultdict(dict)
-    if not keys:
-        return {}
-    data = tq.kv_batch_get(keys=list(keys), partition_id=partition_id, select_fields=["extra_fields"])
-    for key, value in zip(keys, list(data["extra_fields"]), strict=True):
-        outcome = TrajectoryOutcome.read(getattr(value, "data", value))
-        if outcome is None:
-            raise UserError(
-                "algorithm.filter_groups: there are rows of another agent loop than docagent; "
-                "use trainer.v1.trainer_mode=sync"
-            )
-        uid, trajectory, _ = key.rsplit("_", 2)
-        groups[uid][trajectory] = outcome
-    return {uid: list(found.values()) for uid, found in groups.items()}
-
-
-def filter_by_trajectory(buffer: Any, patience: int) -> None:
-    """Let a replay buffer of verl that filters groups compare trajectories; a user's own is left alone."""
-    # imported late: it loads the trainer modes, which import this module
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
+def filter_by_trajectory(buffer: ReplayBuffer, patience: int, reader: TrajectoryReader) -> None:
+    """Let a replay buffer of verl that filters groups compare trajectories."""
     metric = getattr(buffer, "filter_groups_metric", None)
-    if isinstance(buffer, ReplayBuffer) and metric is not None:
-        buffer._dapo_filtered_keys = partial(GroupFilter(metric, patience), buffer)
+    if metric is not None:
+        filtered: Any = partial(GroupFilter(metric, patience, reader), buffer)
+        buffer._dapo_filtered_keys = filtered

@@ -29,8 +29,10 @@ MOST_UNSOUGHT = 0.25
 """Share of the rewards for answers without evidence from which on a run warns."""
 
 
-def summarise(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
+def summarise(trajectories: Sequence[TrajectoryDigest], missing: int | None = None) -> dict[str, float]:
     """Return averages over the trajectories that count, and totals over all of a step, masked ones included.
+
+    Of a validation, `missing` trajectories left no row.
 
     Returns:
         `docagent/<name>` for each of the environment's numbers (mean), `docagent/reward/<term>/{min,max}`
@@ -55,8 +57,9 @@ def summarise(trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
             metrics[f"{PREFIX}/{name}/min"] = min(items)
             metrics[f"{PREFIX}/{name}/max"] = max(items)
     masked = Counter(t.end for t in trajectories if t.masked)
+    masked[MaskReason.MISSING.value] = missing or 0
     for reason in MaskReason:
-        if reason is not MaskReason.MISSING:
+        if reason is not MaskReason.MISSING or missing is not None:
             metrics[f"{PREFIX}/masked/{reason.value}"] = float(masked[reason.value])
     metrics[f"{PREFIX}/masked_trajectories"] = float(masked.total())
     if turns := [len(t.turns) for t in trajectories if t.masked and t.turns]:
@@ -169,14 +172,6 @@ def validation_table(
             for name, values in table.columns.items():
                 values.append(0.0 if _is_term(name) else wrong.get(name))
     return table
-
-
-def mask_report(trajectories: Sequence[TrajectoryDigest | None], missing: int) -> dict[str, float]:
-    """Count the trajectories of a validation that were not played, by reason; `missing` left no row."""
-    reasons = Counter(each.end for each in trajectories if each is not None and each.masked)
-    reasons[MaskReason.MISSING.value] = missing
-    counts = {f"{PREFIX}/masked/{reason.value}": float(reasons[reason.value]) for reason in MaskReason}
-    return {**counts, f"{PREFIX}/masked_trajectories": float(sum(reasons.values()))}
 
 
 def _reward(reward: float, trajectory: TrajectoryDigest | None) -> float:

@@ -9,8 +9,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.trajectory import TrajectoryLine
-from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE, TrajectoryOutcome
+from docagent_rl.training.agent_loop.output import OURS, TRAJECTORY_DIGEST, TRAJECTORY_LINE
 from docagent_rl.training.tensors import partition
 
 _LINES_AT_ONCE = 64
@@ -19,7 +18,8 @@ _LINES_AT_ONCE = 64
 class TrajectoryReader:
     """A reader of the digest in the first row of a trajectory, once a step.
 
-    The sampling of a step, its advantages and its archive share one object a trajectory.
+    The filter of groups, the sampling of a step, its advantages and its archive share one object a
+    trajectory.
     """
 
     def __init__(self) -> None:
@@ -30,10 +30,14 @@ class TrajectoryReader:
 
         Rows of other agent loops, and rows that verl fills up with, have none.
         """
-        trajectories = {key: trajectory_of(key) for key in batch.keys}
+        return self.fetch_rows(batch.keys, partition(batch))
+
+    def fetch_rows(self, keys: Sequence[str], partition_id: str) -> list[tuple[str, TrajectoryDigest]]:
+        """Return the trajectory of each row as `fetch` does."""
+        trajectories = {key: trajectory_of(key) for key in keys}
         new = [name for name in dict.fromkeys(trajectories.values()) if name not in self._known]
         if new:
-            self._known.update(_digests(new, partition(batch)))
+            self._known.update(_digests(new, partition_id))
         found = {key: self._known[name] for key, name in trajectories.items()}
         return [(key, digest) for key, digest in found.items() if digest is not None]
 
@@ -47,14 +51,18 @@ def trajectory_of(key: str) -> str:
     return key.rpartition("_")[0]
 
 
-def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> dict[str, TrajectoryLine]:
-    """Return the lines of trajectories, by `{uid}_{trajectory}`."""
-    by_name = {f"{each.uid}_{each.number}": each for each in trajectories}
-    names, lines = list(by_name), {}
+def distinct(rows: Iterable[tuple[str, TrajectoryDigest]]) -> list[TrajectoryDigest]:
+    """Return the trajectories of rows, each once."""
+    return list({(each.uid, each.number): each for _, each in rows}.values())
+
+
+def fetch_lines(trajectories: Iterable[TrajectoryDigest], partition_id: str) -> dict[str, bytes]:
+    """Return the lines of trajectories (`line_of`), by `{uid}_{trajectory}`."""
+    names = [f"{each.uid}_{each.number}" for each in trajectories]
+    lines: dict[str, bytes] = {}
     for start in range(0, len(names), _LINES_AT_ONCE):
         some = names[start : start + _LINES_AT_ONCE]
-        for name, text in zip(some, _column(some, partition_id, TRAJECTORY_LINE), strict=True):
-            lines[name] = TrajectoryLine(text, by_name[name].holes)
+        lines |= zip(some, _column(some, partition_id, TRAJECTORY_LINE), strict=True)
     return lines
 
 
@@ -68,7 +76,7 @@ def read_trajectories(digests: Sequence[str | None], number: int) -> list[Trajec
 def _digests(names: Sequence[str], partition_id: str) -> Mapping[str, TrajectoryDigest | None]:
     loops = zip(names, _column(names, partition_id, "extra_fields"), strict=True)
     # rows of other agent loops lack our fields
-    ours = [name for name, fields in loops if TrajectoryOutcome.read(fields) is not None]
+    ours = [name for name, fields in loops if isinstance(fields, dict) and OURS in fields]
     found: dict[str, TrajectoryDigest | None] = dict.fromkeys(names)
     if ours:
         for name, text in zip(ours, _column(ours, partition_id, TRAJECTORY_DIGEST), strict=True):

@@ -12,7 +12,7 @@ from docagent_rl.lab.rescoring.difference import Change, difference
 from docagent_rl.lab.rescoring.stored import StoredRun
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.archive import write_trajectories
-from docagent_rl.training.trainer.stored_credit import Crediting, Rows, turn_advantages
+from docagent_rl.training.trainer.stored_credit import Crediting, Rows
 from docagent_rl.training.trainer.texts import digest
 
 
@@ -28,8 +28,9 @@ def trajectory(uid, number, *turns):
     )
 
 
-def algorithm(name, **more):
-    return OmegaConf.create({"adv_estimator": name, "gamma": 1.0, "lam": 1.0, **more})
+def crediting(name, settings=None):
+    run = OmegaConf.create({"algorithm": {"adv_estimator": name, "gamma": 1.0, "lam": 1.0}})
+    return Crediting(run, settings or AdvantageConfig())
 
 
 def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
@@ -49,7 +50,7 @@ def test_grpo_by_hand(name, row):
     """Also of trajectories of several rows."""
     rewards = [0.0, 1.0, 0.5, 0.5]
     trajectories = [trajectory("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
-    found = turn_advantages(trajectories, algorithm(name), AdvantageConfig())
+    found = crediting(name).turns(trajectories)
     wanted = (np.array(rewards) - 0.5) / np.std(rewards, ddof=1)
     assert np.array(found) == pytest.approx(np.stack([wanted] * 2, axis=1), rel=1e-4)
 
@@ -58,7 +59,7 @@ def test_trajectories_are_compared_by_the_embedder():
     embedder = {"function": "tests.lab.rescoring.test_rescoring:vectors"}
     settings = AdvantageConfig.model_validate({"embedder": embedder, "options": {}})
     trajectories = [trajectory("a", n, (0, 2, float(n))) for n in range(3)]
-    found = Crediting(OmegaConf.create({"algorithm": algorithm("spo")}), settings).turns(trajectories)
+    found = crediting("spo", settings).turns(trajectories)
     assert len(found) == 3
     assert found[0][0] < 0 < found[2][0]
 
@@ -70,12 +71,11 @@ def vectors(texts):
 def test_what_is_not_stored_is_missed():
     trajectories = [trajectory("a", 0, (0, 2, 1.0))]
     with pytest.raises(UserError, match="turn_gae"):
-        turn_advantages(trajectories, algorithm("turn_gae"), AdvantageConfig())
+        crediting("turn_gae").turns(trajectories)
     with pytest.raises(UserError, match="adv_estimator=nobody"):
-        turn_advantages(trajectories, algorithm("nobody"), AdvantageConfig())
+        crediting("nobody")
     for name, possible in (("turn_gae", False), ("gae", False), (None, False), ("grpo", True)):
-        run = OmegaConf.create({"algorithm": {"adv_estimator": name}})
-        assert Crediting(run, AdvantageConfig()).possible is possible
+        assert crediting(name).possible is possible
 
 
 @pytest.fixture

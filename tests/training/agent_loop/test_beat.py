@@ -43,7 +43,7 @@ def watched(monkeypatch):
 @pytest.mark.slow
 def test_others_go_on_while_stores_open_and_prompts_become_tokens(watched, crowd):
     pulse = Pulse()
-    opened = watched(pulse, TrajectoryResources, "__post_init__")
+    opened = watched(pulse, TrajectoryResources, "__init__")
     encoded = watched(pulse, ChatCodec, "prompt_ids")
     assert not any(each.trajectory.masked for each in crowd.together(range(2), pulse))
     assert opened == [True]

@@ -39,11 +39,11 @@ class Play:
         self.end, self.most, self.begun = asyncio.Event(), 0, []
 
     async def trajectory(self, number):
-        async with self.admission.trajectory() as held:
+        async with self.admission.trajectory():
             self.begun.append(number)
             self.most = max(self.most, self.admission.playing)
             await self.end.wait()
-            held.nbytes = self.nbytes
+            self.admission.weigh(self.nbytes)
 
     async def start(self, *numbers):
         tasks = [asyncio.create_task(self.trajectory(number)) for number in numbers]

@@ -9,12 +9,13 @@ import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from docagent_rl.config import TextConfig
+from docagent_rl.rollout.trajectory import line_of
 from docagent_rl.training.agent_loop.output import (
+    OURS,
     TRAJECTORY_DIGEST,
     TRAJECTORY_LINE,
-    SerialisedTrajectory,
-    TrajectoryOutcome,
 )
+from docagent_rl.training.trainer.texts import digest
 
 TAG = {"global_steps": 7}
 
@@ -32,11 +33,10 @@ class Queue:
         """Prompts by name, with their status, and trajectories of so many rows."""
         self.prompts = {uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()}
         for trajectory in trajectories:
-            sample = SerialisedTrajectory.of(trajectory, TextConfig(), validation=False)
-            extra = {"extra_fields": TrajectoryOutcome.of(trajectory).fields()}
+            carried = digest(trajectory, TextConfig()).to_json(), line_of(trajectory)
             for row in range(rows):
-                own = ("", b"") if row else (sample.digest, sample.line.text)
-                fields = extra | dict(zip((TRAJECTORY_DIGEST, TRAJECTORY_LINE), own, strict=True))
+                own, line = ("", b"") if row else carried
+                fields = {TRAJECTORY_DIGEST: own, TRAJECTORY_LINE: line, "extra_fields": {OURS: True}}
                 self.rows[f"{trajectory.uid}_{trajectory.number}_{row}"] = fields
 
     def sample(self, buffer, size):

@@ -191,6 +191,13 @@ def test_copies_that_fill_a_batch_up_have_no_trajectory(queue):
     assert found[0][1] is found[1][1]
 
 
+def test_a_buffer_of_a_users_own_is_left_alone(tmp_path, monkeypatch):
+    own = SimpleNamespace(filter_groups_metric="reward")
+    monkeypatch.setattr(Verl, "_build_replay_buffer", lambda _: own)
+    assert Trainer(tmp_path)._build_replay_buffer() is own
+    assert vars(own) == {"filter_groups_metric": "reward"}
+
+
 def test_a_finished_step_is_seen_at_once(tmp_path, queue, monkeypatch):
     queue.put({"x": "running"}, [Trajectory("x", 0, 7, "val", {}, "alden")])
     queue.partition = "val"

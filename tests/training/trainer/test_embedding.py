@@ -12,15 +12,17 @@ from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.training.trainer.embedding import TrajectoryEmbedder, embedder_place, prefix_embeddings
-from docagent_rl.training.trainer.texts import prefix_texts, trajectory_text
+from docagent_rl.training.trainer.embedding import THREADS, TrajectoryEmbedder, embedder_place
+from docagent_rl.training.trainer.inputs import prefix_embeddings
+from docagent_rl.training.trainer.texts import digest, prefix_texts, trajectory_text
 
 
 def node(name, cpus=0, gpus=0, alive=True):
     return {"NodeID": name, "Alive": alive, "Resources": {"CPU": float(cpus), "GPU": float(gpus)}}
 
 
-HEAD, WORKER, DEAD = node("head", 4), node("worker", 64, 8), node("dead", 2, 8, alive=False)
+NODE = "ab" * 28
+HEAD, WORKER, DEAD = node("head", 4), node(NODE, 64, 8), node("dead", 2, 8, alive=False)
 ALL = [HEAD, DEAD, WORKER]
 
 
@@ -28,17 +30,18 @@ ALL = [HEAD, DEAD, WORKER]
     ("config", "run", "device", "on", "shares"),
     [
         # not to the head, which has no GPU, and would not be told apart by Ray: nothing is booked
-        ({}, "cuda", "cuda", "worker", True),
+        ({}, "cuda", "cuda", NODE, True),
         # Ray places what books one
         ({"num_gpus": 1}, "cuda", "cuda", None, False),
         ({}, "cpu", "cpu", None, False),
-        ({"function": "os:getcwd", "device": "cuda:1"}, "cuda", "cuda:1", "worker", True),
+        ({"function": "os:getcwd", "device": "cuda:1"}, "cuda", "cuda:1", NODE, True),
     ],
 )
 def test_where_it_goes(config, run, device, on, shares):
-    place = embedder_place(EmbedderConfig(**config), run, ALL)
-    assert (place.config.device, place.node, place.shares) == (device, on, shares)
-    assert (place.variables == {}) == (device != "cpu")
+    settled, options = embedder_place(EmbedderConfig(**config), run, ALL)
+    assert settled.device == device
+    assert (options["scheduling_strategy"].node_id if shares else None) == on
+    assert ("scheduling_strategy" in options, "runtime_env" in options) == (shares, device == "cpu")
 
 
 @pytest.mark.parametrize(
@@ -46,10 +49,10 @@ def test_where_it_goes(config, run, device, on, shares):
     [({}, ALL, 4), ({}, [WORKER], 16), ({"threads": 3}, [WORKER], 3), ({"function": "os:getcwd"}, ALL, 4)],
 )
 def test_on_the_cpu_it_sees_no_gpu_and_has_threads(config, nodes, threads):
-    place = embedder_place(EmbedderConfig(device="cpu", **config), "cuda", nodes)
-    assert (place.config.device, place.config.threads, place.node) == ("cpu", threads, None)
-    count = str(threads)
-    assert place.variables == {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count}
+    settled, options = embedder_place(EmbedderConfig(device="cpu", **config), "cuda", nodes)
+    assert (settled.device, settled.threads, options.keys()) == ("cpu", threads, {"runtime_env"})
+    variables = {"CUDA_VISIBLE_DEVICES": "", **dict.fromkeys(THREADS, str(threads))}
+    assert options["runtime_env"]["env_vars"] == variables
 
 
 def test_no_gpu_anywhere_is_one_error():
@@ -65,13 +68,12 @@ def trajectory(*turns: str) -> Trajectory:
 def test_vectors_are_those_of_what_was_done_before():
     asked = []
 
-    def embed(texts, metrics):
+    def embed(texts):
         asked.extend(texts)
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
-    table = prefix_embeddings(
-        [trajectory("ab", "c", "d"), trajectory("xyz"), trajectory()], TextConfig(), embed, {}
-    )
+    played = (trajectory("ab", "c", "d"), trajectory("xyz"), trajectory())
+    table = prefix_embeddings([digest(each, TextConfig()) for each in played], embed)
     assert asked == ["ab", "ab\nc", "ab\nc\nd", "xyz"]
     assert table[..., 0].tolist() == [[0, 2, 4, 6], [0, 3, 3, 3], [0, 0, 0, 0]]
 
@@ -123,12 +125,12 @@ def searched(text: str | None = None, dropped: bool = False) -> Trajectory:
 )
 def test_text_of_a_trajectory(source, options, changes, expected):
     config = TextConfig(source=TextSource(source), **options)
-    assert trajectory_text(searched(**changes), config) == expected
+    assert trajectory_text(digest(searched(**changes), config), config) == expected
 
 
 def test_texts_grow_by_a_turn():
     made = trajectory("a", "b", "c")
     made.turns[1].info = {"text": "the second"}
     own = TextConfig(source=TextSource.ENVIRONMENT)
-    assert prefix_texts(made, own) == ["a", "a\nthe second", "a\nthe second\nc"]
-    assert prefix_texts(made, TextConfig()) == ["a", "a\nb", "a\nb\nc"]
+    assert prefix_texts(digest(made, own)) == ["a", "a\nthe second", "a\nthe second\nc"]
+    assert prefix_texts(digest(made, TextConfig())) == ["a", "a\nb", "a\nb\nc"]

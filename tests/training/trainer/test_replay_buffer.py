@@ -2,25 +2,34 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.rollout.trajectory import Status, Trajectory
-from docagent_rl.training.agent_loop.output import TrajectoryOutcome
+from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.training.trainer.replay_buffer import GroupFilter, filter_by_trajectory, pause
+from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
 
-def played(reward: float, outcome: float | None = None, **metrics: float) -> TrajectoryOutcome:
+def trajectory(reward=0.0, number=0, uid="x", **more) -> Trajectory:
+    return Trajectory(uid, number, 7, "train", {}, "alden", reward=reward, **more)
+
+
+def played(reward: float, outcome: float | None = None, **metrics: float) -> TrajectoryDigest:
     term = {} if outcome is None else {"reward/outcome": outcome}
-    return TrajectoryOutcome(False, reward, "answered", term | metrics)
+    return TrajectoryDigest.of(trajectory(reward, metrics=term | metrics))
 
 
-DOWN = TrajectoryOutcome(True, 0.0, "infrastructure: judge down")
+MASK = {"status": Status.MASKED.value, "end": MaskReason.INFRASTRUCTURE.value, "error": "judge down"}
+DOWN = TrajectoryDigest.of(trajectory(metrics={"reward/outcome": 9.0}, **MASK))
+
+
+def group_filter(metric: str) -> GroupFilter:
+    return GroupFilter(metric, 3, TrajectoryReader())
 
 
 @pytest.mark.parametrize(
@@ -42,16 +51,16 @@ DOWN = TrajectoryOutcome(True, 0.0, "infrastructure: judge down")
     ],
 )
 def test_what_a_group_shares(metric, trajectories, shared):
-    assert GroupFilter(metric, patience=3).shared(trajectories) == shared
+    assert group_filter(metric).shared(trajectories) == shared
 
 
 def test_a_term_that_no_trajectory_has_is_refused():
     with pytest.raises(UserError, match=r"metric=reward/outcome.*reward, turns"):
-        GroupFilter("reward/outcome", patience=3).shared([played(0.0, turns=2.0), played(1.0, turns=3.0)])
+        group_filter("reward/outcome").shared([played(0.0, turns=2.0), played(1.0, turns=3.0)])
 
 
 def test_a_service_that_is_down_ends_the_run():
-    judged = GroupFilter("reward", patience=3)
+    judged = group_filter("reward")
     for _ in range(2):
         assert math.isnan(judged.shared([DOWN, DOWN]))
     judged.shared([played(1.0), played(0.0)])
@@ -61,24 +70,14 @@ def test_a_service_that_is_down_ends_the_run():
         judged.shared([DOWN, DOWN])
 
 
-def test_outcomes_travel_with_the_rows():
-    made = Trajectory("u", 0, 1, "train", {}, "alden", end="answered", reward=0.5)
-    made.metrics = {"reward/outcome": 1.0}
-    assert TrajectoryOutcome.read(TrajectoryOutcome.of(made).fields()) == played(0.5, 1.0)
-    made.status, made.end, made.error = Status.MASKED.value, "infrastructure", "judge down"
-    made.reward = 0.0
-    assert TrajectoryOutcome.read(TrajectoryOutcome.of(made).fields()) == DOWN
-    assert TrajectoryOutcome.read({"reward_extra_info": {}}) is None
-
-
 def test_the_buffer_of_verl_asks_for_trajectories(queue, monkeypatch):
-    """Finished groups: one whose trajectories are equal, the first of three rows, and one whose are not."""
+    """Finished groups: one whose trajectories are equal, of three rows each, and one whose are not."""
     made = replay_buffer(filter_groups_metric="reward")
-    rewards = {f"x_0_{row}": 1.0 for row in range(3)} | {"x_1_0": 1.0, "y_0_0": 1.0, "y_1_0": 0.0}
-    queue.rows = {key: {"extra_fields": played(reward).fields()} for key, reward in rewards.items()}
+    queue.put({}, [trajectory(1.0, n) for n in range(2)], rows=3)
+    queue.put({}, [trajectory(float(n), n, "y") for n in range(2)])
     made.finished_keys["train"] = {"x", "y"}
-    made.partitions["train"] = {key: {} for key in rewards}
-    filter_by_trajectory(made, patience=4)
+    made.partitions["train"] = {key: {} for key in queue.rows}
+    filter_by_trajectory(made, 4, TrajectoryReader())
     assert made._dapo_filtered_keys("train") == ({"x"}, Counter({1.0: 1}))
     assert made._dapo_filtered_keys("val") == (set(), Counter())
     # each group is looked at once
@@ -86,12 +85,18 @@ def test_the_buffer_of_verl_asks_for_trajectories(queue, monkeypatch):
     assert made._dapo_filtered_keys("train")[0] == {"x"}
 
 
-def test_other_buffers_are_left_alone():
-    own = SimpleNamespace(filter_groups_metric="reward", _dapo_filtered_keys=print)
-    filter_by_trajectory(own, patience=1)
-    assert own._dapo_filtered_keys is print
+def test_rows_of_another_agent_loop_are_refused(queue):
+    made = replay_buffer(filter_groups_metric="reward")
+    queue.rows = {"x_0_0": {"extra_fields": {"reward_extra_info": {}}}}
+    made.finished_keys["train"], made.partitions["train"] = {"x"}, {"x_0_0": {}}
+    filter_by_trajectory(made, 4, TrajectoryReader())
+    with pytest.raises(UserError, match="another agent loop"):
+        made._dapo_filtered_keys("train")
+
+
+def test_a_buffer_without_a_filter_stays_so():
     plain = ReplayBuffer("sync", None, None, "drop", None)
-    filter_by_trajectory(plain, patience=1)
+    filter_by_trajectory(plain, 1, TrajectoryReader())
     assert "_dapo_filtered_keys" not in vars(plain)
 
 
