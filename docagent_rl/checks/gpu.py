@@ -9,12 +9,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from docagent_rl.training.hardware import (
-    TORCH_VARLEN,
-    fitting_flash_attn,
-    flash_attn_version,
-    without_flash_attn,
-)
+from docagent_rl.training.hardware import TORCH_VARLEN, fitting_flash_attn, flash_attn_version
 
 QUERY = ("--query-gpu=driver_version,name", "--format=csv,noheader")
 OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
@@ -113,7 +108,7 @@ def check_attention() -> Finding:
     """Name the way of flash attention that this process takes, and the other one."""
     import torch
 
-    from docagent_rl.training.hardware import is_cpu_platform
+    from docagent_rl.training.hardware import is_cpu_platform, without_flash_attn
 
     if is_cpu_platform():  # whatever the GPU beside it can do
         return Finding("attention", "row by row, on the processor")

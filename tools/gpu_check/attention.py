@@ -15,6 +15,7 @@ def packed_attention() -> tuple[Any, str]:
     import verl  # noqa: F401  (loads the plugin)
     from verl.models.transformers import qwen2_vl
 
-    from docagent_rl.training.hardware import attention_way
+    from docagent_rl.training.hardware import TORCH_VARLEN, without_flash_attn
 
-    return getattr(qwen2_vl, "flash_attn_varlen_func", None), attention_way().value
+    way = TORCH_VARLEN if without_flash_attn() else "flash-attn"
+    return getattr(qwen2_vl, "flash_attn_varlen_func", None), way
