@@ -148,9 +148,7 @@ class GroupTurns:
         return total / self.size.clamp(min=1)[:, None]
 
 
-def return_advantages(
-    turns: GroupTurns, *, fixed_horizon: bool = False, loo: bool = False, tol: float = 1e-6
-) -> Tensor:
+def return_advantages(turns: GroupTurns, *, fixed_horizon: bool, loo: bool, tol: float) -> Tensor:
     """Sum first, centre afterwards: `rtg_centered`, or `fixed_horizon`; (N,).
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import SimpleNamespace
 from typing import Any, get_type_hints
@@ -86,7 +86,7 @@ class Case:
     """
 
     name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any]
     first: str = ""
     second: str = ""
     critic: Critic = Critic.WRONG

@@ -12,9 +12,11 @@ import torch
 from pydantic import Field
 
 from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
-from docagent_rl.advantages.groups import Std
+from docagent_rl.advantages.groups import Std, index_advantages
+from docagent_rl.advantages.grpo import grpo, outcome_advantages, turn_grpo
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.registry import _ESTIMATORS, REQUIRED, Estimator, option_type, options_of
+from docagent_rl.advantages.spo import similarity_advantages, spo, spo_prefix
 from docagent_rl.base.errors import UserError
 from tests.advantages.batches import batch
 
@@ -258,7 +260,16 @@ def test_options_are_what_follows_the_batch():
 )
 def test_functions_that_cannot_be_called(function, message):
     with pytest.raises(UserError, match=message):
-        options_of("mine", function)
+        register("mine")(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [index_advantages, outcome_advantages, similarity_advantages, grpo, turn_grpo, spo, spo_prefix],
+)
+def test_what_counts_as_equal_and_what_is_added_to_a_std_is_a_millionth(function):
+    options = options_of("mine", function)
+    assert {options[name] for name in ("tol", "eps") if name in options} == {1e-6}
 
 
 def test_only_the_type_of_the_option_is_read():
