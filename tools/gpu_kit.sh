@@ -7,7 +7,7 @@
 #   python3 -m compileall -q -j 0 /tmp/kit; PYTHONPATH=/tmp/kit python3 -m tools.gpu_check
 #
 # Usage: tools/gpu_kit.sh [FOLDER [PYTHON_VERSION [ARCHITECTURE]]]     (., 3.12, 90: H100 and H200)
-# Writes gpu-kit.tar.xz and gpu-kit-vllm.tar.xz, about 50 and 47 MiB; without the second one, the recipe is skipped.
+# Writes gpu-kit.tar.xz and gpu-kit-vllm.tar.xz, about 50 and 43 MiB; without the second one, the recipe is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
