@@ -6,7 +6,7 @@ import asyncio
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.envs.token_budget import TokenCounter
-    from docagent_rl.lab.rescoring.difference import Change, Difference, Turns
+    from docagent_rl.lab.rescoring.difference import Change, Turns
     from docagent_rl.rollout.trajectory import Trajectory
 
 PAGE, DATA = "rescore.md", RESCORED
@@ -178,16 +178,15 @@ class _Output:
         found = difference(changes, *turns)
         grids = grids_of(found, changes)
         atomic_write(self.folder / PAGE, markdown(grids, None))
-        atomic_write(self.folder / DATA, self._data(found))
+        atomic_write(self.folder / DATA, self._data(**found))
         console = Console()
         for grid in grids:
             console.print(rendered(grid))
         where = f"{self.folder}: {PAGE}, {DATA}, trajectories/ (docagent-rl view)"
         Console(stderr=True).print(where, markup=False)
 
-    def _data(self, found: Difference | None = None) -> str:
+    def _data(self, **numbers: Any) -> str:
         """Return the content of `DATA`, with all numbers once all steps are written."""
-        numbers = {} if found is None else asdict(found)
         return json.dumps({_MARK: _VERSION, **self.origin, **numbers}, indent=2, allow_nan=False) + "\n"
 
 

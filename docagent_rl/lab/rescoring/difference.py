@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from scipy.stats import kendalltau
@@ -48,120 +49,69 @@ class Change:
         return cls(old.uid, old.number, old.step, str(old.question_id), *sides, rescored.same)
 
 
-@dataclass(frozen=True, slots=True)
-class TermChange:
-    """Means of a reward term, or of `reward`, over all trajectories."""
-
-    name: str
-    before: float | None
-    """`None` where no trajectory had the term."""
-    after: float | None
-    changed: float
-    """Share of trajectories in which it differs."""
-
-
-@dataclass(frozen=True, slots=True)
-class GroupChange:
-    """The groups of several trajectories of one question."""
-
-    groups: int
-    flat_before: int
-    """Groups whose rewards are all equal, so that nothing is learned from them."""
-    flat_after: int
-    agreement: float | None
-    """Mean of Kendall's tau-b of the rewards, over groups that are flat neither before nor after."""
-    best_changed: float
-    """Share of the groups whose best trajectory is no longer among the best."""
-
-
-@dataclass(frozen=True, slots=True)
-class CreditChange:
-    """The advantages of turns with sampled tokens."""
-
-    turns: int
-    before: float
-    """Mean of their sizes."""
-    after: float
-    flipped: float
-    """Share of turns whose advantage has the other sign."""
-    correlation: float | None
-    """Pearson's; `None` where one side does not vary."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """All changes of the repeated trajectories."""
-
-    trajectories: int
-    same: float
-    """Share of trajectories with the same observations and end."""
-    terms: tuple[TermChange, ...]
-    """`reward` first."""
-    groups: GroupChange
-    credit: CreditChange | None = None
-    """`None` where no estimator is named."""
-
-
 def difference(
     changes: Sequence[Change], before: Turns | None = None, after: Turns | None = None
-) -> Difference:
-    """Sum up changes of at least one trajectory, and of advantages; turns not repeated have none after."""
+) -> dict[str, Any]:
+    """Sum up changes of at least one trajectory, and of advantages; turns not repeated have none after.
+
+    Returns:
+        `trajectories`, their number; `same`, the share with the same observations and end; `terms`, `reward`
+        first, each with its `name`, its means `before` and `after` (`None` where no trajectory had it) and
+        `changed`, the share of trajectories in which it differs; `groups` and `credit`, see `_groups` and
+        `_credit`; no `credit` where no estimator is named.
+    """
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
-    return Difference(
-        trajectories=len(changes),
-        same=fmean(each.same for each in changes),
-        terms=tuple(_term(name, sides) for name in names),
-        groups=_groups(changes),
-        credit=None if before is None or after is None else _credit(before, after),
-    )
+    return {
+        "trajectories": len(changes),
+        "same": fmean(each.same for each in changes),
+        "terms": [_term(name, sides) for name in names],
+        "groups": _groups(changes),
+        "credit": None if before is None or after is None else _credit(before, after),
+    }
 
 
-def grids_of(found: Difference, changes: Sequence[Change]) -> list[Grid]:
+def grids_of(found: Mapping[str, Any], changes: Sequence[Change]) -> list[Grid]:
     """Return tables: terms, groups, credit, and the trajectories whose rewards change most."""
-    note = (
-        f"{found.trajectories:,} trajectories, {100 * found.same:.1f} % of them shown the same "
-        "and ended alike"
+    same = f"{_percent(found['same'])} of them shown the same and ended alike"
+    note = f"{found['trajectories']:,} trajectories, {same}"
+    terms = tuple(
+        (t["name"], _n(t["before"]), _n(t["after"]), _percent(t["changed"])) for t in found["terms"]
     )
-    terms = tuple((t.name, _n(t.before), _n(t.after), f"{100 * t.changed:.1f} %") for t in found.terms)
-    groups, credit = found.groups, found.credit
-    grids = [
-        Grid("Rewards", ("term", "before", "after", "trajectories that change"), terms, (note,)),
-        Grid(
-            "Groups",
-            ("", "number"),
-            (
-                ("groups of two trajectories and more", f"{groups.groups:,}"),
-                ("whose trajectories all earned the same before", f"{groups.flat_before:,}"),
-                ("and do after", f"{groups.flat_after:,}"),
-                ("order of the trajectories of the others, Kendall's tau-b", _n(groups.agreement)),
-                ("groups with another best trajectory", f"{100 * groups.best_changed:.1f} %"),
-            ),
-        ),
-    ]
+    groups, credit = found["groups"], found["credit"]
+    rows = (
+        ("groups of two trajectories and more", f"{groups['groups']:,}"),
+        ("whose trajectories all earned the same before", f"{groups['flat_before']:,}"),
+        ("and do after", f"{groups['flat_after']:,}"),
+        ("order of the trajectories of the others, Kendall's tau-b", _n(groups["agreement"])),
+        ("groups with another best trajectory", _percent(groups["best_changed"])),
+    )
+    head = ("term", "before", "after", "trajectories that change")
+    grids = [Grid("Rewards", head, terms, (note,)), Grid("Groups", ("", "number"), rows)]
     if credit is not None:
         rows = (
-            ("turns with advantages", f"{credit.turns:,}"),
-            ("mean size before", _n(credit.before)),
-            ("mean size after", _n(credit.after)),
-            ("turns of the other sign", f"{100 * credit.flipped:.1f} %"),
-            ("correlation", _n(credit.correlation)),
+            ("turns with advantages", f"{credit['turns']:,}"),
+            ("mean size before", _n(credit["before"])),
+            ("mean size after", _n(credit["after"])),
+            ("turns of the other sign", _percent(credit["flipped"])),
+            ("correlation", _n(credit["correlation"])),
         )
         grids.append(Grid("Advantages of turns", ("", "number"), rows))
     moved = [(each, each.before["reward"], each.after["reward"]) for each in changes]
-    rows = tuple(
+    most = tuple(
         (each.question_id, str(each.step), str(each.number), _n(old), _n(new))
         for each, old, new in sorted(moved, key=lambda row: -abs(row[2] - row[1]))[:MOST]
         if old != new
     )
     head = ("question", "step", "number", "before", "after")
-    return [*grids, Grid("Trajectories whose reward changes most", head, rows)] if rows else grids
+    return [*grids, Grid("Trajectories whose reward changes most", head, most)] if most else grids
 
 
-def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> TermChange:
+def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, Any]:
     old, new = ([pair[side].get(name) for pair in sides] for side in (0, 1))
     same = (a is b if a is None or b is None else abs(a - b) < _SAME for a, b in zip(old, new, strict=True))
-    return TermChange(name, _mean(old), _mean(new), fmean(not each for each in same))
+    means = {"before": _mean(old), "after": _mean(new)}
+    return {"name": name, **means, "changed": fmean(not each for each in same)}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -169,7 +119,13 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known else None
 
 
-def _groups(changes: Sequence[Change]) -> GroupChange:
+def _groups(changes: Sequence[Change]) -> dict[str, Any]:
+    """Return what becomes of the `groups` of several trajectories of one question, and their number.
+
+    Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`). `agreement` is
+    the mean of Kendall's tau-b of the rewards over groups that are flat neither before nor after,
+    `best_changed` the share of the groups whose best trajectory is no longer among the best.
+    """
     groups: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for each in changes:
         groups[each.step, each.uid].append((each.before["reward"], each.after["reward"]))
@@ -181,29 +137,36 @@ def _groups(changes: Sequence[Change]) -> GroupChange:
         if not sides.any()
     ]
     best = [pair >= pair.max(axis=1, keepdims=True) - _SAME for pair in pairs]
-    return GroupChange(
-        groups=len(pairs),
-        flat_before=sum(bool(sides[0]) for sides in flat),
-        flat_after=sum(bool(sides[1]) for sides in flat),
-        agreement=fmean(agreements) if agreements else None,
-        best_changed=fmean(not (old & new).any() for old, new in best) if best else 0.0,
-    )
+    return {
+        "groups": len(pairs),
+        "flat_before": sum(bool(sides[0]) for sides in flat),
+        "flat_after": sum(bool(sides[1]) for sides in flat),
+        "agreement": fmean(agreements) if agreements else None,
+        "best_changed": fmean(not (old & new).any() for old, new in best) if best else 0.0,
+    }
 
 
-def _credit(before: Turns, after: Turns) -> CreditChange:
+def _credit(before: Turns, after: Turns) -> dict[str, Any]:
+    """Return what becomes of the advantages of the `turns` with sampled tokens.
+
+    `before` and `after` are means of their sizes, `flipped` is the share of turns with the other sign, and
+    `correlation` is Pearson's, `None` where one side does not vary.
+    """
     trajectories = zip(before, after, strict=True)
     pairs = [pair for old, new in trajectories for pair in zip(old, new, strict=False) if any(pair)]
-    if not pairs:
-        return CreditChange(0, 0.0, 0.0, 0.0, None)
-    old, new = np.array(pairs, dtype=float).T
+    old, new = np.array(pairs or [(0.0, 0.0)], dtype=float).T
     varies = len(pairs) > 1 and old.std() > _SAME and new.std() > _SAME
-    return CreditChange(
-        turns=len(pairs),
-        before=float(np.abs(old).mean()),
-        after=float(np.abs(new).mean()),
-        flipped=float((old * new < 0).mean()),
-        correlation=float(np.corrcoef(old, new)[0, 1]) if varies else None,
-    )
+    return {
+        "turns": len(pairs),
+        "before": float(np.abs(old).mean()),
+        "after": float(np.abs(new).mean()),
+        "flipped": float((old * new < 0).mean()),
+        "correlation": float(np.corrcoef(old, new)[0, 1]) if varies else None,
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _n(value: float | None) -> str:

@@ -134,35 +134,35 @@ def pair(uid, trajectory, before, after, *, same=True):
 
 def test_means_and_shares():
     found = difference([pair("a", 0, 1.0, 0.5), pair("a", 1, 0.0, 0.0), pair("b", 0, 0.5, 0.5, same=False)])
-    reward, total = found.terms
-    assert (reward.name, total.name) == ("reward", "total")
-    assert (reward.before, reward.changed) == (0.5, pytest.approx(1 / 3))
-    assert reward.after == pytest.approx(1 / 3)
-    assert found.same == pytest.approx(2 / 3)
-    assert found.groups.groups == 1
-    assert found.credit is None
+    reward, total = found["terms"]
+    assert (reward["name"], total["name"]) == ("reward", "total")
+    assert (reward["before"], reward["changed"]) == (0.5, pytest.approx(1 / 3))
+    assert reward["after"] == pytest.approx(1 / 3)
+    assert found["same"] == pytest.approx(2 / 3)
+    assert found["groups"]["groups"] == 1
+    assert found["credit"] is None
 
 
 def test_groups_that_are_flat_and_those_that_turn_round():
     groups = {"flat": [(1, 0), (1, 1)], "turned": [(0, 3), (1, 2), (2, 1)], "kept": [(0, 0), (1, 9)]}
     pairs = [pair(name, n, *each) for name, rewards in groups.items() for n, each in enumerate(rewards)]
-    found = difference(pairs).groups
-    assert (found.groups, found.flat_before, found.flat_after) == (3, 1, 0)
-    assert found.agreement == pytest.approx(0.0)  # -1 and 1
-    assert found.best_changed == pytest.approx(1 / 3)
+    found = difference(pairs)["groups"]
+    assert [found[name] for name in ("groups", "flat_before", "flat_after")] == [3, 1, 0]
+    assert found["agreement"] == pytest.approx(0.0)  # -1 and 1
+    assert found["best_changed"] == pytest.approx(1 / 3)
 
 
 def test_ties_weigh_in_the_agreement():
     """Tau-b: of three pairs one agrees, one is tied before and one after."""
     pairs = [pair("a", n, *each) for n, each in enumerate([(0, 0), (0, 1), (1, 1)])]
-    assert difference(pairs).groups.agreement == pytest.approx(0.5)  # 1 / sqrt(2 * 2)
+    assert difference(pairs)["groups"]["agreement"] == pytest.approx(0.5)  # 1 / sqrt(2 * 2)
 
 
 def test_credit():
     trajectories = [pair("a", 0, 1, 1), pair("a", 1, 0, 0)]
-    found = difference(trajectories, [[1.0, -1.0], [0.5, 0.0]], [[2.0, 1.0], [1.0]]).credit
-    assert (found.turns, found.flipped) == (3, pytest.approx(1 / 3))
-    assert found.before == pytest.approx(2.5 / 3)
-    assert found.after == pytest.approx(4 / 3)
-    assert found.correlation == pytest.approx(np.corrcoef([1, -1, 0.5], [2, 1, 1])[0, 1])
-    assert difference(trajectories, [[0.0], [0.0]], [[0.0], [0.0]]).credit.turns == 0
+    found = difference(trajectories, [[1.0, -1.0], [0.5, 0.0]], [[2.0, 1.0], [1.0]])["credit"]
+    assert (found["turns"], found["flipped"]) == (3, pytest.approx(1 / 3))
+    assert found["before"] == pytest.approx(2.5 / 3)
+    assert found["after"] == pytest.approx(4 / 3)
+    assert found["correlation"] == pytest.approx(np.corrcoef([1, -1, 0.5], [2, 1, 1])[0, 1])
+    assert difference(trajectories, [[0.0], [0.0]], [[0.0], [0.0]])["credit"]["turns"] == 0
