@@ -68,22 +68,6 @@ class ShownPage:
 
 
 @dataclass(slots=True)
-class Shown:
-    """The pages of a prompt in order, and the counts of those that are not shown."""
-
-    pages: list[ShownPage] = field(default_factory=list)
-    crowded_out: int = 0
-    """Pages that did not fit."""
-    beyond: int = 0
-    """Pages behind the most that the configuration takes of a document."""
-
-    @property
-    def left_out(self) -> int:
-        """Pages that are not shown, for either reason."""
-        return self.crowded_out + self.beyond
-
-
-@dataclass(slots=True)
 class BaselineState(EnvState):
     """The state of a trajectory."""
 
@@ -91,9 +75,19 @@ class BaselineState(EnvState):
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
     """Pages that were shown, in order, each once."""
-    material: Shown = field(default_factory=Shown)
     settled: int = 0
     """Length of `shown` before the last turn."""
+    material: list[ShownPage] = field(default_factory=list)
+    """Pages of the prompt, in order."""
+    crowded_out: int = 0
+    """Pages that did not fit into it."""
+    beyond: int = 0
+    """Pages behind the most that the configuration takes of a document."""
+
+    @property
+    def left_out(self) -> int:
+        """Pages that the prompt does not show, for either reason."""
+        return self.crowded_out + self.beyond
 
     def show(self, pages: Sequence[ShownPage]) -> list[dict[str, Any]]:
         """Add pages to `shown`, and return their description for the trajectory."""
@@ -119,7 +113,7 @@ class BaselineEnv(ToolEnv[BaselineState]):
     async def score(self, state: BaselineState, logged: LoggedTurn, action: Answer) -> float:
         """Return the judge's verdict on an answer that is not empty."""
         # texts in the prompt do not say of which page they are
-        pages = state.show(state.material.pages)
+        pages = state.show(state.material)
         score = await self.judge(logged, state.references, action.text)
         logged.effect = {**logged.effect, **({"pages": pages} if pages else {})}
         return score
@@ -138,10 +132,10 @@ class BaselineEnv(ToolEnv[BaselineState]):
             "searches": float(state.log.ran(Search)),
             "fetches": float(state.log.ran(Fetch)),
             "pages_seen": float(len(state.shown)),
-            "pages_left_out": float(state.material.left_out),
+            "pages_left_out": float(state.left_out),
             **measured({"retrieval_recall": recall(state.shown, state.gold)}),
         }
-        found["image_tokens"] += sum(page.image_tokens for page in state.material.pages)
+        found["image_tokens"] += sum(page.image_tokens for page in state.material)
         return found
 
     def shown_pages(self, refs: Sequence[PageRef], turn: int) -> Iterator[ShownPage]:

@@ -15,7 +15,7 @@ from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import AssistantTurn, EndReason, Message, Observation, Role, StepResult
 from docagent_rl.envs.views import SearchScope
-from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm, Shown
+from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 from docagent_rl.samples.sample import Sample
 
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
@@ -116,10 +116,10 @@ class ReaderEnv(BaselineEnv):
 
     def show_prompt(self, state: BaselineState) -> Observation:
         """Show the question and its material."""
-        state.material = self._material(state)
-        state.show(state.material.pages)
-        parts = [part for page in state.material.pages for part in page.parts]
-        user = self.part("user", **_counts(state.material))
+        self._fill(state)
+        state.show(state.material)
+        parts = [part for page in state.material for part in page.parts]
+        user = self.part("user", shown=len(state.material), left_out=state.left_out)
         system = Message(Role.SYSTEM, (self.part("system"),))
         return Observation((system, Message(Role.USER, (*parts, user))))
 
@@ -136,26 +136,24 @@ class ReaderEnv(BaselineEnv):
 
     def adapted(self) -> str | None:
         """Return the reason for showing less: pages that did not fit."""
-        return "pages left out" if self.state.material.crowded_out else None
+        return "pages left out" if self.state.crowded_out else None
 
-    def _material(self, state: BaselineState) -> Shown:
-        """Return the first pages that fit together; the others are not even read."""
+    def _fill(self, state: BaselineState) -> None:
+        """Take the first pages that fit together; the others are not even read."""
         every = self._refs(state)
         refs = every[: self._config.max_pages] if self._config.material is Material.DOCUMENT else every
         room = float("inf")
         if self._services.prompt_tokens is not None:
             # beside the longest note on pages left out
-            text = self.text("system") + self.text("user", **_counts(Shown(beyond=len(every))))
+            text = self.text("system") + self.text("user", shown=0, left_out=len(every))
             used = self._services.count_tokens(without_tokens(text)) + self._config.spare_tokens
             room = self._services.prompt_tokens - used
-        shown = Shown(beyond=len(every) - len(refs))
         for page in self.shown_pages(refs, 0):
             room -= page.tokens
             if room < 0:
                 break
-            shown.pages.append(page)
-        shown.crowded_out = len(refs) - len(shown.pages)
-        return shown
+            state.material.append(page)
+        state.beyond, state.crowded_out = len(every) - len(refs), len(refs) - len(state.material)
 
     def _refs(self, state: BaselineState) -> list[PageRef]:
         match self._config.material:
@@ -166,7 +164,3 @@ class ReaderEnv(BaselineEnv):
             case Material.SEARCH:
                 return list(self._found)
         return []
-
-
-def _counts(shown: Shown) -> dict[str, int]:
-    return {"shown": len(shown.pages), "left_out": shown.left_out}

@@ -133,7 +133,7 @@ async def test_the_models_own_tokens_stay_within_the_room_whatever_pages_spell(
     env = systems.WHOLE_DOCUMENT.make_env({"form": "text"}, services)
     ids = codec.prompt_ids(await env.reset(report_question(evidence_pages=())))
     assert len(ids) <= room
-    assert env.state.material.left_out < 6 or room == 700
+    assert env.state.left_out < 6 or room == 700
 
 
 async def test_a_turn_without_an_answer_ends_it_and_a_refusal_may_be_right(played):
