@@ -216,10 +216,9 @@ def _report_probe(
     scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
 ) -> None:
     from docagent_rl.lab.eval.probe import as_json, grids_of, is_ours, left_of
-    from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.grid import markdown, rendered
 
-    found = left_of(scored, ReportSettings(seed=seed))
+    found = left_of(scored, seed=seed)
     grids = grids_of(found)
     for grid in grids:
         Console().print(rendered(grid))

@@ -14,10 +14,10 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.store import Face, PageContent, derive
 from docagent_rl.lab.eval.choices import Condition
-from docagent_rl.lab.eval.report.benchmark import ReportSettings, authors
+from docagent_rl.lab.eval.report.benchmark import authors
 from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid, digits, interval_text, p_text
 from docagent_rl.lab.eval.report.paired import compare
-from docagent_rl.lab.eval.report.statistics import FEWEST, Interval
+from docagent_rl.lab.eval.report.statistics import DRAWS, FEWEST, Interval
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
 from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
@@ -130,24 +130,22 @@ class Left:
 
 
 def left_of(
-    runs: Mapping[Condition, Sequence[ScoredTrajectory]], settings: ReportSettings | None = None
+    runs: Mapping[Condition, Sequence[ScoredTrajectory]], *, draws: int = DRAWS, seed: int = 0
 ) -> list[Left]:
     """Return every benchmark's headline number under every condition.
 
     The runs are of the same questions; `Condition.AS_IS` comes first among them.
     """
-    settings, found = settings or ReportSettings(), []
+    found = []
     for dataset in sorted({each.dataset for each in runs[Condition.AS_IS] if each.scored}):
         headline = protocol_of(dataset).headline
-        sides = {
-            condition: [each for each in trajectories if each.dataset == dataset and each.scored]
-            for condition, trajectories in runs.items()
-        }
-        before = sides[Condition.AS_IS]
-        for condition, after in sides.items():
-            (change,) = compare(before, after, [headline], draws=settings.draws, seed=settings.seed).whole
+        sides = [[each for each in run if each.dataset == dataset and each.scored] for run in runs.values()]
+        for condition, after in zip(runs, sides, strict=True):
+            (change,) = compare(sides[0], after, [headline], draws=draws, seed=seed).numbers
             share = change.second / change.first if change.first and change.second is not None else None
-            ruled = headline.expert is not None and Author.RULE.value in authors(headline, (*before, *after))
+            ruled = headline.expert is not None and Author.RULE.value in authors(
+                headline, (*sides[0], *after)
+            )
             found.append(
                 Left(dataset, headline.name, condition, change.second, change.gain, share, change.p, ruled)
             )
@@ -158,11 +156,10 @@ def grids_of(found: Sequence[Left]) -> list[Grid]:
     """Return a table a benchmark."""
     grids = []
     for dataset in dict.fromkeys(each.dataset for each in found):
-        protocol = protocol_of(dataset)
+        protocol, rows = protocol_of(dataset), []
         mine = [each for each in found if each.dataset == dataset]
-        rows, unit = [], protocol.headline.unit
         for each in mine:
-            whole, change = each.condition is Condition.AS_IS, each.change
+            whole, change, unit = each.condition is Condition.AS_IS, each.change, protocol.headline.unit
             numbers = (
                 digits(each.value, unit),
                 NOTHING if whole else interval_text(change, unit, sign=True),

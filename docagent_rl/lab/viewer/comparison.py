@@ -75,10 +75,10 @@ def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajector
     """
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = _by_question(first), _by_question(second)
-    both = a.keys() & b.keys() - set(found.clashing)
+    both = a.keys() & b.keys() - set(found.of_different_documents)
     if not both:
         raise UserError("the two have no question in common, by id and document")
-    whole = found.whole[0]
+    whole = found.numbers[0]
     rows: list[dict[str, Any]] = [
         {
             "question_id": key,
@@ -101,9 +101,9 @@ def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajector
         "least_p": whole.least_p,
         "fewest_documents": FEWEST,
         "documents": whole.gain.documents,
-        "only_a": len(found.only_first),
-        "only_b": len(found.only_second),
-        "clashing": len(found.clashing),
+        "only_a": len(found.only_in_first),
+        "only_b": len(found.only_in_second),
+        "clashing": len(found.of_different_documents),
         "won": found.won,
         "lost": found.lost,
         "tied": found.tied,

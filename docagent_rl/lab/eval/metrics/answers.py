@@ -19,7 +19,8 @@ from docagent_rl.rewards.text import edit_distance, squad_normalise
 
 NOT_ANSWERABLE_TYPE = "not-answerable"
 _NONE = "none"
-_LIST_THRESHOLD = 0.5
+_THRESHOLD = 0.5
+"""Lower similarities are 0."""
 FETA = "feta"
 _MARK = "The answer is: "
 _MOST_GOLDS = 3
@@ -45,35 +46,27 @@ CUTOFFS = (1, 5, 10, None)
 """Cut-offs of ViDoSeek's table; `None` is the whole list."""
 
 
-def anls(
-    golds: Iterable[str], pred: str | None, threshold: float = 0.5, answer_type: str = "string"
-) -> float:
+def anls(golds: Iterable[str], pred: str | None) -> float:
     """Return MP-DocVQA's similarity of an answer to the nearest gold answer, in `[0, 1]`; inner blanks count.
 
-    Similarities below the threshold are 0. `None`, an empty answer and, where the question can be answered,
-    the word `none` score 0, also against an equal gold answer; the type `not-answerable` asks for `none`.
+    Similarities below 0.5 are 0. `None`, an empty answer and the word `none` score 0, also against an equal
+    gold answer: every question of MP-DocVQA can be answered.
     """
     given = (pred or "").lower().strip()
-    if given == _NONE or answer_type == NOT_ANSWERABLE_TYPE:
-        return float(given == _NONE and answer_type == NOT_ANSWERABLE_TYPE)
-    return max((text.anls(gold, given, threshold) for gold in golds), default=0.0)
+    return 0.0 if given == _NONE else max((text.anls(gold, given, _THRESHOLD) for gold in golds), default=0.0)
 
 
-def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None, answer_type: str = "string") -> int:
+def mpdocvqa_accuracy(golds: Iterable[str], pred: str | None) -> int:
     """Return 1 when the answer is one of the gold answers, but for case and outer blanks, else 0.
 
-    Of type `not-answerable` an empty answer and `none` are right; of other types `none` never is.
+    The word `none` never is right.
     """
     given = (pred or "").lower().strip()
-    if answer_type == NOT_ANSWERABLE_TYPE:
-        return int(given in ("", _NONE))
     return int(given != _NONE and any(given == gold.lower().strip() for gold in golds))
 
 
-def dude_anls(
-    golds: Sequence[str], pred: str | Sequence[str] | None, answer_type: str, threshold: float = 0.5
-) -> float:
-    """Return DUDE's score of one question, in `[0, 1]`.
+def dude_anls(golds: Sequence[str], pred: str | Sequence[str] | None, answer_type: str) -> float:
+    """Return DUDE's score of one question, in `[0, 1]`; similarities below 0.5 count as 0.
 
     A type that holds `list` asks for all gold answers: the best one-to-one matching of similarities, divided
     by the number of distinct gold answers or of predicted ones, whichever is greater. Other types ask for one
@@ -85,7 +78,6 @@ def dude_anls(
         pred: predicted answers, if any. Where a list is asked for the official scorer takes a plain text for
             its letters, and so do we: pass a list (`dude_prediction`).
         answer_type: `extractive`, `abstractive`, `list/...` or `not-answerable`.
-        threshold: lower similarities count as 0; lists have a fixed one of 0.5.
     """
     pred = [] if pred is None else pred
     if answer_type == NOT_ANSWERABLE_TYPE:
@@ -93,7 +85,7 @@ def dude_anls(
     if "list" in answer_type:
         return _list_similarity(golds, list(pred))
     first = pred if isinstance(pred, str) else next(iter(pred), "")
-    return max((_similarity(gold, first, threshold) for gold in golds), default=0.0)
+    return max((_similarity(gold, first) for gold in golds), default=0.0)
 
 
 def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> list[str]:
@@ -105,18 +97,18 @@ def dude_prediction(answers: str | Iterable[str], *, refused: bool = False) -> l
     return [""] if refused else [" ".join(item.split()) for item in items]
 
 
-def _similarity(gold: str, pred: str, threshold: float) -> float:
+def _similarity(gold: str, pred: str) -> float:
     edits = edit_distance(*(" ".join(answer.lower().split()) for answer in (gold, pred)))
     # of the raw texts, as they were written
     longest = max(len(gold.upper()), len(pred.upper()))
     similarity = 1.0 - edits / longest if longest else 1.0
-    return similarity if similarity >= threshold else 0.0
+    return similarity if similarity >= _THRESHOLD else 0.0
 
 
 def _list_similarity(golds: Sequence[str], preds: Sequence[str]) -> float:
     if not golds or not preds:
         return 0.0
-    table = [[_similarity(gold, pred, _LIST_THRESHOLD) for pred in preds] for gold in golds]
+    table = [[_similarity(gold, pred) for pred in preds] for gold in golds]
     return best_matching(table) / max(len(set(golds)), len(preds))
 
 
@@ -167,13 +159,11 @@ def slidevqa_em_f1(gold: str, pred: str | None, question: str) -> dict[str, floa
     return overlap(wanted.split(), given.split())
 
 
-def slidevqa_evidence(gold_pages: Sequence[int], pred_pages: Sequence[int]) -> dict[str, float]:
-    """Return the same numbers of page lists: exact match asks for the gold order, repeated pages count."""
-    return overlap(gold_pages, pred_pages)
-
-
 def slidevqa_joint(qa: Mapping[str, float], es: Mapping[str, float]) -> dict[str, float]:
-    """Return answer and evidence together: products of precision and recall, their F1, both exact matches."""
+    """Return the `overlap` of answers and that of evidence, page lists, together.
+
+    They are products of precision and recall, their F1, and both exact matches.
+    """
     precision, recall = qa["precision"] * es["precision"], qa["recall"] * es["recall"]
     both = precision + recall
     return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from docagent_rl.base.prompts import PromptSpec
@@ -69,20 +68,6 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """Agreement of two judges."""
-
-    raw: float | None
-    """Share of equal verdicts; `None` where nothing was judged by both."""
-    kappa: float | None
-    """Cohen's, `(raw - chance) / (1 - chance)`, in `[-1, 1]`; `None` where chance alone agrees."""
-    count: int
-    """Answers that both judged."""
-    left_out: int
-    """Answers that one of them did not judge."""
-
-
 def first_tag(text: str, name: str) -> str | None:
     """Return what stands between the first `<name>` and the next `</name>`; `None` without such a pair."""
     _, opened, rest = text.partition(f"<{name}>")
@@ -126,15 +111,19 @@ def parse_label_judge(text: str) -> Label | None:
     return None if label is None else _LABELS.get("".join(label.lower().split()).rstrip("."))
 
 
-def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> Agreement:
-    """Compare the verdicts of two judges on the same answers, in the same order; `None` is no verdict."""
+def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> dict[str, float | None]:
+    """Compare the verdicts of two judges on the same answers, in the same order; `None` is no verdict.
+
+    Returns:
+        `raw`, the share of equal verdicts, `None` where nothing was judged by both; `kappa`, Cohen's,
+        `(raw - chance) / (1 - chance)`, in `[-1, 1]`, `None` where chance alone agrees; `count`, the answers
+        that both judged, and `left_out`, those that one of them did not.
+    """
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    count, left_out = len(pairs), len(first) - len(pairs)
-    if not pairs:
-        return Agreement(None, None, 0, left_out)
-    equal = sum(a == b for a, b in pairs)
+    count, equal = len(pairs), sum(a == b for a, b in pairs)
     ones, others = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
     # in whole numbers, count times count as large, so that agreement by chance alone is exact
     chance = sum(times * others[verdict] for verdict, times in ones.items())
     kappa = (equal * count - chance) / (count * count - chance) if chance < count * count else None
-    return Agreement(equal / count, kappa, count, left_out)
+    raw = equal / count if count else None
+    return {"raw": raw, "kappa": kappa, "count": count, "left_out": len(first) - count}

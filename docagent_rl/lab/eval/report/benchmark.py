@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from docagent_rl.lab.eval.metrics.judges import Agreement, AnswerJudge, agreement
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, agreement
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS
-from docagent_rl.lab.eval.report.statistics import ALL, DRAWS, Cell, Interval, Row, intervals, sums_of
+from docagent_rl.lab.eval.report.statistics import (
+    ALL,
+    DRAWS,
+    Cell,
+    Interval,
+    Row,
+    intervals,
+    row_data,
+    sums_of,
+)
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import (
     CORRECT,
@@ -55,14 +64,21 @@ class Number:
         """True where the embedded rule judge stood in for a model."""
         return Author.RULE.value in self.by
 
+    def data(self) -> dict[str, Any]:
+        """Return it as the JSON file has it."""
+        named = {"measure": self.measure.name, "title": self.measure.title, "unit": self.measure.unit.value}
+        judged = {"by": self.by, "rule_judge": self.ruled}
+        return {**named, **row_data(self.row), **asdict(self.interval), **judged}
+
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkReport:
-    """A run over one benchmark."""
+    """A run over one benchmark, in the order of the JSON file."""
 
-    dataset: str
     title: str
     systems: tuple[str, ...]
+    headline: str
+    """Name of the first measure of the benchmark's protocol."""
     questions: int
     documents: int
     trajectories: int
@@ -73,28 +89,23 @@ class BenchmarkReport:
     answers: tuple[Number, ...]
     """The benchmark's numbers, the headline first, those of the system's paper, the general ones."""
     use: tuple[Number, ...]
-    parts: tuple[Number, ...]
+    breakdowns: tuple[Number, ...]
     """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
     seconds: dict[str, float | None]
     """`mean`, `median`, `p95` and `worst` over the trajectories that were played."""
     total_cost: float | None
-    agreements: dict[str, tuple[str, str, Agreement]]
-    """Names of two judges and their agreement, by expert."""
+    agreement: dict[str, dict[str, Any]]
+    """`judge`, `second` and their `agreement`, by expert."""
     verdicts: dict[str, dict[str, int]]
     """Counts of verdicts by expert; `none` where there was no answer, or the judge failed."""
-    failures: dict[str, int]
+    judge_failures: dict[str, int]
     environment: dict[str, dict[str, Any]]
     """`value` (mean) and `count` of the environments' own numbers over the trajectories played."""
 
-    @property
-    def headline(self) -> Measure:
-        """The first measure of the benchmark's protocol."""
-        return protocol_of(self.dataset).headline
-
     def number(self, measure: str, row: Row = ALL) -> Number | None:
         """Return a number by name and line."""
-        every = (*self.answers, *self.use, *self.parts)
+        every = (*self.answers, *self.use, *self.breakdowns)
         return next((each for each in every if each.measure.name == measure and each.row == row), None)
 
 
@@ -122,9 +133,9 @@ def benchmark(
     played = [each for each in trajectories if each.status != "masked"]
     costs = _values("cost", trajectories)
     return BenchmarkReport(
-        dataset=dataset,
         title=protocol_of(dataset).name,
         systems=tuple(sorted({each.system for each in trajectories})),
+        headline=answers[0].name,
         questions=len({each.question_id for each in trajectories}),
         documents=len({each.document for each in trajectories}),
         trajectories=len(trajectories),
@@ -132,13 +143,13 @@ def benchmark(
         masked=_counted(each.reason for each in trajectories if each.status == "masked"),
         answers=tuple(each for each in whole if each.measure.name not in names),
         use=tuple(each for each in whole if each.measure.name in names),
-        parts=tuple(each for each in numbers if each.row != ALL),
+        breakdowns=tuple(each for each in numbers if each.row != ALL),
         pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
         seconds=_spread(_values("seconds", trajectories)),
         total_cost=math.fsum(costs) if costs else None,
-        agreements=_agreements(trajectories),
+        agreement=_agreements(trajectories),
         verdicts=_verdicts(trajectories),
-        failures=_counted(
+        judge_failures=_counted(
             n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
         ),
         environment=_means([each.environment for each in played]),
@@ -224,7 +235,7 @@ def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, An
     return found
 
 
-def _agreements(trajectories: Sequence[ScoredTrajectory]) -> dict[str, tuple[str, str, Agreement]]:
+def _agreements(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, Any]]:
     found = {}
     for judge in AnswerJudge:
         pairs = [(each.experts.get(judge.value), each.second.get(judge.value)) for each in trajectories]
@@ -232,7 +243,7 @@ def _agreements(trajectories: Sequence[ScoredTrajectory]) -> dict[str, tuple[str
         if judged:
             one, other = (" and ".join(sorted({pair[side]["by"] for pair in judged})) for side in (0, 1))
             verdicts = agreement([a["value"] for a, _ in judged], [b["value"] for _, b in judged])
-            found[judge.value] = (one, other, verdicts)
+            found[judge.value] = {"judge": one, "second": other, **verdicts}
     return found
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid, digits, interval_text, p_text
+from docagent_rl.lab.eval.report.grid import MARK, RULED, Grid, digits, interval_text, p_text
 from docagent_rl.lab.eval.report.statistics import (
     DRAWS,
     EXACT,
@@ -16,10 +17,11 @@ from docagent_rl.lab.eval.report.statistics import (
     Rows,
     by_question,
     finite,
-    gain_intervals,
     holm,
+    intervals,
     least_p,
     p_values,
+    row_data,
     sums_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
@@ -34,7 +36,10 @@ MOST = 50
 class Difference:
     """One number of two runs."""
 
-    cell: Cell
+    measure: Measure
+    row: Row
+    ruled: bool
+    """The embedded rule judge stood in for a model in either run."""
     first: float | None
     second: float | None
     gain: Interval
@@ -43,8 +48,26 @@ class Difference:
     """P-value of the difference; `None` of too few documents to tell."""
     least_p: float | None
     """Least p-value that a difference over as many documents can have."""
-    corrected: float | None = None
+    p_holm: float | None = None
     """The p-value corrected by Holm for all lines of the breakdowns; `None` for the whole."""
+
+    @property
+    def title(self) -> str:
+        """Title of the measure, marked where the rule judge stood in."""
+        return f"{self.measure.title}{MARK if self.ruled else ''}"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """Both numbers, their difference, questions, documents and the p-value, as texts."""
+        unit, gain = self.measure.unit, self.gain
+        sides = (digits(self.first, unit), digits(self.second, unit), interval_text(gain, unit, sign=True))
+        return (*sides, f"{gain.questions:,}", f"{gain.documents:,}", p_text(self.p))
+
+    def data(self) -> dict[str, Any]:
+        """Return it as the JSON file has it."""
+        names = ("first", "second", "gain", "p", "least_p", "p_holm")
+        named = {"measure": self.measure.name, "rule_judge": self.ruled, **row_data(self.row)}
+        return named | {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +81,21 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two runs over the questions that both have."""
+    """Two runs over the questions that both have, in the order of the JSON file."""
 
-    whole: tuple[Difference, ...]
+    numbers: tuple[Difference, ...]
     """Differences of each measure, the headline first."""
-    parts: tuple[Difference, ...]
+    breakdowns: tuple[Difference, ...]
     """Differences of the headline by line of the breakdowns."""
     won: int
     """Questions whose headline value is higher in the second run."""
     lost: int
     tied: int
-    gained: tuple[Flip, ...]
-    """Questions that only the second run answers right."""
-    given_up: tuple[Flip, ...]
-    """Questions that only the first run answers right."""
-    only_first: tuple[str, ...]
-    only_second: tuple[str, ...]
-    clashing: tuple[str, ...]
+    only_second_right: tuple[Flip, ...]
+    only_first_right: tuple[Flip, ...]
+    only_in_first: tuple[str, ...]
+    only_in_second: tuple[str, ...]
+    of_different_documents: tuple[str, ...]
     """Questions of one id about different documents; left out."""
 
 
@@ -83,6 +104,7 @@ def compare(
     second: Sequence[ScoredTrajectory],
     measures: Sequence[Measure],
     rows: Rows = lambda _: (),
+    ruled: Collection[str] = (),
     *,
     draws: int = DRAWS,
     seed: int = 0,
@@ -90,7 +112,8 @@ def compare(
     """Compare the trajectories of two runs over one benchmark whose right answers are known.
 
     The headline is the first measure; `rows` has the lines of breakdowns of the first run's trajectories;
-    `draws` counts resamples of documents, and random ways to change sides.
+    `ruled` the names of measures that the embedded rule judge stands in for, in either run; `draws` counts
+    resamples of documents, and random ways to change sides.
     """
     homes = [{each.question_id: each.document for each in run} for run in (first, second)]
     shared = homes[0].keys() & homes[1].keys()
@@ -110,95 +133,75 @@ def compare(
         for measure in measures
     }
     a, b = (sums_of(trajectories, cells, rows_of, among) for trajectories in (ours, theirs))
-    gains = gain_intervals(a, b, draws=draws, seed=seed)
+    gains = intervals(b, a, draws=draws, seed=seed)
     tests = p_values(a, b, draws=draws, seed=seed)
     found = [
-        Difference(cell, finite(one), finite(other), gain, p, least_p(gain.documents, draws))
+        Difference(
+            cell.measure, cell.row, cell.measure.name in ruled, finite(one), finite(other), gain, p,
+            least_p(gain.documents, draws),
+        )
         for cell, one, other, gain, p in zip(cells, a.combine(), b.combine(), gains, tests, strict=True)
-    ]
+    ]  # fmt: skip
     whole, parts = found[: len(measures)], found[len(measures) :]
     corrected = holm([part.p for part in parts])
     values = by_question(ours, measures[0]), by_question(theirs, measures[0])
     pairs = [Flip(key, *(each[key] for each in values)) for key in sorted(among[measures[0].name])]
     return Comparison(
-        whole=tuple(whole),
-        parts=tuple(replace(part, corrected=p) for part, p in zip(parts, corrected, strict=True)),
+        numbers=tuple(whole),
+        breakdowns=tuple(replace(part, p_holm=p) for part, p in zip(parts, corrected, strict=True)),
         won=sum(pair.second > pair.first for pair in pairs),
         lost=sum(pair.second < pair.first for pair in pairs),
         tied=sum(pair.second == pair.first for pair in pairs),
-        gained=tuple(pair for pair in pairs if pair.first < RIGHT <= pair.second),
-        given_up=tuple(pair for pair in pairs if pair.second < RIGHT <= pair.first),
-        only_first=tuple(sorted(homes[0].keys() - homes[1].keys())),
-        only_second=tuple(sorted(homes[1].keys() - homes[0].keys())),
-        clashing=tuple(sorted(clashing)),
+        only_second_right=tuple(pair for pair in pairs if pair.first < RIGHT <= pair.second),
+        only_first_right=tuple(pair for pair in pairs if pair.second < RIGHT <= pair.first),
+        only_in_first=tuple(sorted(homes[0].keys() - homes[1].keys())),
+        only_in_second=tuple(sorted(homes[1].keys() - homes[0].keys())),
+        of_different_documents=tuple(sorted(clashing)),
     )
 
 
 def paired_tables(
-    found: Comparison,
-    first: str,
-    second: str,
-    title: str,
-    ruled: Collection[str] = (),
-    judges: Sequence[str] = ("", ""),
+    found: Comparison, first: str, second: str, title: str, judges: Sequence[str] = ("", "")
 ) -> list[Grid]:
     """Return the tables of a comparison of two runs, by their names, over the benchmark of a title.
 
-    `ruled` has the names of measures that the embedded rule judge stands in for, in either run; `judges` has
-    the judges of each run's headline, empty where nobody has to judge.
+    `judges` has the judges of each run's headline, empty where nobody has to judge.
     """
-    head = (first, second, "second less first")
-    headline = _titled(found.whole[0], ruled) if found.whole else NOTHING
-    judged = []
-    if judges[0] != judges[1]:
-        by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
-        judged = [f"{by} judged: the difference is that of the judges, too, and neither is better"]
+    head, tail = (first, second, "second less first", "questions", "documents", "p"), "p by Holm"
+    whole, headline = found.numbers[0], found.numbers[0].title
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
-        *([_test(found.whole[0])] if found.whole else []),
-        *judged,
-        *_missing(found, first, second),
-        *([RULED] if any(each.cell.measure.name in ruled for each in found.whole) else []),
+        _test(whole),
     ]
-    grids = [
-        Grid(
-            f"{title}: {second} against {first}",
-            ("number", *head, "questions", "documents", "p"),
-            tuple((_titled(d, ruled), *_cells(d), p_text(d.p)) for d in found.whole),
-            tuple(notes),
-        )
-    ]
-    if found.parts:
-        grids.append(
-            Grid(
-                f"{title}: {headline}, {second} against {first}, by line",
-                ("by", "line", *head, "questions", "documents", "p", "p by Holm"),
-                tuple((*d.cell.row, *_cells(d), p_text(d.p), p_text(d.corrected)) for d in found.parts),
-                ("p by Holm: corrected for all lines of this table",),
-            )
-        )
-    for name, flips in (
-        (f"only {second} is right", found.gained),
-        (f"only {first} is right", found.given_up),
+    if judges[0] != judges[1]:
+        by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
+        notes.append(f"{by} judged: the difference is that of the judges, too, and neither is better")
+    for name, ids in (
+        (f"left out, only in {first}", found.only_in_first),
+        (f"left out, only in {second}", found.only_in_second),
+        ("left out, of one id and about different documents", found.of_different_documents),
     ):
+        if ids:
+            named = ", ".join(ids[:MOST]) + (", ..." if len(ids) > MOST else "")
+            notes.append(f"{name}: {len(ids):,} questions: {named}")
+    notes += [RULED] if any(each.ruled for each in found.numbers) else []
+    rows = tuple((each.title, *each.cells) for each in found.numbers)
+    grids = [Grid(f"{title}: {second} against {first}", ("number", *head), rows, tuple(notes))]
+    if found.breakdowns:
+        above = f"{title}: {headline}, {second} against {first}, by line"
+        rows = tuple((*each.row, *each.cells, p_text(each.p_holm)) for each in found.breakdowns)
+        note = f"{tail}: corrected for all lines of this table"
+        grids.append(Grid(above, ("by", "line", *head, tail), rows, (note,)))
+    for name, flips in ((second, found.only_second_right), (first, found.only_first_right)):
         if flips:
-            rows = [(each.question_id, f"{each.first:.2f}", f"{each.second:.2f}") for each in flips[:MOST]]
+            rows = tuple(
+                (each.question_id, f"{each.first:.2f}", f"{each.second:.2f}") for each in flips[:MOST]
+            )
             more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
-            above = f"{title}: {headline}, {name} ({len(flips):,})"
-            grids.append(Grid(above, ("question", first, second), tuple(rows), more))
+            above = f"{title}: {headline}, only {name} is right ({len(flips):,})"
+            grids.append(Grid(above, ("question", first, second), rows, more))
     return grids
-
-
-def _titled(difference: Difference, ruled: Collection[str]) -> str:
-    measure = difference.cell.measure
-    return f"{measure.title}{MARK if measure.name in ruled else ''}"
-
-
-def _cells(difference: Difference) -> tuple[str, ...]:
-    unit, gain = difference.cell.measure.unit, difference.gain
-    sides = (digits(difference.first, unit), digits(difference.second, unit))
-    return (*sides, interval_text(gain, unit, sign=True), f"{gain.questions:,}", f"{gain.documents:,}")
 
 
 def _test(difference: Difference) -> str:
@@ -207,16 +210,3 @@ def _test(difference: Difference) -> str:
         return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
     how = "all ways" if documents <= EXACT else "random ways"
     return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"
-
-
-def _missing(found: Comparison, first: str, second: str) -> list[str]:
-    notes = []
-    for name, ids in (
-        (f"left out, only in {first}", found.only_first),
-        (f"left out, only in {second}", found.only_second),
-        ("left out, of one id and about different documents", found.clashing),
-    ):
-        if ids:
-            shown_ids = ", ".join(ids[:MOST]) + (", ..." if len(ids) > MOST else "")
-            notes.append(f"{name}: {len(ids):,} questions: {shown_ids}")
-    return notes

@@ -111,6 +111,12 @@ class ProtocolFact:
     paper: str
     verdict: Verdict
 
+    @classmethod
+    def of(cls, name: str, ours: str | None, paper: str | None, same: bool | None = None) -> ProtocolFact:
+        """Compare; `None` is a side that does not say, and of `same` that nobody can tell."""
+        verdict = {None: Verdict.UNKNOWN, True: Verdict.SAME, False: Verdict.DIFFERENT}[same]
+        return cls(name, ours or NOT_KNOWN, paper or NOT_KNOWN, verdict)
+
 
 def differences(
     run: RunFacts, row: PaperRow, dataset: str, questions: int, judges: Iterable[str]
@@ -119,13 +125,12 @@ def differences(
 
     `questions` is the number of the run's questions; `judges` are those who judged or extracted.
     """
-    facts, authors = row.facts, "the authors'"
-    player = run.agent or run.model
+    of, facts, authors = ProtocolFact.of, row.facts, "the authors'"
     # a name does not tell whether a model is trained like the paper's
     sized = run.model and re.search(r"\d", run.model) and _letters(row.model) not in _letters(run.model)
-    verdict = Verdict.DIFFERENT if run.agent is not None or sized else Verdict.UNKNOWN
+    other = False if run.agent is not None or sized else None
     found = [
-        ProtocolFact("model", player or NOT_KNOWN, f"{row.model}, trained by the authors", verdict),
+        of("model", run.agent or run.model, f"{row.model}, trained by the authors", other),
         _names("retriever", run.retriever, facts.get("retriever")),
     ]
     if facts.get("text_retriever"):
@@ -133,27 +138,22 @@ def differences(
     names = sorted(set(judges))
     found += [_names("judge or extractor", name, facts.get("judge")) for name in names]
     if set(names) - {Author.RULE.value}:
-        own, theirs = "this package's, in our words", f"the benchmark's or {authors}"
-        found.append(ProtocolFact("its prompt", own, theirs, Verdict.DIFFERENT))
-    prompt = ProtocolFact("prompt", run.prompt or NOT_KNOWN, authors, Verdict.UNKNOWN)
-    if run.prompt == OWN_PROMPT or run.prompt in prompt_names():
-        prompt = ProtocolFact("prompt", f"{run.prompt}, in our words", authors, Verdict.DIFFERENT)
-    display, theirs, verdict = run.display or {}, facts.get("display") or {}, Verdict.UNKNOWN
-    if theirs and all(display.get(name) is not None for name in theirs):
-        same = all(display[name] == theirs[name] for name in theirs)
-        verdict = Verdict.SAME if same else Verdict.DIFFERENT
+        found.append(of("its prompt", "this package's, in our words", f"the benchmark's or {authors}", False))
+    packaged = run.prompt == OWN_PROMPT or run.prompt in prompt_names()
+    prompt = f"{run.prompt}, in our words" if packaged else run.prompt
+    display, theirs = run.display or {}, facts.get("display") or {}
+    told = bool(theirs) and all(display.get(name) is not None for name in theirs)
+    same = all(display[name] == theirs[name] for name in theirs) if told else None
     found += [
-        prompt,
+        of("prompt", prompt, authors, False if packaged else None),
         _equal("questions", questions, questions_of(dataset), "{:,}"),
-        ProtocolFact("size of pages", _listed(display), _listed(theirs), verdict),
+        of("size of pages", _listed(display), _listed(theirs), same),
         _equal("pages searched", run.scope, facts.get("scope")),
         _equal("temperature", run.temperature, facts.get("temperature"), "{:g}"),
     ]
     if run.changes:
-        changes = ", ".join(run.changes)
-        found.append(ProtocolFact("settings of the recipe", changes, "as it has them", Verdict.DIFFERENT))
-    if facts.get("note"):
-        found.append(ProtocolFact("remark", NOT_KNOWN, str(facts["note"]), Verdict.UNKNOWN))
+        found.append(of("settings of the recipe", ", ".join(run.changes), "as it has them", False))
+    found.append(of("remark", None, facts.get("note")))
     return [fact for fact in found if (fact.ours, fact.paper) != (NOT_KNOWN, NOT_KNOWN)]
 
 
@@ -163,26 +163,20 @@ def _names(fact: str, ours: str | None, papers: list[str] | None) -> ProtocolFac
     A name is the paper's, or that with a version or a date: `gpt-4o-mini` is not `gpt-4o`, nor
     `colqwen2.5-v0.2` a `colqwen2`, nor a quantised model itself.
     """
-    verdict = Verdict.UNKNOWN
+    same = None
     if ours is not None and papers:
         name, *theirs = (re.sub(r"[-_ ]+", "-", e.rpartition("/")[2].lower()) for e in (ours, *papers))
         version = r"(?:-v?\d+(?:\.\d+)*|-hf|-merged|-en)*"
         same = any(re.fullmatch(re.escape(each) + version, name) for each in theirs)
-        verdict = Verdict.SAME if same else Verdict.DIFFERENT
-    return ProtocolFact(fact, ours or NOT_KNOWN, " or ".join(papers or ()) or NOT_KNOWN, verdict)
+    return ProtocolFact.of(fact, ours, " or ".join(papers or ()), same)
 
 
 def _equal(name: str, ours: Any, paper: Any, form: str = "{}") -> ProtocolFact:
-    verdict = Verdict.UNKNOWN
-    if ours is not None and paper is not None:
-        verdict = Verdict.SAME if ours == paper else Verdict.DIFFERENT
-    texts = [NOT_KNOWN if value is None else form.format(value) for value in (ours, paper)]
-    return ProtocolFact(name, *texts, verdict)
+    texts = (None if value is None else form.format(value) for value in (ours, paper))
+    return ProtocolFact.of(name, *texts, None if ours is None or paper is None else ours == paper)
 
 
 def _listed(values: Mapping[str, Any]) -> str:
-    if not values:
-        return NOT_KNOWN
     return ", ".join(f"{name} {value}" for name, value in values.items() if not isinstance(value, Mapping))
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from docagent_rl.lab.eval.report.benchmark import (
     BenchmarkReport,
+    Number,
     ReportSettings,
     answer_measures,
     authors,
     benchmark,
 )
 from docagent_rl.lab.eval.report.papers import EVERY, PaperRow, ProtocolFact, Target, differences, rows_for
-from docagent_rl.lab.eval.report.statistics import ALL, Cell, Interval, intervals, sums_of
+from docagent_rl.lab.eval.report.statistics import ALL, Cell, Interval, intervals, row_data, sums_of
 from docagent_rl.lab.eval.run_facts import RunFacts, expected_trajectories
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import JUDGED
@@ -41,6 +42,11 @@ class Beside:
     inside: bool | None = None
     """The printed number lies in our interval. The paper's own spread is not known, so this is no test."""
 
+    def data(self) -> dict[str, Any]:
+        """Return it as the JSON file has it."""
+        named = {"measure": self.target.measure, **row_data(self.target.row), "paper": self.target.value}
+        return {**named, "ours": self.ours, "gap": self.gap, "paper_inside_interval": self.inside}
+
 
 @dataclass(frozen=True, slots=True)
 class AgainstPaper:
@@ -50,8 +56,13 @@ class AgainstPaper:
     dataset: str
     """The benchmark, or `EVERY`."""
     numbers: tuple[Beside, ...]
-    facts: tuple[ProtocolFact, ...]
+    protocol: tuple[ProtocolFact, ...]
     judges: tuple[str, ...] = ()
+
+    def data(self) -> dict[str, Any]:
+        """Return it as the JSON file has it."""
+        named = {"recipe": self.row.recipe, "paper": self.row.title, "dataset": self.dataset}
+        return {**named, "by": self.judges, "numbers": self.numbers, "protocol": self.protocol}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +71,12 @@ class RunReport:
 
     name: str
     agent: str
-    facts: RunFacts
-    benchmarks: tuple[BenchmarkReport, ...]
-    papers: tuple[AgainstPaper, ...]
     trajectories: int
-    expected: int | None
+    expected_trajectories: int | None
     """Trajectories of the whole run; `None` where its description does not say."""
-
-    def on(self, dataset: str) -> BenchmarkReport | None:
-        """Return its report on a benchmark."""
-        return next((each for each in self.benchmarks if each.dataset == dataset), None)
+    facts: RunFacts
+    benchmarks: dict[str, BenchmarkReport]
+    papers: tuple[AgainstPaper, ...]
 
 
 def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
@@ -77,16 +84,16 @@ def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
     by_dataset: dict[str, list[ScoredTrajectory]] = {}
     for trajectory in run.trajectories:
         by_dataset.setdefault(trajectory.dataset, []).append(trajectory)
-    benchmarks = tuple(benchmark(name, by_dataset[name], settings) for name in sorted(by_dataset))
+    benchmarks = {name: benchmark(name, by_dataset[name], settings) for name in sorted(by_dataset)}
     facts = RunFacts.of(run.manifest)
     return RunReport(
         name=run.name,
         agent=run.trajectories[0].agent if run.trajectories else "unknown",
+        trajectories=len(run.trajectories),
+        expected_trajectories=expected_trajectories(run.manifest),
         facts=facts,
         benchmarks=benchmarks,
         papers=tuple(_against_papers(benchmarks, facts, run.trajectories, settings)),
-        trajectories=len(run.trajectories),
-        expected=expected_trajectories(run.manifest),
     )
 
 
@@ -113,43 +120,39 @@ def without_unread(trajectories: Sequence[ScoredTrajectory]) -> list[ScoredTraje
 
 
 def _against_papers(
-    benchmarks: Sequence[BenchmarkReport],
+    benchmarks: Mapping[str, BenchmarkReport],
     facts: RunFacts,
     trajectories: Sequence[ScoredTrajectory],
     settings: ReportSettings,
-) -> list[AgainstPaper]:
+) -> Iterator[AgainstPaper]:
     """Hold a run against the rows of its recipe, or of its systems where it names no recipe."""
-    found: list[AgainstPaper] = []
-    systems = sorted({name for each in benchmarks for name in each.systems})
-    rows = {id(row): row for system in systems for row in rows_for(facts.recipe, system)}
-    for row in rows.values():
-        played = [each for each in benchmarks if row.system in each.systems]
-        for each in played:
-            numbers = []
-            for target in (target for target in row.numbers if target.dataset == each.dataset):
-                number = each.number(target.measure, target.row)
-                scale = 1.0 if number is not None and number.measure.unit is not Unit.PERCENT else 100.0
-                numbers.append(_beside(target, None if number is None else number.interval, scale))
-            if numbers:
-                names = {beside.target.measure for beside in numbers}
+    systems = sorted({name for each in benchmarks.values() for name in each.systems})
+    for row in {id(row): row for system in systems for row in rows_for(facts.recipe, system)}.values():
+        played = {name: each for name, each in benchmarks.items() if row.system in each.systems}
+        for dataset, each in played.items():
+            targets = [target for target in row.numbers if target.dataset == dataset]
+            if targets:
+                numbers = tuple(_beside(t, each.number(t.measure, t.row)) for t in targets)
+                names = {target.measure for target in targets}
                 judges = tuple(sorted({by for n in each.answers if n.measure.name in names for by in n.by}))
-                protocol = differences(facts, row, each.dataset, each.questions, judges)
-                found.append(AgainstPaper(row, each.dataset, tuple(numbers), tuple(protocol), judges))
+                protocol = differences(facts, row, dataset, each.questions, judges)
+                yield AgainstPaper(row, dataset, numbers, tuple(protocol), judges)
         targets = [target for target in row.numbers if (target.dataset, target.row) == (EVERY, ALL)]
-        if targets and row.datasets() <= {each.dataset for each in played}:
+        if targets and row.datasets() <= played.keys():
             # over all questions of all benchmarks of the row
             chosen = [each for each in trajectories if each.dataset in row.datasets()]
             (ours,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
-            judges = authors(JUDGED, chosen)
-            protocol = differences(facts, row, EVERY, ours.questions, judges)
-            beside = tuple(_beside(target, ours) for target in targets)
-            found.append(AgainstPaper(row, EVERY, beside, tuple(protocol), judges))
-    return found
+            whole = Number(JUDGED, ALL, ours, authors(JUDGED, chosen))
+            protocol = differences(facts, row, EVERY, ours.questions, whole.by)
+            numbers = tuple(_beside(target, whole) for target in targets)
+            yield AgainstPaper(row, EVERY, numbers, tuple(protocol), whole.by)
 
 
-def _beside(target: Target, ours: Interval | None, scale: float = 100.0) -> Beside:
-    if ours is None or ours.value is None:
+def _beside(target: Target, number: Number | None) -> Beside:
+    ours = None if number is None else number.interval
+    if number is None or ours is None or ours.value is None:
         return Beside(target)
+    scale = 100.0 if number.measure.unit is Unit.PERCENT else 1.0
     printed, inside = target.value / scale, None
     if ours.low is not None and ours.high is not None:
         inside = ours.low <= printed <= ours.high

@@ -17,6 +17,11 @@ Row = tuple[str, str]
 ALL: Row = ("", "")
 
 
+def row_data(row: Row) -> dict[str, str]:
+    """Return a line as JSON files have it: no key for every question."""
+    return {} if row == ALL else {"by_kind": row[0], "line": row[1]}
+
+
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A number over the questions of a line."""
@@ -100,7 +105,7 @@ def by_question(trajectories: Sequence[ScoredTrajectory], measure: Measure) -> M
     return {key: sum(values) / len(values) for key, values in found.items()}
 
 
-LEVEL = 0.95
+_TAIL = (1 - 0.95) / 2
 DRAWS = 10_000
 EXACT = 14
 """Documents up to which all ways to change sides are tried."""
@@ -124,42 +129,44 @@ class Interval:
     documents: int
 
 
-def intervals(sums: Sums, *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL) -> list[Interval]:
+def intervals(sums: Sums, less: Sums | None = None, *, draws: int = DRAWS, seed: int = 0) -> list[Interval]:
     """Return the number of every cell with its percentile interval, over the same resamples of documents.
 
     A resample has as many documents as there are, with replacement; one without any question of a cell says
-    nothing about it and is left out.
+    nothing about it and is left out. `less`, over the same questions, documents and cells, is subtracted.
     """
-    found = [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
-    return _intervals(sums.combine(), found, sums, level)
-
-
-def gain_intervals(
-    first: Sums, second: Sums, *, draws: int = DRAWS, seed: int = 0, level: float = LEVEL
-) -> list[Interval]:
-    """Return second less first of every cell with its interval, over the same resamples for both.
-
-    Questions, documents and cells of the two are the same; see `intervals`.
-    """
-    found = [
-        second.combine(times @ second.table) - first.combine(times @ first.table)
-        for times in _counts(len(first.documents), draws, seed)
+    number, drawn = sums.combine(), [sums.combine(totals) for totals in resampled(sums.table, draws, seed)]
+    if less is not None:
+        number = number - less.combine()
+        others = map(less.combine, resampled(less.table, draws, seed))
+        drawn = [mine - other for mine, other in zip(drawn, others, strict=True)]
+    low, high = ends(np.concatenate(drawn) if drawn else np.full((1, len(number)), np.nan))
+    return [
+        Interval(
+            value=finite(value),
+            low=finite(a) if documents > 1 else None,
+            high=finite(b) if documents > 1 else None,
+            questions=questions,
+            documents=documents,
+        )
+        for value, a, b, questions, documents in zip(
+            number, low, high, sums.questions, sums.clusters, strict=True
+        )
     ]
-    return _intervals(second.combine() - first.combine(), found, first, level)
 
 
 def resampled(table: np.ndarray, draws: int, seed: int) -> Iterator[np.ndarray]:
     """Yield sums over resamples of documents: arrays of at most `(256, columns)`."""
-    for times in _counts(len(table), draws, seed):
-        yield times @ table
+    documents, rng = len(table), np.random.default_rng(seed)
+    for size in _chunks(draws if documents else 0):
+        yield rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float) @ table
 
 
-def ends(found: np.ndarray, level: float = LEVEL) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper ends over the first axis; NaN is left out."""
-    tail = (1 - level) / 2
+def ends(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return lower and upper ends of 95 % over the first axis; NaN is left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of columns without any number
-        low, high = np.nanquantile(found, (tail, 1 - tail), axis=0)
+        low, high = np.nanquantile(found, (_TAIL, 1 - _TAIL), axis=0)
     return low, high
 
 
@@ -210,37 +217,16 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def _intervals(values: np.ndarray, found: list[np.ndarray], sums: Sums, level: float) -> list[Interval]:
-    low, high = ends(np.concatenate(found) if found else np.full((1, len(values)), np.nan), level)
-    return [
-        Interval(
-            value=finite(value),
-            low=finite(a) if clusters > 1 else None,
-            high=finite(b) if clusters > 1 else None,
-            questions=questions,
-            documents=clusters,
-        )
-        for value, a, b, questions, clusters in zip(
-            values, low, high, sums.questions, sums.clusters, strict=True
-        )
-    ]
-
-
-def _counts(documents: int, draws: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield the counts of documents in resamples: arrays of at most `(256, documents)`."""
-    rng = np.random.default_rng(seed)
-    for begin in range(0, draws if documents else 0, _CHUNK):
-        size = min(_CHUNK, draws - begin)
-        yield rng.multinomial(documents, np.full(documents, 1 / documents), size=size).astype(float)
-
-
 def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
     """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0 and 1."""
-    rng, places = np.random.default_rng(seed), np.arange(documents)
-    many = 2**documents if draws is None else draws
-    for begin in range(0, many, _CHUNK):
-        size = min(_CHUNK, many - begin)
+    rng, places, begin = np.random.default_rng(seed), np.arange(documents), 0
+    for size in _chunks(2**documents if draws is None else draws):
         if draws is None:
             yield ((np.arange(begin, begin + size)[:, None] >> places) & 1).astype(float)
         else:
             yield rng.integers(2, size=(size, documents)).astype(float)
+        begin += size
+
+
+def _chunks(many: int) -> Iterator[int]:
+    return (min(_CHUNK, many - begin) for begin in range(0, many, _CHUNK))

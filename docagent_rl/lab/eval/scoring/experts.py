@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
+from docagent_rl.envs.checks import references
 from docagent_rl.lab.eval.metrics import judges
 from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, Label
@@ -24,6 +25,8 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.remote_model import RemoteModel
+    from docagent_rl.lab.eval.scoring.played import Played
+    from docagent_rl.samples.sample import Sample
 
 Expert = Extractor | AnswerJudge
 
@@ -59,36 +62,41 @@ UNASKED = Opinion(None, Author.NOBODY.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """An answer that is to be judged."""
+class Subject:
+    """A trajectory that is scored: its question, whose gold answer is known, and its answer and pages."""
 
-    question: str
-    references: tuple[str, ...]
-    """Right answers, as judges take them (`envs.checks.references`)."""
-    answer: str | None
-    extracted: str | None = None
+    sample: Sample
+    played: Played
+    opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
     extractor: str = Author.SYSTEM.value
-    """Author of the short answer (`run_facts.extractor_of`)."""
+    """Author of the system's own short answer (`run_facts.extractor_of`)."""
     flavour: Flavour = Flavour.VRAG
     """The rules by which a reply of True or False is read."""
 
+    def reply(self, expert: Expert) -> str | None:
+        """Return the reply of an expert, where it gave one."""
+        opinion = self.opinions.get(expert)
+        return None if opinion is None else opinion.reply
 
-async def opinion(model: RemoteModel | None, expert: Expert, case: Case) -> Opinion:
+
+async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -> Opinion:
     """Return the opinion of an expert, by a model, or by the embedded rule judge without one.
 
     Raises:
         BudgetError: the budget is spent.
         InfrastructureError: the service is dead.
     """
-    if case.answer is None:
+    answer, question = subject.played.answer, subject.sample.question
+    if answer is None:
         return UNASKED
     if model is not None:
-        return await _asked(model, expert, case, case.answer)
+        return await _asked(model, expert, subject, answer)
     if isinstance(expert, Extractor):
-        by = Author.RULE.value if case.extracted is None else case.extractor
-        return Opinion(shortened(expert, case.question, case.answer, case.extracted), by)
-    right = await RuleJudge().judge(case.question, case.references, case.answer)
-    return Opinion(ruled(expert, right >= 1.0), Author.RULE.value)
+        extracted = subject.played.extracted
+        by = Author.RULE.value if extracted is None else subject.extractor
+        return Opinion(shortened(expert, question, answer, extracted), by)
+    right = await RuleJudge().judge(question, references(subject.sample), answer)
+    return Opinion(RULED[expert][right >= 1.0], Author.RULE.value)
 
 
 def expert_prompt(expert: Expert) -> PromptTemplate:
@@ -121,30 +129,28 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
     """
     if reply is None:
         return None
-    match expert:
-        case Extractor.MMLONGBENCH_DOC:
-            return extracted_answer(reply)
-        case Extractor.LONGDOCURL:
-            found = longdocurl_parse(reply)
-            return None if isinstance(found, str) and found == FAILED else found
-        case AnswerJudge.VIDOSEEK:
-            return judges.parse_score_judge(reply)
-        case AnswerJudge.TRUE_FALSE:
-            return judges.parse_bool_judge(reply, flavour)
-        case AnswerJudge.ALDEN:
-            label = judges.parse_label_judge(reply)
-            return None if label is None else label.value
+    if expert is AnswerJudge.TRUE_FALSE:
+        return judges.parse_bool_judge(reply, flavour)
+    return _READERS[expert](reply)
 
 
-def ruled(expert: AnswerJudge, right: bool) -> str:
-    """Return the embedded rule judge's verdict in the form of a judge's reply."""
-    match expert:
-        case AnswerJudge.VIDOSEEK:
-            return "5" if right else "1"
-        case AnswerJudge.ALDEN:
-            return f"<label>{Label.CORRECT if right else Label.INCORRECT}</label>"
-        case AnswerJudge.TRUE_FALSE:
-            return f"<judge>{right}</judge>"
+def _concise(reply: str) -> Any:
+    found = longdocurl_parse(reply)
+    return None if isinstance(found, str) and found == FAILED else found
+
+
+_READERS: Mapping[Expert, Callable[[str], Any]] = {
+    Extractor.MMLONGBENCH_DOC: extracted_answer,
+    Extractor.LONGDOCURL: _concise,
+    AnswerJudge.VIDOSEEK: judges.parse_score_judge,
+    AnswerJudge.ALDEN: judges.parse_label_judge,
+}
+RULED: Mapping[AnswerJudge, tuple[str, str]] = {
+    AnswerJudge.VIDOSEEK: ("1", "5"),
+    AnswerJudge.TRUE_FALSE: ("<judge>False</judge>", "<judge>True</judge>"),
+    AnswerJudge.ALDEN: (f"<label>{Label.INCORRECT}</label>", f"<label>{Label.CORRECT}</label>"),
+}
+"""The embedded rule judge's verdicts, wrong and right, in the form of a judge's reply."""
 
 
 def shortened(expert: Extractor, question: str, answer: str, extracted: str | None) -> str:
@@ -169,15 +175,16 @@ def shortened(expert: Extractor, question: str, answer: str, extracted: str | No
     return f"<concise_answer>{text}</concise_answer><answer_format>String</answer_format>"
 
 
-async def _asked(model: RemoteModel, expert: Expert, case: Case, answer: str) -> Opinion:
+async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: str) -> Opinion:
     """Ask a model. A reply that cannot be read after all attempts is a failure of the judge.
 
     One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
     """
-    sent, name = messages(expert, case.question, case.references, answer), model.endpoint.model
+    sample, name = subject.sample, model.endpoint.model
+    sent = messages(expert, sample.question, references(sample), answer)
 
     def accept(text: str) -> None:
-        if parsed(expert, reply_text(text), case.flavour) is None:
+        if parsed(expert, reply_text(text), subject.flavour) is None:
             raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
 
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.lab.eval.metrics import accuracy, answers
 from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor, parse_score_judge
-from docagent_rl.lab.eval.scoring.experts import Expert, Opinion
-from docagent_rl.lab.eval.scoring.played import Played, native_pages
+from docagent_rl.lab.eval.scoring.experts import Subject
+from docagent_rl.lab.eval.scoring.played import native_pages
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.rewards.rule.claims import declines, read_question
 from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
@@ -18,20 +18,6 @@ from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
 
 _ITEM_ENDS = re.compile(r"[;\n]")
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A trajectory that is scored: its question, whose gold answer is known, and its answer and pages."""
-
-    sample: Sample
-    played: Played
-    opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
-
-    def reply(self, expert: Expert) -> str | None:
-        """Return the reply of an expert, where it gave one."""
-        opinion = self.opinions.get(expert)
-        return None if opinion is None else opinion.reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +105,7 @@ def slidevqa(subject: Subject) -> Official:
     values: dict[str, float | None] = {"qa_em": qa["em"], "qa_f1": qa["f1"]}
     if played.cited is not None:
         pages = [page for doc_id, page in played.cited if doc_id == sample.doc_id]
-        evidence = answers.slidevqa_evidence(native_pages(sample), pages)
+        evidence = answers.overlap(native_pages(sample), pages)
         joint = answers.slidevqa_joint(qa, evidence)
         values |= {"evidence_em": evidence["em"], "evidence_f1": evidence["f1"]}
         values |= {"joint_em": joint["em"], "joint_f1": joint["f1"]}

@@ -20,10 +20,10 @@ PageKey = tuple[str, int]
 
 
 class Tool(StrEnum):
-    """A tool that brings pages, as table 5 of Doc-V* names it."""
+    """A tool that brings pages (Doc-V*, table 5), as its numbers are named."""
 
-    RETRIEVAL = "retrieval_page"
-    FETCH = "fetch_page"
+    RETRIEVAL = "retrieval"
+    FETCH = "fetch"
 
 
 _TOOLS = {"search": Tool.RETRIEVAL, "fetch": Tool.FETCH, "read": Tool.FETCH}

@@ -12,8 +12,8 @@ from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
 from docagent_rl.lab.eval.scoring import official
-from docagent_rl.lab.eval.scoring.experts import Expert
-from docagent_rl.lab.eval.scoring.official import Official, Subject
+from docagent_rl.lab.eval.scoring.experts import Expert, Subject
+from docagent_rl.lab.eval.scoring.official import Official
 from docagent_rl.lab.eval.scoring.played import Played, Tool
 from docagent_rl.lab.eval.scoring.scored import Form, Measure, Unit, mean
 from docagent_rl.rollout.trajectory import Status, Trajectory
@@ -145,8 +145,6 @@ def judged_values(experts: Mapping[Expert, Any]) -> dict[str, float | None]:
     return found
 
 
-_TOOL_NAMES = {Tool.RETRIEVAL: "retrieval", Tool.FETCH: "fetch"}
-
 NAVIGATION = (
     mean("page_recall", "page recall"),
     mean("page_precision", "page precision"),
@@ -158,7 +156,7 @@ NAVIGATION = (
 
 TOOLS = tuple(
     mean(f"{name}_{part}", f"{name} {title}", unit=unit)
-    for name in _TOOL_NAMES.values()
+    for name in Tool
     for part, title, unit in (
         ("called", "called", Unit.PERCENT),
         ("recall", "recall", Unit.PERCENT),
@@ -216,8 +214,8 @@ def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]
     numbers = page_numbers(gold, played.collected)
     found: dict[str, float | None] = {f"page_{name}": value for name, value in numbers.items()}
     found["unique_pages"] = float(len(set(played.collected)))
-    for tool, name in _TOOL_NAMES.items():
-        brought = played.by_tool.get(tool)
+    for name in Tool:
+        brought = played.by_tool.get(name)
         found[f"{name}_called"] = float(brought is not None)
         if brought is not None:
             found |= {f"{name}_{part}": value for part, value in page_numbers(gold, brought).items()}

@@ -26,14 +26,14 @@ from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
     UNASKED,
     Author,
-    Case,
     Expert,
     Opinion,
+    Subject,
     expert_prompt,
     opinion,
     parsed,
 )
-from docagent_rl.lab.eval.scoring.official import Official, Subject, refuses
+from docagent_rl.lab.eval.scoring.official import Official, refuses
 from docagent_rl.lab.eval.scoring.played import labels_of, read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import (
     judged_values,
@@ -93,10 +93,8 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
     flavour = Flavour.UNIDOC if judge is PaperJudge.TRUE_FALSE else Flavour.VRAG
     opinions: dict[Expert, Opinion] = {}
     second: dict[Expert, Opinion] = {}
-    rule = 0.0
+    subject, rule = Subject(sample, played, opinions, settings.extractor, flavour), 0.0
     if known:
-        question, rights = sample.question, references(sample)
-        case = Case(question, rights, played.answer, played.extracted, settings.extractor, flavour)
         of_paper = {measure.expert for measure in paper_measures(trajectory.system)}
         wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
         gated = judge is PaperJudge.TRUE_FALSE_AFTER_SEARCH and not is_judged(played.response)
@@ -105,19 +103,19 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             asked.remove(AnswerJudge.TRUE_FALSE)
             opinions[AnswerJudge.TRUE_FALSE] = UNASKED
         for expert in asked:
-            opinions[expert] = await opinion(settings.judge, expert, case)
+            opinions[expert] = await opinion(settings.judge, expert, subject)
         if settings.judge is not None:
             for expert in asked:
                 if not isinstance(expert, Extractor):
-                    second[expert] = await opinion(settings.second, expert, case)
+                    second[expert] = await opinion(settings.second, expert, subject)
         if played.answer is not None:
-            rule = await RuleJudge().judge(question, rights, played.answer)
+            rule = await RuleJudge().judge(sample.question, references(sample), played.answer)
 
     def scored() -> ScoredTrajectory:
         official, values = Official({}, played.answer), {}
         verdicts = {expert: parsed(expert, given.reply, flavour) for expert, given in opinions.items()}
         if known:
-            official = protocol_of(sample.dataset).score(Subject(sample, played, opinions))
+            official = protocol_of(sample.dataset).score(subject)
             values = _general(sample, played.answer, rule >= 1.0) | official.values | judged_values(verdicts)
         # an environment that has shown pages and not written down which says nothing about navigation
         if not trajectory.masked and (played.collected or not trajectory.metrics.get("pages_seen")):

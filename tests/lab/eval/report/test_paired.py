@@ -43,9 +43,11 @@ def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(v
     there = compare(first, second, [SCORE, F1], draws=20)
     back = compare(second, first, [SCORE, F1], draws=20)
     assert (there.won, there.lost, there.tied) == (back.lost, back.won, back.tied)
-    assert [flip.question_id for flip in there.gained] == [flip.question_id for flip in back.given_up]
-    for one, other in zip(there.whole, back.whole, strict=True):
-        slow = slow_permutation(first, second, one.cell.measure) if len(rows) >= FEWEST else None
+    assert [flip.question_id for flip in there.only_second_right] == [
+        flip.question_id for flip in back.only_first_right
+    ]
+    for one, other in zip(there.numbers, back.numbers, strict=True):
+        slow = slow_permutation(first, second, one.measure) if len(rows) >= FEWEST else None
         assert one.p == (slow if slow is None else pytest.approx(slow, abs=1e-12))
         assert one.p == other.p
         assert one.gain.value == pytest.approx(-other.gain.value, abs=1e-12)
@@ -53,9 +55,9 @@ def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(v
             assert one.gain.low == pytest.approx(-other.gain.high, abs=1e-12)
     alike = compare(first, first, [SCORE, F1], draws=20)
     assert (alike.won, alike.lost, alike.tied) == (0, 0, len(first))
-    assert alike.gained == alike.given_up == ()
+    assert alike.only_second_right == alike.only_first_right == ()
     none = 1 if len(rows) >= FEWEST else None
-    assert [(each.gain.value, each.p) for each in alike.whole] == [(0, none), (0, none)]
+    assert [(each.gain.value, each.p) for each in alike.numbers] == [(0, none), (0, none)]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +72,8 @@ def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(v
 def test_fewer_than_six_documents_have_no_p_value_and_none_is_printed_as_zero(documents, p, shown):
     sides = [[scored(n, side, document=f"d{n % documents}") for n in range(28)] for side in (1, 0)]
     found = compare(*sides, [SCORE], lambda each: [("document", each.document)], draws=20)
-    assert (found.lost, found.whole[0].p, found.whole[0].least_p) == (28, p, p)
-    assert {(part.p, part.corrected) for part in found.parts} == {(None, None)}  # of one document each
+    assert (found.lost, found.numbers[0].p, found.numbers[0].least_p) == (28, p, p)
+    assert {(part.p, part.p_holm) for part in found.breakdowns} == {(None, None)}  # of one document each
     whole, lines, *_ = paired_tables(found, "a", "b", "Own")
     assert whole.rows[0][-2:] == (str(documents), shown)
     assert lines.rows[0][-3:] == ("1", "-", "-")
@@ -79,9 +81,9 @@ def test_fewer_than_six_documents_have_no_p_value_and_none_is_printed_as_zero(do
 
 def test_random_ways_come_near_the_exact_value():
     rows = [(f"d{n}", 0.0, float(n % 3 == 0), "x") for n in range(EXACT)]
-    exact = compare(*pair_of(rows), [SCORE], draws=10).whole[0]
+    exact = compare(*pair_of(rows), [SCORE], draws=10).numbers[0]
     more = [*rows, ("tied", 1.0, 1.0, "x")]  # one document too many; it changes nothing
-    assert compare(*pair_of(more), [SCORE], draws=20_000).whole[0].p == pytest.approx(exact.p, abs=0.01)
+    assert compare(*pair_of(more), [SCORE], draws=20_000).numbers[0].p == pytest.approx(exact.p, abs=0.01)
     assert exact.p == 2 / 2**5
 
 
@@ -89,14 +91,18 @@ def test_questions_that_one_run_lacks_are_named_and_left_out():
     first = [scored(0, 1), scored(1, 1), scored(2, 0), scored(4, 1, document="x"), scored(5, None)]
     second = [scored(1, 0), scored(2, 1), scored(3, 1), scored(4, 1, document="y"), scored(5, 1)]
     found = compare(first, second, [SCORE], draws=50)
-    assert (found.only_first, found.only_second, found.clashing) == (("q0",), ("q3",), ("q4",))
+    assert (found.only_in_first, found.only_in_second, found.of_different_documents) == (
+        ("q0",),
+        ("q3",),
+        ("q4",),
+    )
     assert (found.won, found.lost, found.tied) == (1, 1, 0)
-    assert [flip.question_id for flip in found.gained] == ["q2"]
-    assert [flip.question_id for flip in found.given_up] == ["q1"]
+    assert [flip.question_id for flip in found.only_second_right] == ["q2"]
+    assert [flip.question_id for flip in found.only_first_right] == ["q1"]
     # the fifth has a number in one run alone
-    assert (found.whole[0].first, found.whole[0].second, found.whole[0].gain.questions) == (0.5, 0.5, 2)
+    assert (found.numbers[0].first, found.numbers[0].second, found.numbers[0].gain.questions) == (0.5, 0.5, 2)
     nothing = compare([scored(0, 1)], [scored(1, 1)], [SCORE], draws=10)
-    assert (nothing.whole[0].gain.value, nothing.whole[0].p) == (None, None)
+    assert (nothing.numbers[0].gain.value, nothing.numbers[0].p) == (None, None)
 
 
 def test_breakdowns_are_corrected_for_being_several():
@@ -108,9 +114,9 @@ def test_breakdowns_are_corrected_for_being_several():
 
     found = compare(first, second, [SCORE], rows, draws=500)
     lines = [("half", "0"), ("half", "1"), ("third", "0"), ("third", "1"), ("third", "2")]
-    assert [part.cell.row for part in found.parts] == lines
-    assert [part.corrected for part in found.parts] == holm([part.p for part in found.parts])
-    assert found.whole[0].corrected is None
+    assert [part.row for part in found.breakdowns] == lines
+    assert [part.p_holm for part in found.breakdowns] == holm([part.p for part in found.breakdowns])
+    assert found.numbers[0].p_holm is None
 
 
 def test_holm_by_hand():

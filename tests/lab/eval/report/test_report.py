@@ -55,8 +55,8 @@ def test_numbers_stand_beside_the_papers_of_the_recipe():
     assert (beside.target.value, beside.ours.value) == (33.5, 0.4)
     assert beside.gap == pytest.approx(6.5)
     assert beside.inside is (beside.ours.low <= 0.335 <= beside.ours.high)
-    retrievers = [[f.verdict.value for f in each.facts if f.name == "retriever"] for each in (visual, other)]
-    assert retrievers == [["same"], ["different"]]
+    facts = ([f.verdict.value for f in each.protocol if f.name == "retriever"] for each in (visual, other))
+    assert list(facts) == [["same"], ["different"]]
     page = make_report([one], FEW).files[PAGE]
     assert "33.5 (vdr-2b); 36.7 (colqwen2-v1)" in page
     assert re.search("judge-1.*gpt-4o", page)
@@ -85,10 +85,11 @@ def test_what_was_not_played_or_judged_is_counted():
     each[1].experts[LABEL] = told(None, "judge-1", failed=True)
     each[2] = scored(2, None, document="d2", scored=False, system="alden")
     found = benchmark("mmlongbench", each, FEW)
-    assert (found.masked, found.failures, found.unscored) == ({"infrastructure": 1}, {LABEL: 1}, 1)
+    assert (found.masked, found.judge_failures, found.unscored) == ({"infrastructure": 1}, {LABEL: 1}, 1)
     assert found.number("acc").interval.questions == 39
-    judges, second, agreed = found.agreements[LABEL]
-    assert (judges, second, agreed.count, agreed.left_out) == ("judge-1", Author.RULE.value, 37, 1)
+    agreed = found.agreement[LABEL]
+    told_by = agreed["judge"], agreed["second"]
+    assert (*told_by, agreed["count"], agreed["left_out"]) == ("judge-1", Author.RULE.value, 37, 1)
     assert found.total_cost == pytest.approx(0.25 * 38)
     assert found.verdicts[LABEL] == {"Correct": 15, "Incorrect": 22, "none": 1}
     page = make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
@@ -99,11 +100,11 @@ def test_what_was_not_played_or_judged_is_counted():
 
 def test_breakdowns_hold_the_lines_and_no_line_twice():
     found = benchmark("mmlongbench", list(trajectories()), FEW)
-    assert {number.row for number in found.parts} == {
+    assert {number.row for number in found.breakdowns} == {
         ("answerable", "yes"), ("modality", "Chart"), ("modality", "Table"),
         ("of the benchmark", "single_page"),
     }  # fmt: skip
-    assert {number.measure.name for number in found.parts} == {"acc", "correct"}
+    assert {number.measure.name for number in found.breakdowns} == {"acc", "correct"}
 
 
 def test_no_two_numbers_of_a_benchmark_have_one_title():

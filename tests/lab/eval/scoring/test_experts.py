@@ -11,10 +11,10 @@ from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
+    RULED,
     Author,
     messages,
     parsed,
-    ruled,
     shortened,
 )
 
@@ -24,7 +24,7 @@ from docagent_rl.lab.eval.scoring.experts import (
 def test_the_rule_speaks_the_form_of_every_judge(expert, right):
     verdicts = {"vidoseek_judge": 5 if right else 1, "true_false_judge": right}
     wanted = verdicts.get(expert.value, "Correct" if right else "Incorrect")
-    assert parsed(expert, ruled(expert, right)) == wanted
+    assert parsed(expert, RULED[expert][right]) == wanted
 
 
 @pytest.mark.parametrize("short", ["Lake Ontario", "41", "2020-2021", "2,325", "[1, 2]", "a: b", "12 kg"])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.metrics.judges import Extractor
 from docagent_rl.lab.eval.scoring import official
-from docagent_rl.lab.eval.scoring.experts import Opinion
-from docagent_rl.lab.eval.scoring.official import Subject, check_golds
+from docagent_rl.lab.eval.scoring.experts import Opinion, Subject
+from docagent_rl.lab.eval.scoring.official import check_golds
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
 from docagent_rl.lab.eval.scoring.scored import Form, Measure
