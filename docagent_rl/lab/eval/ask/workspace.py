@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-import shutil
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write, writable
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.samples.sample import Sample, Split
@@ -27,7 +24,6 @@ from docagent_rl.systems import get_system
 
 _VERSION = 1
 _NAME = 48
-_READY = "ready.json"
 DATASET = "ask"
 NOT_KNOWN = "(the answer is not known)"
 """Environments score against a reference, and agents are never shown it."""
@@ -69,9 +65,20 @@ def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | No
         raise UserError("the same document is named twice")
     key = json.dumps([_VERSION, digests, [each.name for each in documents], repr(settings)])
     folder = root / hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:20]
-    with _alone(folder):
-        found = _ready(folder)
-        return found if found is not None else _ingested(documents, digests, folder, settings)
+    names = [_name(each) for each in documents]
+    if len({name.casefold() for name in names}) < len(names):
+        names = [f"{name}-{digest[:8]}" for name, digest in zip(names, digests, strict=True)]
+    workspace = Workspace(folder, tuple(names))
+    if not _holds(workspace):
+        sources = [
+            SourceDocument(name, SourceKind.PDF, (document,), f"{name}.pdf")
+            for document, name in zip(documents, names, strict=True)
+        ]
+        report = ingest(sources, workspace.store, settings=settings, progress=sys.stderr.isatty())
+        if report.failed:
+            reasons = "; ".join(f"{each.name}: {each.reason}" for each in report.failed)
+            raise UserError(f"not a document that can be read: {reasons}")
+    return workspace
 
 
 def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
@@ -84,37 +91,14 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
     from docagent_rl.retrieval.indexes import build_bm25, build_vectors
 
     store, progress = DocumentStore(workspace.store), sys.stderr.isatty()
-    with _alone(workspace.folder):
-        for section, whole in config.retrievers().items():
-            for _, each in whole.flat(section):
-                if each.backend is not Backend.LOCAL or each.index is None:
-                    continue
-                if each.model is None:
-                    build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
-                else:
-                    build_vectors(store, each.index, each.model, progress=progress)
-
-
-def _ingested(
-    documents: Sequence[Path], digests: Sequence[str], folder: Path, settings: RenderSettings
-) -> Workspace:
-    copies = folder / "documents"
-    shutil.rmtree(copies, ignore_errors=True)
-    copies.mkdir(parents=True)
-    names = [_name(each) for each in documents]
-    if len({name.casefold() for name in names}) < len(names):
-        names = [f"{name}-{digest[:8]}" for name, digest in zip(names, digests, strict=True)]
-    try:
-        for document, name in zip(documents, names, strict=True):
-            shutil.copyfile(document, copies / f"{name}.pdf")
-        report = ingest(copies, folder / "store", settings=settings, progress=sys.stderr.isatty())
-    finally:
-        shutil.rmtree(copies, ignore_errors=True)
-    if report.failed:
-        reasons = "; ".join(f"{each.name}: {each.reason}" for each in report.failed)
-        raise UserError(f"not a document that can be read: {reasons}")
-    atomic_write(folder / _READY, json.dumps({"version": _VERSION, "doc_ids": names}) + "\n")
-    return Workspace(folder, tuple(names))
+    for section, whole in config.retrievers().items():
+        for _, each in whole.flat(section):
+            if each.backend is not Backend.LOCAL or each.index is None:
+                continue
+            if each.model is None:
+                build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
+            else:
+                build_vectors(store, each.index, each.model, progress=progress)
 
 
 def _name(document: Path) -> str:
@@ -123,28 +107,13 @@ def _name(document: Path) -> str:
     return kept.strip("._")[:_NAME] or "document"
 
 
-def _ready(folder: Path) -> Workspace | None:
+def _holds(workspace: Workspace) -> bool:
+    """Return True where all documents are in the store, where each appears when it is whole."""
     try:
-        found = json.loads((folder / _READY).read_bytes())
-        names = tuple(str(name) for name in found["doc_ids"])
-        store = DocumentStore(folder / "store")
-    except (OSError, ValueError, KeyError, TypeError, UserError):
-        return None
-    return Workspace(folder, names) if all(name in store for name in names) else None
-
-
-@contextmanager
-def _alone(folder: Path) -> Generator[None]:
-    """Let one process at a time work on a folder; others wait for it."""
-    with writable(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
+        store = DocumentStore(workspace.store)
+    except UserError:
+        return False
+    return all(name in store for name in workspace.doc_ids)
 
 
 def own_question(workspace: Workspace, question: str) -> Sample:

@@ -33,7 +33,6 @@ def test_the_same_document_is_there_at_once_whatever_its_folder(pdf, tmp_path, m
     (name,) = first.doc_ids
     assert name == "My_report__2"
     assert DocumentStore(first.store).document(name).num_pages >= 3
-    assert not (first.folder / "documents").exists()
     monkeypatch.setattr(workspace, "ingest", lambda *_, **__: pytest.fail("ingested again"))
     (tmp_path / "elsewhere").mkdir()
     moved = shutil.copyfile(pdf, tmp_path / "elsewhere" / pdf.name)
@@ -42,8 +41,6 @@ def test_the_same_document_is_there_at_once_whatever_its_folder(pdf, tmp_path, m
 
 def test_other_content_and_sizes_are_other_workspaces_and_what_was_interrupted_is_made_again(pdf, tmp_path):
     first = prepare([pdf], tmp_path / "root", SMALL)
-    (first.folder / "ready.json").write_text("{")
-    assert prepare([pdf], tmp_path / "root", SMALL) == first
     shutil.rmtree(first.store)
     assert prepare([pdf], tmp_path / "root", SMALL) == first
     assert DocumentStore(first.store).doc_ids() == list(first.doc_ids)
