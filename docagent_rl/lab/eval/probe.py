@@ -143,9 +143,7 @@ def left_of(
         for condition, after in zip(runs, sides, strict=True):
             (change,) = compare(sides[0], after, [headline], draws=draws, seed=seed).numbers
             share = change.second / change.first if change.first and change.second is not None else None
-            ruled = headline.expert is not None and Author.RULE.value in authors(
-                headline, (*sides[0], *after)
-            )
+            ruled = Author.RULE.value in authors(headline, (*sides[0], *after))
             found.append(
                 Left(dataset, headline.name, condition, change.second, change.gain, share, change.p, ruled)
             )

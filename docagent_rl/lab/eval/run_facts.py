@@ -50,31 +50,26 @@ class RunFacts:
         and `env` stand at the top. The environment that the player names goes before the configuration: a
         profile may lie over that.
         """
-        section = _first(manifest, "docagent")
-        section = section if isinstance(section, Mapping) else manifest
+        section = _mapping(_first(manifest, "docagent")) or manifest
         player = _mapping(manifest.get("player"))
-        played = _mapping(player.get("environment")).get("env")
-        env = played if isinstance(played, Mapping) and played else _configured_env(section)
-        texts, prompt, agent = (
-            section.get("text_retriever", ""), section.get("prompt"), _name(manifest.get("agent"))
-        )  # fmt: skip
-        changes, display, scope = manifest.get("changes"), _first(env, "display"), _name(_first(env, "scope"))
+        env = _mapping(_mapping(player.get("environment")).get("env")) or _configured_env(section)
+        texts, prompt, agent = section.get("text_retriever", ""), section.get("prompt"), manifest.get("agent")
+        changes, scope = manifest.get("changes"), _name(_first(env, "scope"))
         if scope is None and env and section.get("system") in SYSTEMS:
             scope = SearchScope.DOCUMENT.value  # published systems without a choice
+        told = None
+        if isinstance(changes, Mapping):
+            told = tuple(f"{key}={json.dumps(changes[key], ensure_ascii=False)}" for key in sorted(changes))
         heat = _first(_alone(player), "temperature")
         return cls(
             recipe=_name(manifest.get("recipe")),
             model=_model_name(manifest),
-            agent=None if agent == _PLAYS else agent,
+            agent=None if agent == _PLAYS else _name(agent),
             retriever=_name(section.get("retriever"), "model", "kind"),
             text_retriever=NONE if texts is None else _name(texts, "model", "kind"),
-            changes=tuple(
-                f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in sorted(changes.items())
-            )
-            if isinstance(changes, Mapping)
-            else None,
+            changes=told,
             prompt=OWN_PROMPT if prompt is None and "prompt" in section else _name(prompt),
-            display=display if isinstance(display, Mapping) else None,
+            display=_mapping(_first(env, "display")) or None,
             scope=scope,
             temperature=float(heat) if isinstance(heat, int | float) and not isinstance(heat, bool) else None,
         )

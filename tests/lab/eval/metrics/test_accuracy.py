@@ -226,17 +226,12 @@ def test_bounded_and_never_an_exception(text, kind):
 @pytest.mark.parametrize(
     ("gold", "pred", "kind", "expected"),
     [
-        (41, 41.0, "Int", 1.0), ("1,860", "1860", "Int", 0.0), ("0.635", 63.5, "Float", 1.0),
-        ("63.5%", "64.1", "Float", 1.0), ("63.5%", "64.2", "Float", 0.0),
-        ("Lake Ontario", "Lake Ontaro", "Str", 0.9167), ("Lake Ontario", "Ontario Lake", "Str", 0.0),
-        (NA, "Not answerable.", "None", 0.9333), (NA, "unanswerable", "None", 0.7143),
-        ("['teal', 'ochre']", "['Ochre', 'Teal']", "List", 1.0),
-        ("['teal', 'ochre']", "['teal', 'ochra']", "List", 0.8), ("['3', '11']", "[11.0, 3]", "List", 0.0),
-        ("['a', 'b']", "['a', 'b']", "something else", 1.0),
-        ("x", None, "Str", 0.0), (NOT_EXTRACTED, NOT_EXTRACTED, "Str", 0.0), ("ßa", "ßb", "Str", 0.6667),
+        (41, 41.0, "Int", 1.0), ("0.635", 63.5, "Float", 1.0), (NA, "Not answerable.", "None", 0.9333),
+        ("['a', 'b']", "['a', 'b']", "something else", 1.0), ("x", None, "Str", 0.0),
+        (NOT_EXTRACTED, NOT_EXTRACTED, "Str", 0.0),
     ],
 )  # fmt: skip
-def test_worked_examples_of_mmlongbench(gold, pred, kind, expected):
+def test_formats_of_mmlongbench_and_answers_that_nobody_extracted(gold, pred, kind, expected):
     assert mmlongbench_score(gold, pred, kind) == pytest.approx(expected, abs=5e-5)
 
 
