@@ -15,9 +15,9 @@ from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.store import Face, PageContent, derive
 from docagent_rl.lab.eval.choices import Condition
 from docagent_rl.lab.eval.report.benchmark import authors
-from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid, digits, interval_text, p_text
-from docagent_rl.lab.eval.report.paired import compare
-from docagent_rl.lab.eval.report.statistics import DRAWS, FEWEST, Interval
+from docagent_rl.lab.eval.report.grid import MARK, NOTHING, RULED, Grid
+from docagent_rl.lab.eval.report.paired import Difference, compare
+from docagent_rl.lab.eval.report.statistics import DRAWS, FEWEST
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
 from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
@@ -113,68 +113,66 @@ class _Change:
         return entries
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A benchmark's headline number under a condition."""
-
-    dataset: str
-    measure: str
-    condition: Condition
-    value: float | None
-    change: Interval
-    """The number less that with the documents as they are, question by question."""
-    share: float | None
-    """The number over that with the documents as they are; `None` where that is 0."""
-    p: float | None
-    ruled: bool
+Left = Mapping[str, Mapping[Condition, Difference]]
+"""Every benchmark's headline number under every condition, less that with the documents as they are."""
 
 
 def left_of(
     runs: Mapping[Condition, Sequence[ScoredTrajectory]], *, draws: int = DRAWS, seed: int = 0
-) -> list[Left]:
-    """Return every benchmark's headline number under every condition.
-
-    The runs are of the same questions; `Condition.AS_IS` comes first among them.
-    """
-    found = []
+) -> Left:
+    """Compare runs of the same questions with the first of them, `Condition.AS_IS`, question by question."""
+    found: dict[str, dict[Condition, Difference]] = {}
     for dataset in sorted({each.dataset for each in runs[Condition.AS_IS] if each.scored}):
-        headline = protocol_of(dataset).headline
+        headline, found[dataset] = protocol_of(dataset).headline, {}
         sides = [[each for each in run if each.dataset == dataset and each.scored] for run in runs.values()]
         for condition, after in zip(runs, sides, strict=True):
-            (change,) = compare(sides[0], after, [headline], draws=draws, seed=seed).numbers
-            share = change.second / change.first if change.first and change.second is not None else None
             ruled = Author.RULE.value in authors(headline, (*sides[0], *after))
-            found.append(
-                Left(dataset, headline.name, condition, change.second, change.gain, share, change.p, ruled)
-            )
+            names = [headline.name] if ruled else []
+            compared = compare(sides[0], after, [headline], ruled=names, draws=draws, seed=seed)
+            (found[dataset][condition],) = compared.numbers
     return found
 
 
-def grids_of(found: Sequence[Left]) -> list[Grid]:
+def grids_of(found: Left) -> list[Grid]:
     """Return a table a benchmark."""
     grids = []
-    for dataset in dict.fromkeys(each.dataset for each in found):
+    for dataset, conditions in found.items():
         protocol, rows = protocol_of(dataset), []
-        mine = [each for each in found if each.dataset == dataset]
-        for each in mine:
-            whole, change, unit = each.condition is Condition.AS_IS, each.change, protocol.headline.unit
-            numbers = (
-                digits(each.value, unit),
-                NOTHING if whole else interval_text(change, unit, sign=True),
-                NOTHING if each.share is None else f"{100 * each.share:.0f} %",
-                p_text(None if whole else each.p),
-            )
-            rows.append((each.condition.value, *numbers, f"{change.questions:,}", f"{change.documents:,}"))
-        ruled = any(each.ruled for each in mine)
+        for condition, each in conditions.items():
+            _, value, change, *counts, p = each.cells
+            if condition is Condition.AS_IS:
+                change = p = NOTHING
+            share = share_of(each)
+            left = NOTHING if share is None else f"{100 * share:.0f} %"
+            rows.append((condition.value, value, change, left, p, *counts))
+        ruled = any(each.ruled for each in conditions.values())
         title = f"{protocol.name}: {protocol.headline.title}{MARK if ruled else ''}"
         grids.append(Grid(title, _HEAD, tuple(rows), (_NOTE, *([RULED] if ruled else []))))
     return grids
 
 
-def as_json(found: Sequence[Left]) -> str:
+def share_of(each: Difference) -> float | None:
+    """Return the number over that with the documents as they are; `None` where that is 0."""
+    return each.second / each.first if each.first and each.second is not None else None
+
+
+def as_json(found: Left) -> str:
     """Return all numbers."""
-    data = {_MARK: _VERSION, "left": [asdict(each) for each in found]}
-    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+    left = [
+        {
+            "dataset": dataset,
+            "measure": each.measure.name,
+            "condition": condition.value,
+            "value": each.second,
+            "change": asdict(each.gain),
+            "share": share_of(each),
+            "p": each.p,
+            "ruled": each.ruled,
+        }
+        for dataset, conditions in found.items()
+        for condition, each in conditions.items()
+    ]
+    return json.dumps({_MARK: _VERSION, "left": left}, indent=2, allow_nan=False) + "\n"
 
 
 def is_ours(content: bytes) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
-from docagent_rl.lab.eval.report.benchmark import BenchmarkReport, Number
+from docagent_rl.lab.eval.report.benchmark import Number
 from docagent_rl.lab.eval.report.grid import NOTHING, interval_text
 from docagent_rl.lab.eval.report.papers import EVERY
 from docagent_rl.lab.eval.report.runs import AgainstPaper, RunReport
@@ -56,7 +55,7 @@ class Line:
         return (*runs, "; ".join(beside if len(printed) > 1 else printed.values()) or NOTHING)
 
 
-def lines(runs: Sequence[RunReport], dataset: str, *parts: str) -> list[Line]:
+def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[Line]:
     """Return the numbers that some run has, of `answers`, `use` or `breakdowns` of its report."""
     reports = [run.benchmarks.get(dataset) for run in runs]
     printed: dict[tuple[str, Row], list[tuple[str, float]]] = {}
@@ -64,14 +63,13 @@ def lines(runs: Sequence[RunReport], dataset: str, *parts: str) -> list[Line]:
         for target in (beside.target for beside in against.numbers):
             place = printed.setdefault((target.measure, target.row), [])
             place.append((against.row.label, target.value))
-    every: Iterable[Number] = chain.from_iterable(
-        getattr(report, part) for part in parts for report in reports if report is not None
-    )
+    every: list[Number] = [n for report in reports if report is not None for n in getattr(report, part)]
     measures = {(number.measure.name, number.row): number.measure for number in every}
-    return [
-        Line(measure.title, measure, key[1], _of_runs(reports, key), printed.get(key, ()))
-        for key, measure in measures.items()
-    ]
+    found = []
+    for key, measure in measures.items():
+        numbers = tuple(None if report is None else report.number(*key) for report in reports)
+        found.append(Line(measure.title, measure, key[1], numbers, printed.get(key, ())))
+    return found
 
 
 def overall(runs: Sequence[RunReport]) -> list[Line]:
@@ -93,10 +91,6 @@ def overall(runs: Sequence[RunReport]) -> list[Line]:
 def papers_of(runs: Iterable[RunReport], dataset: str) -> list[AgainstPaper]:
     """Return the rows of papers that runs are held against over a benchmark, or over `EVERY`."""
     return [against for run in runs for against in run.papers if against.dataset == dataset]
-
-
-def _of_runs(reports: Iterable[BenchmarkReport | None], key: tuple[str, Row]) -> tuple[Number | None, ...]:
-    return tuple(None if report is None else report.number(*key) for report in reports)
 
 
 def _whole(against: AgainstPaper) -> Number | None:
