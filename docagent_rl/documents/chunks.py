@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, 
 from docagent_rl.documents.objects import ObjectBatch, ObjectStore, write
 from docagent_rl.documents.ocr import DPI as OCR_DPI
 from docagent_rl.documents.ocr import dump_words
-from docagent_rl.documents.page_text import Layer, PageText, Picture, read_page
+from docagent_rl.documents.page_text import Layer, Picture, read_page
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, kept_pdf, open_pdf, raster_scale
 from docagent_rl.documents.render import (
     FORMATS,
@@ -68,15 +68,6 @@ class ProbedDocument:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredDocument:
-    """A source with the pages that its manifest in the store names."""
-
-    probed: ProbedDocument
-    pages: tuple[PageEntry, ...]
-    objects: ObjectStore
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """The store of an ingest and its settings."""
 
@@ -90,26 +81,42 @@ class Plan:
 class ChunkTask:
     """A range of pages to store."""
 
-    doc_id: str
-    kind: SourceKind
-    files: tuple[Path, ...]
-    """The PDF, or the page images of this range."""
-    stamp: Stamp
-    first: int
-    last: int
-    """Pages `first` to `last`, both included, 1-based."""
+    probed: ProbedDocument
     plan: Plan
-    record: Path
-    """The file of the chunk record, written once the pages are stored."""
+    folder: Path
+    """Of the records of the document's ranges."""
+    first: int
+    """Number of the first page."""
     stored: tuple[PageEntry, ...] = ()
-    """The pages of the range that the store has already, pictures and all; empty: it has none of them."""
+    """The pages of the document that the store has already, pictures and all; empty: it has none of them."""
     reread: frozenset[int] = frozenset()
     """Numbers of the pages among `stored` whose text is to be read anew."""
+
+    @property
+    def doc_id(self) -> str:
+        """The document of the range."""
+        return self.probed.source.doc_id
+
+    @property
+    def last(self) -> int:
+        """Number of the last page."""
+        return min(self.first + PAGES_PER_CHUNK - 1, self.probed.num_pages)
 
     @property
     def num_pages(self) -> int:
         """Number of pages of the range."""
         return self.last - self.first + 1
+
+    @property
+    def record(self) -> Path:
+        """The file of the chunk record, written once the pages are stored."""
+        return self.folder / f"{self.first}.json"
+
+    @property
+    def files(self) -> slice:
+        """The part of the document's files that the range needs: the PDF, or its page images."""
+        is_pdf = self.probed.source.kind is SourceKind.PDF
+        return slice(None) if is_pdf else slice(self.first - 1, self.last)
 
 
 def probe(source: SourceDocument) -> ProbedDocument:
@@ -161,12 +168,12 @@ def store_chunk(task: ChunkTask) -> int:
     batch = ObjectBatch(task.plan.layout.objects)
     try:
         try:
-            unchanged = _stamp(task.files) == task.stamp
+            unchanged = _stamp(task.probed.source.files[task.files]) == task.probed.stamp[task.files]
         except FileNotFoundError:
             unchanged = False
         if not unchanged:
             raise DocumentError("it changed while it was being ingested: ingest it again")
-        pages = tuple((_pdf_pages if task.kind is SourceKind.PDF else _image_pages)(task, batch))
+        pages = tuple(_pages(task, batch))
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
@@ -175,64 +182,65 @@ def store_chunk(task: ChunkTask) -> int:
     return task.num_pages
 
 
-def is_whole(stored: StoredDocument) -> bool:
+def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry, ...]]) -> bool:
     """Return whether every picture and text of a stored document is there as it was written."""
-    for number, page in enumerate(stored.pages, start=1):
+    for number, page in enumerate(stored[1], start=1):
         beat(f"stored page {number}")
-        if not stored.objects.are_whole(page.objects().values()):
+        if not objects.are_whole(page.objects().values()):
             return False
     return True
 
 
-def _pdf_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    renderer = make_renderer(task.plan.render, task.plan.limits.pixels)
-    with kept_pdf.open(task.files[0], task.stamp) as pdf:
-        for number, stored in _numbered(task):
+def _pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
+    source, stamp = task.probed.source, task.probed.stamp
+    is_pdf = source.kind is SourceKind.PDF
+    with kept_pdf.open(source.files[0], stamp) if is_pdf else nullcontext() as pdf:
+        for number in range(task.first, task.last + 1):
+            stored = task.stored[number - 1] if task.stored else None
             if stored and number not in task.reread:
                 yield stored
-                continue
-            name = f"page {number}"
-            beat(name)
-            with pdf.page(number):
-                if stored:
-                    jpeg, size = batch.objects.image(stored.image), (stored.width, stored.height)
-                else:
-                    jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
-                picture = _picture(task, pdf, number, jpeg, size)
-                text = read_page(name, picture, _layer(pdf, number), task.plan.ocr, task.plan.layout.ocr)
-            yield _entry(batch, size, stored.image if stored else batch.put(jpeg), text)
+            else:
+                yield _page(task, batch, pdf, number, stored)
 
 
-def _image_pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    for (number, stored), path in zip(_numbered(task), task.files, strict=True):
-        if stored and number not in task.reread:
-            yield stored
-            continue
-        name = f"page {number}" if stored else path.name
-        beat(name)
+def _page(
+    task: ChunkTask, batch: ObjectBatch, pdf: OpenPdf | None, number: int, stored: PageEntry | None
+) -> PageEntry:
+    """Store a page of a PDF, or of page images; of one that is `stored` only its text is read."""
+    plan, files = task.plan, task.probed.source.files
+    name = f"page {number}" if pdf or stored else files[number - 1].name
+    beat(name)
+    with pdf.page(number) if pdf else nullcontext():
         if stored:
             jpeg, size = batch.objects.image(stored.image), (stored.width, stored.height)
+        elif pdf:
+            jpeg, size = _drawn(pdf, number, plan)
         else:
-            jpeg, size = read_page_image(path, task.plan.render, task.plan.limits.pixels)
+            jpeg, size = read_page_image(files[number - 1], plan.render, plan.limits.pixels)
             _check_shape(name, size)
-        text = read_page(name, Picture(jpeg), Layer(), task.plan.ocr, task.plan.layout.ocr)
-        yield _entry(batch, size, stored.image if stored else batch.put(jpeg), text)
+        picture = _picture(plan, pdf, number, jpeg, size) if pdf else Picture(jpeg)
+        layer = _layer(pdf, number) if pdf else Layer()
+        text = read_page(name, picture, layer, plan.ocr, plan.layout.ocr)
+    return PageEntry(
+        *size,
+        stored.image if stored else batch.put(jpeg),
+        text=batch.put(text.text) if text.text else None,
+        typography=batch.put(dump_lines(text.lines)) if text.lines else None,
+        words=batch.put(dump_words(text.words)) if text.words else None,
+        reading=text.reading,
+    )
 
 
-def _numbered(task: ChunkTask) -> Iterator[tuple[int, PageEntry | None]]:
-    """Yield the numbers of the range, each with the page that the store has."""
-    return zip(range(task.first, task.last + 1), task.stored or [None] * task.num_pages, strict=True)
-
-
-def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
-    """Return a rendered page as a JPEG file and its size; nothing is rendered that is white by damage."""
+def _drawn(pdf: OpenPdf, number: int, plan: Plan) -> tuple[bytes, Size]:
+    """Return a page as a JPEG file and its size in pixels; one that is white by damage is refused."""
+    image = make_renderer(plan.render, plan.limits.pixels).render(pdf, number)
     if is_white(image):
         from docagent_rl.documents.white_pages import damage  # white pages are few: when one is met
 
         if reason := damage(pdf, number):
             raise DocumentError(f"page {number} comes out white: {reason}")
     _check_shape(f"page {number}", image.size)
-    return encode_jpeg(image, settings.jpeg_quality, half_colour=has_little_colour(image)), image.size
+    return encode_jpeg(image, plan.render.jpeg_quality, half_colour=has_little_colour(image)), image.size
 
 
 def _layer(pdf: OpenPdf, number: int) -> Layer:
@@ -247,14 +255,14 @@ def _layer(pdf: OpenPdf, number: int) -> Layer:
     return Layer(text, lines, unmapped, hidden)
 
 
-def _picture(task: ChunkTask, pdf: OpenPdf, number: int, jpeg: bytes, size: Size) -> Picture:
+def _picture(plan: Plan, pdf: OpenPdf, number: int, jpeg: bytes, size: Size) -> Picture:
     def larger(most_side: int) -> Image.Image | None:
         with pdf.page(number) as page:
             needed = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
         if max(size) >= _GOOD_ENOUGH * needed:
             return None
         settings = RenderSettings(RendererKind.PDFIUM, dpi=OCR_DPI, max_side=most_side)
-        return make_renderer(settings, task.plan.limits.pixels).render(pdf, number)
+        return make_renderer(settings, plan.limits.pixels).render(pdf, number)
 
     return Picture(jpeg, larger)
 
@@ -264,17 +272,6 @@ def _check_shape(name: str, size: Size) -> None:
         check_size(size)  # no model could be shown it: that would come out in the middle of a trajectory
     except DisplayError as error:
         raise DocumentError(f"{name} cannot be shown: {error}") from error
-
-
-def _entry(batch: ObjectBatch, size: Size, image: str, text: PageText) -> PageEntry:
-    return PageEntry(
-        *size,
-        image,
-        text=batch.put(text.text) if text.text else None,
-        typography=batch.put(dump_lines(text.lines)) if text.lines else None,
-        words=batch.put(dump_words(text.words)) if text.words else None,
-        reading=text.reading,
-    )
 
 
 def _stamp(files: tuple[Path, ...]) -> Stamp:

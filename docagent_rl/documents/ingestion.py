@@ -20,7 +20,6 @@ from docagent_rl.documents.chunks import (
     ChunkTask,
     Plan,
     ProbedDocument,
-    StoredDocument,
     is_whole,
     probe,
     store_chunk,
@@ -143,50 +142,23 @@ def ingest(
 class _Job:
     """A document being stored."""
 
-    probed: ProbedDocument
-    partial: Path
-    """The folder of the records of its ranges."""
-    stored: tuple[PageEntry, ...] = ()
-    """The pages of the version that the store holds, if only texts are read anew."""
-    reread: frozenset[int] = frozenset()
-    """Numbers of those pages."""
-    damaged: bool = False
+    tasks: list[ChunkTask]
+    """Its ranges of pages."""
+    missing: dict[int, ChunkTask]
+    """Those that are not stored yet, by their first pages."""
+    damaged: bool
     """The store holds this version of it with pages that are damaged or gone."""
-    missing: list[int] = field(default_factory=list)
-    """First pages of the ranges that are not stored yet."""
-    resumed_pages: int = 0
+    resumed_pages: int
+    """Pages that an interrupted run stored."""
     failed: bool = False
+
+    @property
+    def probed(self) -> ProbedDocument:
+        return self.tasks[0].probed
 
     @property
     def source(self) -> SourceDocument:
         return self.probed.source
-
-    def starts(self) -> range:
-        """Return the first pages of all ranges."""
-        return range(1, self.probed.num_pages + 1, PAGES_PER_CHUNK)
-
-    def size(self, first: int) -> int:
-        """Return the number of pages of the range that begins with page `first`."""
-        return min(PAGES_PER_CHUNK, self.probed.num_pages - first + 1)
-
-    def record(self, first: int) -> Path:
-        return self.partial / f"{first}.json"
-
-    def task(self, first: int, plan: Plan) -> ChunkTask:
-        pages = slice(first - 1, first - 1 + self.size(first))
-        part = pages if self.source.kind is SourceKind.IMAGES else slice(None)
-        return ChunkTask(
-            self.source.doc_id,
-            self.source.kind,
-            self.source.files[part],
-            self.probed.stamp[part],
-            first,
-            pages.stop,
-            plan,
-            self.record(first),
-            self.stored[pages],
-            self.reread,
-        )
 
 
 @dataclass(slots=True)
@@ -218,20 +190,20 @@ class _Ingest:
                 probed = outcome.value()
                 old = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
                 if old and (old.source.sha256, old.settings) == (probed.sha256, self._key(probed.source)):
-                    stored.append(StoredDocument(probed, old.pages, self.plan.layout.objects))
+                    stored.append((probed, old.pages))
                 elif old and not self.replace and self._are_there(old.pages):
                     self.report.kept.append(probed.source.doc_id)
                 else:
                     jobs.append(self._job(probed))
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
 
-    def _verify(self, stored: list[StoredDocument]) -> Iterator[_Job]:
+    def _verify(self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]) -> Iterator[_Job]:
         """Read the documents that the store holds; yield those that are damaged there, or to be read anew."""
         bar = self.bars.add_task("Checking stored documents", total=len(stored), visible=bool(stored))
-        with closing(self.pool.run(is_whole, stored)) as outcomes:
+        with closing(self.pool.run(partial(is_whole, self.plan.layout.objects), stored)) as outcomes:
             for outcome in outcomes:
                 self.bars.advance(bar)
-                probed, pages = outcome.task.probed, outcome.task.pages
+                probed, pages = outcome.task
                 if outcome.error is not None:
                     self.fail(probed.source.name, str(outcome.error))
                 elif not outcome.result:
@@ -259,7 +231,7 @@ class _Ingest:
 
     def store(self, jobs: list[_Job]) -> None:
         """Store the documents that `probe` returned."""
-        missing = sum(job.size(first) for job in jobs for first in job.missing)
+        missing = sum(task.num_pages for job in jobs for task in job.missing.values())
         bar = self.bars.add_task("Storing pages", total=missing)
         by_id = {job.source.doc_id: job for job in jobs}
         with closing(self.pool.run(store_chunk, self._tasks(jobs, bar))) as outcomes:
@@ -267,7 +239,7 @@ class _Ingest:
                 job, task = by_id[outcome.task.doc_id], outcome.task
                 self.bars.advance(bar, task.num_pages)
                 if outcome.error is None:
-                    job.missing.remove(task.first)
+                    del job.missing[task.first]
                     if not job.missing:
                         self._commit(job)
                 elif not job.failed:
@@ -280,11 +252,11 @@ class _Ingest:
         for job in jobs:
             if not job.missing:  # an earlier run stopped between the last page and the manifest
                 self._commit(job)
-            for first in tuple(job.missing):
+            for task in tuple(job.missing.values()):
                 if job.failed:
-                    self.bars.advance(bar, job.size(first))
+                    self.bars.advance(bar, task.num_pages)
                 else:
-                    yield job.task(first, self.plan)
+                    yield task
 
     def _job(
         self,
@@ -294,17 +266,18 @@ class _Ingest:
         reread: frozenset[int] = frozenset(),
         damaged: bool = False,
     ) -> _Job:
-        job = _Job(probed, self._partial(probed), stored, reread, damaged)
-        objects = self.plan.layout.objects
-        for first in job.starts():
-            record = self._read(ChunkEntry, job.record(first))
-            pages = record.pages if record else ()
-            names = [each for page in pages for each in page.objects().values()]
-            if len(pages) == job.size(first) and objects.are_whole(names):
-                job.resumed_pages += len(pages)
-            else:
-                job.missing.append(first)
-        return job
+        folder = self._partial(probed)
+        starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)
+        tasks = [ChunkTask(probed, self.plan, folder, first, stored, reread) for first in starts]
+        missing = {task.first: task for task in tasks if not self._is_stored(task)}
+        resumed = probed.num_pages - sum(task.num_pages for task in missing.values())
+        return _Job(tasks, missing, damaged, resumed)
+
+    def _is_stored(self, task: ChunkTask) -> bool:
+        record = self._read(ChunkEntry, task.record)
+        pages = record.pages if record else ()
+        names = [each for page in pages for each in page.objects().values()]
+        return len(pages) == task.num_pages and self.plan.layout.objects.are_whole(names)
 
     def _key(self, source: SourceDocument) -> str:
         render = self.plan.render
@@ -316,7 +289,7 @@ class _Ingest:
 
     def _commit(self, job: _Job) -> None:
         """Write the manifest: from here on the document is in the store."""
-        records = [read_record(ChunkEntry, job.record(first)) for first in job.starts()]
+        records = [read_record(ChunkEntry, task.record) for task in job.tasks]
         pages = tuple(page for record in records for page in record.pages)
         source, doc_id = job.source, job.source.doc_id
         manifest = Manifest(
@@ -332,18 +305,17 @@ class _Ingest:
         path = self.plan.layout.manifest(doc_id)
         replaced = path.exists()
         write(path, dump_record(manifest))
-        shutil.rmtree(job.partial, ignore_errors=True)
+        shutil.rmtree(job.tasks[0].folder, ignore_errors=True)
         self._count(job, pages, replaced=replaced)
 
     def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
         report, doc_id = self.report, job.source.doc_id
-        if job.stored:
+        if stored := job.tasks[0].stored:
             changed = any(
-                (old.text, old.words) != (new.text, new.words)
-                for old, new in zip(job.stored, pages, strict=True)
+                (old.text, old.words) != (new.text, new.words) for old, new in zip(stored, pages, strict=True)
             )
             (report.reread if changed else report.skipped).append(doc_id)
-            pages = tuple(pages[number - 1] for number in job.reread) if changed else ()
+            pages = tuple(pages[number - 1] for number in job.tasks[0].reread) if changed else ()
         else:
             if job.damaged:
                 report.repaired.append(doc_id)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import groupby, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.layout import StoreLayout
@@ -19,7 +20,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _TASKS_A_UNIT = 8
-_ROW = "row"
+_RETRIES = 3
+"""Times that Ray starts work anew whose node died."""
 _REACH_S = 10
 
 
@@ -43,11 +45,11 @@ class Places:
 
 
 class RayPool:
-    """A `WorkerPool` over the nodes of a Ray cluster, through Ray Data.
+    """A `WorkerPool` over the nodes of a Ray cluster.
 
-    Each actor has one CPU and a process of its own that works under the limits, so that limits and errors
-    are the same as on one machine. A document goes to one node, a long one in parts. Ray starts the work of
-    a node that died anew.
+    Each task of Ray has one CPU and a process of its own that works under the limits, so that limits and
+    errors are the same as on one machine. A document goes to one node, a long one in parts. Ray starts the
+    work of a node that died anew.
 
     Args:
         address: `HOST:PORT`, or `auto` for the cluster that runs here. None is started: its ports would be
@@ -73,73 +75,51 @@ class RayPool:
             ray.shutdown()
 
     def run(self, function: Callable[[T], R], tasks: Iterable[T]) -> Generator[Outcome[T, R], None, None]:
-        """Run as `WorkerPool.run`, but read `tasks` to its end first.
+        """Run as `WorkerPool.run`.
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
             InfrastructureError: A node does not see source or store, or Ray fails.
         """
         import ray
-        import ray.data
-        from ray.exceptions import RayError
+        from ray.exceptions import RayError, RayTaskError
 
-        units = [{_ROW: _Parcel(tuple(unit))} for unit in _units(tasks)]
-        if not units:
-            return
-        cpus = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        places = min(cpus, len(units))
-        data = ray.data.from_items(units, override_num_blocks=len(units)).map_batches(
-            _Place,
-            fn_constructor_args=(function, self._limits, self._places),
-            batch_size=1,
-            batch_format="numpy",
-            # all at once, but whoever has the others' processors may keep them
-            compute=ray.data.ActorPoolStrategy(min_size=1, initial_size=places, max_size=places),
-            num_cpus=1,
-        )
+        most = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
+        work = ray.remote(num_cpus=1, max_retries=_RETRIES)(_outcomes)
+        units, busy = _units(tasks), []
         try:
-            for row in data.iter_rows():
-                content = row[_ROW].content
-                if isinstance(content, Exception):
-                    raise content
-                yield from content
+            while True:
+                begun = islice(units, most - len(busy))
+                busy += [work.remote(function, unit, self._limits, self._places) for unit in begun]
+                if not busy:
+                    return
+                (done,), busy = ray.wait(busy)
+                yield from ray.get(done)
+        except RayTaskError as error:
+            raise error.cause from error
         except RayError as error:
             raise InfrastructureError(f"Ray failed: {error}") from error
+        finally:
+            for each in busy:
+                ray.cancel(each, force=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parcel:
-    """Tasks, outcomes, or an error to raise: Ray Data makes arrays of what it knows, but not of this."""
-
-    content: tuple[Any, ...] | Exception
+_pool = lru_cache(maxsize=1)(partial(WorkerPool, 1))
+"""The process of this process of Ray, kept for its next unit."""
 
 
-class _Place:
-    """An actor, which works on a unit of tasks at a time."""
-
-    def __init__(self, function: Callable[[Any], Any], limits: IngestLimits, places: Places) -> None:
-        self._function = function
-        self._pool = WorkerPool(1, limits)
-        self._places = places
-
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, list[_Parcel]]:
-        try:
-            self._places.check()
-            (unit,) = batch[_ROW]
-            return {_ROW: [_Parcel(tuple(self._outcomes(unit.content)))]}
-        except Exception as error:  # whatever it is: the driver raises it
-            return {_ROW: [_Parcel(error)]}
-
-    def _outcomes(self, unit: tuple[Any, ...]) -> Iterator[Outcome]:
-        """Yield outcomes up to the first document error: the others of the unit are of the same document."""
-        error = None
-        for task in unit:
-            if error is None:
-                (outcome,) = self._pool.run(self._function, [task])
-                error = outcome.error
-                yield outcome
-            else:
-                yield Outcome(task, error=error)
+def _outcomes(
+    function: Callable[[T], R], unit: list[T], limits: IngestLimits, places: Places
+) -> list[Outcome[T, R]]:
+    """Return outcomes; those after the first document error are it: the tasks are of the same document."""
+    places.check()
+    found: list[Outcome[T, R]] = []
+    for task in unit:
+        if found and found[-1].error:
+            found.append(Outcome(task, error=found[-1].error))
+        else:
+            found += _pool(limits).run(function, [task])
+    return found
 
 
 def _units(tasks: Iterable[T]) -> Iterator[list[T]]:
@@ -158,10 +138,7 @@ def connect(address: str) -> bool:
         UserError: There is no cluster.
     """
     import ray
-    from ray.data import DataContext
 
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
-    DataContext.get_current().enable_progress_bars = False
     if ray.is_initialized():
         return False
     remedy = "start one with `ray start --head`, or leave --ray out for this machine alone"
