@@ -37,26 +37,16 @@ def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]
     target = Path(path)
     data = encodable(content).encode("utf-8") if isinstance(content, str) else content
     with writable(target):
-        replace_file(target, data)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _scratch_file(target) as (temporary, handle):
+            with os.fdopen(os.dup(handle), "wb") as file:
+                file.writelines([data] if isinstance(data, bytes) else data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.fchmod(handle, 0o644)
+            remove_leftovers(target)  # before, so that a kill right after leaves nothing
+            temporary.replace(target)
     return target
-
-
-def replace_file(target: Path, data: bytes | Iterable[bytes], *, sweep: bool = True) -> None:
-    """Write as `atomic_write` does, with the system's own errors.
-
-    Without `sweep`, leftovers of killed processes stay: something else removes those of a large folder.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with _scratch_file(target) as (temporary, handle):
-        with os.fdopen(os.dup(handle), "wb") as file:
-            file.writelines([data] if isinstance(data, bytes) else data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.fchmod(handle, 0o644)
-        if sweep:
-            # before, so that a kill right after leaves nothing
-            remove_leftovers(target)
-        temporary.replace(target)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,48 +48,45 @@ class Audit:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class _Object:
-    """A file of the object store, and the pages that need it."""
-
-    digest: str
-    kind: Kind
-    users: list[str] = field(default_factory=list)
-
-
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
     """Read every manifest and every object of a store; a folder that is none raises a `UserError`."""
     layout = StoreLayout(root.absolute()).require()
     audit = Audit("")
-    objects: dict[Path, _Object] = {}
+    users: dict[tuple[Path, str, Kind], list[str]] = defaultdict(list)
     documents = pages = 0
+
+    def note(entries: Iterable[PageEntry], doc_id: str, first: int) -> None:
+        for number, page in enumerate(entries, start=first):
+            for name, (digest, kind) in page.objects().items():
+                place = layout.objects.path(digest, kind), digest, kind
+                users[place].append(f"{PageRef(doc_id, number)} ({name})")
+
     for path in sorted(layout.manifests()):
         if manifest := _read(lambda path=path: layout.read_manifest(path), path, audit):
             documents += 1
             pages += len(manifest.pages)
-            _note(objects, layout.objects, manifest.pages, manifest.doc_id, 1)
+            note(manifest.pages, manifest.doc_id, 1)
     _check_catalogue(layout, audit)
     _check_ocr(layout, audit)
     for path in sorted((layout.root / "partial").glob("*/[!.]*.json")):
         if record := _read(lambda path=path: read_record(ChunkEntry, path), path, audit):
-            name = f"unfinished document {path.parent.name[:8]}"
-            _note(objects, layout.objects, record.pages, name, record.first)
+            note(record.pages, f"unfinished document {path.parent.name[:8]}", record.first)
     # objects that no page needs: of documents that were replaced
     kinds = {kind.value: kind for kind in Kind}
     for path in layout.objects.root.glob("*/*"):
         digest, dot, rest = path.name.partition(".")
         if digest and dot + rest in kinds:
-            objects.setdefault(path, _Object(digest, kinds[dot + rest]))
-    jobs = sorted(objects.items())
+            users.setdefault((path, digest, kinds[dot + rest]), [])
+    jobs = sorted(users.items(), key=lambda job: job[0][0])
     with ThreadPoolExecutor(_THREADS) as pool:
-        problems = pool.map(lambda job: _problem(layout.objects, *job), jobs)
+        problems = pool.map(lambda job: _problem(layout.objects, *job[0]), jobs)
         shown = track(
             problems, "Checking objects", len(jobs), console=Console(stderr=True), disable=not progress
         )
-        for (path, item), problem in zip(jobs, shown, strict=True):
+        for ((path, *_), needed), problem in zip(jobs, shown, strict=True):
             if problem:
-                audit.damages.append(Damage(path, problem, tuple(item.users)))
-    audit.contents = f"{documents} documents, {pages} pages, {len(objects)} objects"
+                audit.damages.append(Damage(path, problem, tuple(needed)))
+    audit.contents = f"{documents} documents, {pages} pages, {len(users)} objects"
     return audit
 
 
@@ -98,16 +96,6 @@ def _read(read: Callable[[], T], path: Path, audit: Audit) -> T | None:
     except _ERRORS as error:
         audit.damages.append(Damage(path, str(error)))
         return None
-
-
-def _note(
-    objects: dict[Path, _Object], store: ObjectStore, pages: Iterable[PageEntry], doc_id: str, first: int
-) -> None:
-    """Note the objects that pages need, which count from `first`."""
-    for number, page in enumerate(pages, start=first):
-        for name, (digest, kind) in page.objects().items():
-            item = objects.setdefault(store.path(digest, kind), _Object(digest, kind))
-            item.users.append(f"{PageRef(doc_id, number)} ({name})")
 
 
 def _check_catalogue(layout: StoreLayout, audit: Audit) -> None:
@@ -141,10 +129,10 @@ def _check_ocr(layout: StoreLayout, audit: Audit) -> None:
             audit.damages.append(Damage(path, problem))
 
 
-def _problem(store: ObjectStore, path: Path, item: _Object) -> str:
+def _problem(store: ObjectStore, path: Path, digest: str, kind: Kind) -> str:
     try:
-        data = store.read(item.digest, item.kind)
-        if item.kind is Kind.IMAGE:
+        data = store.read(digest, kind)
+        if kind is Kind.IMAGE:
             Image.open(io.BytesIO(data), formats=("JPEG",)).close()
     except (UserError, InfrastructureError) as error:
         return str(error)

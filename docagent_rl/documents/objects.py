@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.io import FULL, replace_file
+from docagent_rl.base.io import FULL
 from docagent_rl.base.text import encodable
 
 if TYPE_CHECKING:
@@ -156,17 +156,18 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write(path: Path, content: str) -> None:
-    """Write a file whole or not at all; `StoreLayout.remove_leftovers` cleans up after killed processes.
+    """Write a file as `place` does, and wait until it is on disk."""
+    place(path, encodable(content).encode("utf-8"), forced=True)
+
+
+def place(path: Path, data: bytes, *, forced: bool = False) -> None:
+    """Write a file whole or not at all; if the machine stops, one that is not `forced` may be damaged.
+
+    `StoreLayout.remove_leftovers` cleans up after killed processes.
 
     Raises:
-        UserError: The disk is full, or the folder cannot be written to; so does `place`.
+        UserError: The disk is full, or the folder cannot be written to.
     """
-    with _clear_errors(path):
-        replace_file(path, encodable(content).encode("utf-8"), sweep=False)
-
-
-def place(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, as far as processes can see; after a crash it may be damaged."""
     # the name that `StoreLayout.remove_leftovers` knows; no two nodes choose the same
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     with _clear_errors(path):
@@ -181,6 +182,8 @@ def place(path: Path, data: bytes) -> None:
                 while left:
                     left = left[file.write(left) :]
                 os.fchmod(handle, 0o644)
+                if forced:
+                    os.fsync(handle)
             scratch.replace(path)
         except BaseException:  # an interrupt too leaves nothing behind
             scratch.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from multiprocessing import Pipe, connection
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents.settings import DocumentError, IngestLimits
@@ -58,19 +58,11 @@ def _address_space() -> int:
     return pages * resource.getpagesize()
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """The end of a task: its result, or what it raised."""
-
-    result: Any = None
-    error: BaseException | None = None
-
-
 def serve(handle: int, memory_gib: float) -> None:
     """Work on `(function, task)` pairs from a socket, a file descriptor, until its other end is closed.
 
-    Sends the part of the task that begins, as a string, at every beat, and `_Done` at its end. Tasks may
-    take `memory_gib` GiB of memory.
+    Sends the part of the task that begins, as a string, at every beat, and at its end `(result, error)`: what
+    it raised, or None. Tasks may take `memory_gib` GiB of memory.
     """
     channel = connection.Connection(handle)
     threading.Thread(target=_end_with_parent, args=(handle,), daemon=True).start()
@@ -94,14 +86,13 @@ def serve(handle: int, memory_gib: float) -> None:
             function, task = channel.recv()
             tell("")
             try:
-                done = _Done(result=function(task))
+                done = function(task), None
             except MemoryError:
-                done = _Done(
-                    error=DocumentError(f"{part or 'it'} takes more than {memory_gib:g} GiB of memory")
-                )
+                reason = f"{part or 'it'} takes more than {memory_gib:g} GiB of memory"
+                done = None, DocumentError(reason)
             except Exception as error:  # whatever it is: the parent raises it
                 error.add_note(traceback.format_exc())  # a traceback does not travel
-                done = _Done(error=error)
+                done = None, error
             channel.send(done)
 
 
@@ -233,10 +224,11 @@ class _Worker:
             message = self.channel.recv()
         except (EOFError, OSError):
             return self._died()
-        if isinstance(message, _Done):
-            if message.error is not None and not isinstance(message.error, DocumentError):
-                raise message.error
-            return Outcome(self.task, message.result, message.error)
+        if isinstance(message, tuple):
+            result, error = message
+            if error is not None and not isinstance(error, DocumentError):
+                raise error
+            return Outcome(self.task, result, error)
         self._started = True
         self._part = message
         self.deadline = time.monotonic() + self._limits.seconds
