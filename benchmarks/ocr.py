@@ -20,8 +20,9 @@ from PIL import Image
 from benchmarks.common import show
 from docagent_rl.documents.manifest import TextReason
 from docagent_rl.documents.ocr import DPI, OcrEngineKind, OcrSettings, make_engine, plain_text
-from docagent_rl.documents.pdf import POINTS_PER_INCH, open_pdf, page_text
+from docagent_rl.documents.pdf import POINTS_PER_INCH, open_pdf
 from docagent_rl.documents.text_layer import assess
+from docagent_rl.documents.typography import text_and_lines
 
 _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 _FEWEST_WORDS = 50
@@ -79,7 +80,7 @@ def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]
             for number in good[:: max(1, len(good) // each)][:each]:
                 with pdf.page(number) as page:
                     image = page.render(scale=dpi / POINTS_PER_INCH).to_pil().convert("RGB")
-                    yield image, page_text(page)
+                    yield image, text_and_lines(page.get_textpage(), page)[0]
 
 
 def main(
@@ -130,7 +131,7 @@ def measure(samples: list[tuple[Image.Image, str]]) -> dict[str, Score]:
 
 def _is_good(pdf: Any, number: int) -> bool:
     with pdf.page(number) as page:
-        text = page_text(page)
+        text, _ = text_and_lines(page.get_textpage(), page)
     sound = assess(text, 0.0, lambda: False, lambda: Image.new("L", (1, 1))) is TextReason.SOUND
     return sound and words(text).total() >= _FEWEST_WORDS
 

@@ -21,6 +21,7 @@ from docagent_rl.documents.page_text import Layer, Picture, read_page
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, kept_pdf, open_pdf, raster_scale
 from docagent_rl.documents.render import (
     FORMATS,
+    PdfiumRenderer,
     encode_jpeg,
     has_little_colour,
     is_white,
@@ -192,19 +193,26 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
 
 
 def _pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
-    source, stamp = task.probed.source, task.probed.stamp
+    source, stamp, plan = task.probed.source, task.probed.stamp, task.plan
     is_pdf = source.kind is SourceKind.PDF
+    # one for all pages: it draws them into the same memory
+    renderer = make_renderer(plan.render, plan.limits.pixels) if is_pdf else None
     with kept_pdf.open(source.files[0], stamp) if is_pdf else nullcontext() as pdf:
         for number in range(task.first, task.last + 1):
             stored = task.stored[number - 1] if task.stored else None
             if stored and number not in task.reread:
                 yield stored
             else:
-                yield _page(task, batch, pdf, number, stored)
+                yield _page(task, batch, pdf, renderer, number, stored)
 
 
 def _page(
-    task: ChunkTask, batch: ObjectBatch, pdf: OpenPdf | None, number: int, stored: PageEntry | None
+    task: ChunkTask,
+    batch: ObjectBatch,
+    pdf: OpenPdf | None,
+    renderer: PdfiumRenderer | None,
+    number: int,
+    stored: PageEntry | None,
 ) -> PageEntry:
     """Store a page of a PDF, or of page images; of one that is `stored` only its text is read."""
     plan, files = task.plan, task.probed.source.files
@@ -213,8 +221,8 @@ def _page(
     with pdf.page(number) if pdf else nullcontext():
         if stored:
             jpeg, size = batch.objects.image(stored.image), (stored.width, stored.height)
-        elif pdf:
-            jpeg, size = _drawn(pdf, number, plan)
+        elif pdf and renderer:
+            jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), plan.render)
         else:
             jpeg, size = read_page_image(files[number - 1], plan.render, plan.limits.pixels)
             _check_shape(name, size)
@@ -231,16 +239,15 @@ def _page(
     )
 
 
-def _drawn(pdf: OpenPdf, number: int, plan: Plan) -> tuple[bytes, Size]:
-    """Return a page as a JPEG file and its size in pixels; one that is white by damage is refused."""
-    image = make_renderer(plan.render, plan.limits.pixels).render(pdf, number)
+def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
+    """Return a rendered page as a JPEG file and its size; one that is white by damage is refused."""
     if is_white(image):
         from docagent_rl.documents.white_pages import damage  # white pages are few: when one is met
 
         if reason := damage(pdf, number):
             raise DocumentError(f"page {number} comes out white: {reason}")
     _check_shape(f"page {number}", image.size)
-    return encode_jpeg(image, plan.render.jpeg_quality, half_colour=has_little_colour(image)), image.size
+    return encode_jpeg(image, settings.jpeg_quality, half_colour=has_little_colour(image)), image.size
 
 
 def _layer(pdf: OpenPdf, number: int) -> Layer:

@@ -143,12 +143,6 @@ def raster_scale(page: pypdfium2.PdfPage, dpi: int, max_side: int) -> float:
     return min(dpi / POINTS_PER_INCH, (max_side - 1e-3) / max(width, height))
 
 
-def page_text(page: pypdfium2.PdfPage) -> str:
-    """Return the text layer inside the page box; words split by a hyphen at a line's end are joined."""
-    with closing(page.get_textpage()) as textpage:
-        return clean_text(textpage.get_text_bounded()).strip()
-
-
 def clean_text(text: str) -> str:
     """Return text as it is stored: words split at a line's end joined, without control characters."""
     joined = _LINE_END_HYPHEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -43,11 +43,11 @@ class PdfiumRenderer:
 
     software = f"pypdfium2 {pypdfium2.version.PYPDFIUM_INFO} (pdfium {pypdfium2.version.PDFIUM_INFO})"
     """Name and version, for the record."""
+    _pixels = (ctypes.c_ubyte * 0)()
 
     def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
         self._settings = settings
         self._most_pixels = most_pixels
-        self._pixels = (ctypes.c_ubyte * 0)()
 
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
         """Return page `number` (1-based) in mode RGB, or RGBX, whose fourth byte has no meaning.
@@ -74,7 +74,7 @@ class PdfiumRenderer:
         return pypdfium2.PdfBitmap.new_native(width, height, buffer=self._pixels, **options)
 
 
-class Pdf2ImageRenderer:
+class Pdf2ImageRenderer(PdfiumRenderer):
     """A renderer by poppler's `pdftoppm`, at the same scale as `PdfiumRenderer`."""
 
     def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
@@ -87,8 +87,7 @@ class Pdf2ImageRenderer:
             )
         from importlib.metadata import version
 
-        self._settings = settings
-        self._most_pixels = most_pixels
+        super().__init__(settings, most_pixels)
         self.software = f"pdf2image {version('pdf2image')} (poppler)"
 
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
@@ -115,9 +114,7 @@ class Pdf2ImageRenderer:
         return images[0].convert("RGB")
 
 
-def make_renderer(
-    settings: RenderSettings, most_pixels: int = MOST_PIXELS
-) -> PdfiumRenderer | Pdf2ImageRenderer:
+def make_renderer(settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> PdfiumRenderer:
     """Return the renderer that `settings` names; it refuses pages of more than `most_pixels`."""
     kind = PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer
     return kind(settings, most_pixels)

@@ -63,10 +63,10 @@ class Line:
 
 
 def text_and_lines(textpage: pypdfium2.PdfTextPage, page: pypdfium2.PdfPage) -> tuple[str, tuple[Line, ...]]:
-    """Return the text of a text layer (see `page_text`), and its lines in its order; no text has no lines.
+    """Return the text layer inside the page box, and its lines in its order; no text has no lines.
 
-    A line has the print of the largest of three letters, the first, the one in the middle and the last: 300
-    pages take half a second.
+    Words split by a hyphen at a line's end are joined in the text. A line has the print of the largest of
+    three letters, the first, the one in the middle and the last: 300 pages take half a second.
     """
     text = clean_text(textpage.get_text_bounded()).strip()
     return text, tuple(_lines(textpage, page)) if text else ()

@@ -11,11 +11,16 @@ from docagent_rl.base.text import lone_surrogate
 from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.pdf import kept_pdf, open_pdf, page_text
+from docagent_rl.documents.pdf import kept_pdf, open_pdf
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.typography import text_and_lines
 from tests.documents.conftest import write_pdf_objects
+
+
+def page_text(page):
+    return text_and_lines(page.get_textpage(), page)[0]
+
 
 PDF_FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"
 

@@ -11,15 +11,7 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import list_of_figures, table_of_contents
 from docagent_rl.documents.contents.pages import settled
-from docagent_rl.documents.pdf import open_pdf, page_text
-from docagent_rl.documents.typography import (
-    MEASURED,
-    Line,
-    Style,
-    dump_lines,
-    load_lines,
-    text_and_lines,
-)
+from docagent_rl.documents.typography import MEASURED, Line, Style, dump_lines, load_lines
 
 CHAPTERS = ["Rivers", "Mountains", "Sea and land"]
 PROSE = "Plain words of the body that go on to the end of the line"
@@ -54,8 +46,6 @@ def test_print_is_stored_and_tells_headings(report, store_path, ingested):
     lines = document.page(1).lines()
     box = pytest.approx((0.095, 0.131, 0.226, 0.167), abs=0.002)
     assert lines[0] == Line("Rivers", Style(18.0, "Helvetica-Bold", True, 500.0), box)
-    with open_pdf(report) as pdf, pdf.page(1) as page:
-        assert text_and_lines(page.get_textpage(), page)[0] == page_text(page)
     assert (lines[1].style.size, lines[1].style.bold) == (10.0, False)
     texts = {number: document.page(number).text() for number in (1, 2, 3)}
     typography = {number: document.page(number).lines() for number in (1, 2, 3)}

@@ -26,7 +26,6 @@ from docagent_rl.documents.contents.pages import (
     Print,
     body_lines,
     body_print,
-    body_size,
     print_of,
     settled,
 )
@@ -198,11 +197,10 @@ def text_headings(pages: Pages) -> list[Heading]:
     """
     printed = printed_contents(pages)
     body = {page: lines for page, lines in pages.items() if page not in printed.pages}
-    size = body_size(body)
+    usual, size = body_print(body)
     more = _styled(body, size, printed.entries) if size else []
     if not printed.entries or not size:
         styled = {(block.page, block.first) for block in more}
-        usual = body_print(body)
         more += [
             block
             for block in _numbered(body, printed.entries)

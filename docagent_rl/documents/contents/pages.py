@@ -62,23 +62,16 @@ def print_of(line: Line) -> Print:
     return Print(line.style.size, line.style.bold, line.style.font) if line.style else NO_PRINT
 
 
-def body_print(pages: Pages) -> Print:
-    """Return the print of most letters."""
-    letters: Counter[Print] = Counter()
-    for lines in pages.values():
-        for line in lines:
-            letters[print_of(line)] += len(line.text)
-    return max(letters, key=lambda style: (letters[style], style), default=NO_PRINT)
-
-
-def body_size(pages: Pages) -> float:
-    """Return the size in points in which most letters are set; 0.0 where no line has one."""
-    letters: Counter[float] = Counter()
-    for lines in pages.values():
-        for line in lines:
-            if line.style:
-                letters[line.style.size] += len(line.text)
-    return max(letters, key=lambda size: (letters[size], -size), default=0.0)
+def body_print(pages: Pages) -> tuple[Print, float]:
+    """Return the print of most letters, and the size in points of most that have one; 0.0 for none."""
+    prints: Counter[Print] = Counter()
+    sizes: Counter[float] = Counter()
+    for line in (line for lines in pages.values() for line in lines):
+        prints[print_of(line)] += len(line.text)
+        if line.style:
+            sizes[line.style.size] += len(line.text)
+    usual = max(prints, key=lambda style: (prints[style], style), default=NO_PRINT)
+    return usual, max(sizes, key=lambda size: (sizes[size], -size), default=0.0)
 
 
 def body_lines(pages: Pages) -> dict[int, list[Line]]:
