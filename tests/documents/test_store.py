@@ -228,26 +228,16 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"made", "store"}
 
 
-def test_every_file_that_is_not_as_it_was_written_is_found(store):
-    """Those that a page needs, one that none needs, and what an interrupted ingest left."""
-    store.objects.put("of a document that was replaced")
-    partial = store.path / "partial" / "0123abcd" / "1.json"
+def test_damage_that_no_page_needs_is_found(store):
+    """Of an object that none needs, and of what an interrupted ingest left."""
+    digest = store.objects.put("of a document that was replaced")
+    partial, path = store.path / "partial" / "0123abcd" / "1.json", store.objects.path(digest, Kind.TEXT)
     partial.parent.mkdir(parents=True)
     partial.write_text("{}")
-    assert [(damage.path, damage.users) for damage in audit_store(store.path).damages] == [(partial, ())]
-    partial.unlink()
-    files = [path for path in store.path.rglob("*") if path.suffix in (".json", ".jpg", ".gz")]
-    assert (
-        len(files) == 2 + 2 + 5 + 4 + 1
-    )  # the marker, the catalogue, manifests, pictures, texts and lines, the last
-    for path in files:
-        data = path.read_bytes()
-        for damaged in (data[:-3], data[:-6] + bytes([data[-6] ^ 1]) + data[-5:], b""):
-            path.write_bytes(damaged)
-            if path.name != "docagent_store.json":
-                assert [damage.path for damage in audit_store(store.path).damages] == [path]
-        path.write_bytes(data)
-    assert audit_store(store.path).damages == []
+    path.write_bytes(path.read_bytes()[:-3])
+    assert [(damage.path, damage.users) for damage in audit_store(store.path).damages] == [
+        (partial, ()), (path, ())
+    ]  # fmt: skip
 
 
 # -- references
