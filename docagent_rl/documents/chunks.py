@@ -14,7 +14,7 @@ from PIL import Image
 
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
-from docagent_rl.documents.objects import ObjectBatch, ObjectStore, write
+from docagent_rl.documents.objects import ObjectStore, force, write
 from docagent_rl.documents.ocr import DPI as OCR_DPI
 from docagent_rl.documents.ocr import dump_words
 from docagent_rl.documents.page_text import Layer, Picture, read_page
@@ -166,7 +166,7 @@ def store_chunk(task: ChunkTask) -> int:
         DocumentError: A page cannot be read, or the file changed since it was hashed.
         UserError: The store cannot be written.
     """
-    batch = ObjectBatch(task.plan.layout.objects)
+    batch: list[Path] = []
     try:
         try:
             unchanged = _stamp(task.probed.source.files[task.files]) == task.probed.stamp[task.files]
@@ -178,7 +178,7 @@ def store_chunk(task: ChunkTask) -> int:
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
-    batch.force()
+    force(batch)
     write(task.record, dump_record(ChunkEntry(first=task.first, pages=pages)))
     return task.num_pages
 
@@ -192,7 +192,7 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
     return True
 
 
-def _pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
+def _pages(task: ChunkTask, batch: list[Path]) -> Iterator[PageEntry]:
     source, stamp, plan = task.probed.source, task.probed.stamp, task.plan
     is_pdf = source.kind is SourceKind.PDF
     # one for all pages: it draws them into the same memory
@@ -208,7 +208,7 @@ def _pages(task: ChunkTask, batch: ObjectBatch) -> Iterator[PageEntry]:
 
 def _page(
     task: ChunkTask,
-    batch: ObjectBatch,
+    batch: list[Path],
     pdf: OpenPdf | None,
     renderer: PdfiumRenderer | None,
     number: int,
@@ -216,11 +216,13 @@ def _page(
 ) -> PageEntry:
     """Store a page of a PDF, or of page images; of one that is `stored` only its text is read."""
     plan, files = task.plan, task.probed.source.files
+    objects = plan.layout.objects
+    put = partial(objects.put, batch=batch)
     name = f"page {number}" if pdf or stored else files[number - 1].name
     beat(name)
     with pdf.page(number) if pdf else nullcontext():
         if stored:
-            jpeg, size = batch.objects.image(stored.image), (stored.width, stored.height)
+            jpeg, size = objects.image(stored.image), (stored.width, stored.height)
         elif pdf and renderer:
             jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), plan.render)
         else:
@@ -231,10 +233,10 @@ def _page(
         text = read_page(name, picture, layer, plan.ocr, plan.layout.ocr)
     return PageEntry(
         *size,
-        stored.image if stored else batch.put(jpeg),
-        text=batch.put(text.text) if text.text else None,
-        typography=batch.put(dump_lines(text.lines)) if text.lines else None,
-        words=batch.put(dump_words(text.words)) if text.words else None,
+        stored.image if stored else put(jpeg),
+        text=put(text.text) if text.text else None,
+        typography=put(dump_lines(text.lines)) if text.lines else None,
+        words=put(dump_words(text.words)) if text.words else None,
         reading=text.reading,
     )
 

@@ -11,7 +11,7 @@ import secrets
 import zlib
 from collections.abc import Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,7 +43,7 @@ class ObjectStore:
 
     Objects are written whole or not at all and never changed; any number of processes may read and write.
     Every read is verified against the name, which costs less than a tenth of decoding a page. An object that
-    holds something else is written anew by the next `put` of what its name says. `ObjectBatch` is for many.
+    holds something else is written anew by the next `put` of what its name says.
 
     Raises (all methods):
         UserError: The object is missing or damaged, cannot be written, or its name is no SHA-256.
@@ -52,11 +52,22 @@ class ObjectStore:
 
     root: Path
 
-    def put(self, content: bytes | str) -> str:
-        """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8."""
-        batch = ObjectBatch(self)
-        digest = batch.put(content)
-        batch.force()
+    def put(self, content: bytes | str, batch: list[Path] | None = None) -> str:
+        """Store a JPEG file, or a text; returns the SHA-256 of its bytes, of a text in UTF-8.
+
+        It is forced to disk, or, with a `batch`, added to the files that `force` is to be called with.
+        """
+        kind = Kind.TEXT if isinstance(content, str) else Kind.IMAGE
+        data = content.encode("utf-8") if isinstance(content, str) else content
+        digest = hashlib.sha256(data).hexdigest()
+        path = self.path(digest, kind)
+        if not (path.is_file() and self.are_whole([(digest, kind)])):
+            place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is Kind.TEXT else data)
+        # what was there may be of another batch, not forced yet
+        if batch is None:
+            force([path])
+        else:
+            batch.append(path)
         return digest
 
     def image(self, digest: str) -> bytes:
@@ -103,39 +114,18 @@ class ObjectStore:
         return True
 
 
-@dataclass(slots=True)
-class ObjectBatch:
-    """Objects that are written one after the other and forced to disk together.
+def force(paths: Iterable[Path]) -> None:
+    """Wait until files are on disk; what names them is written after that.
 
-    They can be read at once. A machine that stops before `force` may leave some of them damaged: what names
-    them is written after it.
+    A machine that stops before may leave some of them damaged.
     """
-
-    objects: ObjectStore
-    _written: list[Path] = field(default_factory=list)
-
-    def put(self, content: bytes | str) -> str:
-        """Store a JPEG file, or a text, as `ObjectStore.put` does."""
-        kind = Kind.TEXT if isinstance(content, str) else Kind.IMAGE
-        data = content.encode("utf-8") if isinstance(content, str) else content
-        digest = hashlib.sha256(data).hexdigest()
-        path = self.objects.path(digest, kind)
-        # what is there may be of another batch, not forced yet
-        self._written.append(path)
-        if not (path.is_file() and self.objects.are_whole([(digest, kind)])):
-            place(path, gzip.compress(data, _LEVEL, mtime=0) if kind is Kind.TEXT else data)
-        return digest
-
-    def force(self) -> None:
-        """Wait until all is on disk, where a crash of the machine leaves it as it is."""
-        for path in self._written:
-            with _clear_errors(path):
-                handle = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
-        self._written.clear()
+    for path in paths:
+        with _clear_errors(path):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
 
 def is_digest(text: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.objects import Kind, ObjectBatch, ObjectStore
+from docagent_rl.documents.objects import Kind, ObjectStore, force
 from docagent_rl.documents.shown import MARKER, ShownRasters, beside
 
 MIB = 1 << 20
@@ -152,11 +152,11 @@ def test_a_name_that_is_no_hash_never_becomes_a_path_and_a_missing_object_is_nam
 
 
 def test_a_batch_is_readable_at_once_and_forced_to_disk_before_it_is_named(objects, forced, tmp_path):
-    batch = ObjectBatch(objects)
-    names = [batch.put(text) for text in ("one", "two", "one")]
+    batch = []
+    names = [objects.put(text, batch) for text in ("one", "two", "one")]
     assert [objects.text(name) for name in names] == ["one", "two", "one"]
     assert forced == []
-    batch.force()
+    force(batch)
     assert {objects.path(name, Kind.TEXT).stat().st_ino for name in names} == set(forced)
     assert not list(tmp_path.glob("*/.*"))
 
@@ -166,12 +166,12 @@ def test_what_was_there_before_is_forced_too_and_damage_is_mended(objects, force
     whole, damaged = objects.put("one"), objects.put("two")
     objects.path(damaged, Kind.TEXT).write_bytes(b"")
     forced.clear()
-    batch = ObjectBatch(objects)
-    assert [batch.put("one"), batch.put("two")] == [whole, damaged]
-    batch.force()
+    batch = []
+    assert [objects.put("one", batch), objects.put("two", batch)] == [whole, damaged]
+    force(batch)
     assert len(forced) == 2
     assert objects.text(damaged) == "two"
     # what cannot be forced is one error
-    objects.path(batch.put("gone"), Kind.TEXT).unlink()
+    objects.path(objects.put("gone", batch), Kind.TEXT).unlink()
     with pytest.raises(UserError, match=r"\.txt\.gz"):
-        batch.force()
+        force(batch)
