@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from PIL import Image
+from pypdfium2 import PdfPage
 
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
@@ -220,7 +221,7 @@ def _page(
     put = partial(objects.put, batch=batch)
     name = f"page {number}" if pdf or stored else files[number - 1].name
     beat(name)
-    with pdf.page(number) if pdf else nullcontext():
+    with pdf.page(number) if pdf else nullcontext() as page:
         if stored:
             jpeg, size = objects.image(stored.image), (stored.width, stored.height)
         elif pdf and renderer:
@@ -228,8 +229,8 @@ def _page(
         else:
             jpeg, size = read_page_image(files[number - 1], plan.render, plan.limits.pixels)
             _check_shape(name, size)
-        picture = _picture(plan, pdf, number, jpeg, size) if pdf else Picture(jpeg)
-        layer = _layer(pdf, number) if pdf else Layer()
+        picture = Picture(jpeg, partial(_larger, plan, pdf, number, size)) if pdf else Picture(jpeg)
+        layer = _layer(page) if page else Layer()
         text = read_page(name, picture, layer, plan.ocr, plan.layout.ocr)
     return PageEntry(
         *size,
@@ -252,28 +253,20 @@ def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettin
     return encode_jpeg(image, settings.jpeg_quality, half_colour=has_little_colour(image)), image.size
 
 
-def _layer(pdf: OpenPdf, number: int) -> Layer:
-    with pdf.page(number) as page, closing(page.get_textpage()) as textpage:
+def _layer(page: PdfPage) -> Layer:
+    with closing(page.get_textpage()) as textpage:
         text, lines = text_and_lines(textpage, page)
-        unmapped = unmapped_share(textpage)
-
-    def hidden() -> bool:
-        with pdf.page(number) as page:
-            return may_hide_text(page)
-
-    return Layer(text, lines, unmapped, hidden)
+        return Layer(text, lines, unmapped_share(textpage), lambda: may_hide_text(page))
 
 
-def _picture(plan: Plan, pdf: OpenPdf, number: int, jpeg: bytes, size: Size) -> Picture:
-    def larger(most_side: int) -> Image.Image | None:
-        with pdf.page(number) as page:
-            needed = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
-        if max(size) >= _GOOD_ENOUGH * needed:
-            return None
-        settings = RenderSettings(RendererKind.PDFIUM, dpi=OCR_DPI, max_side=most_side)
-        return make_renderer(settings, plan.limits.pixels).render(pdf, number)
-
-    return Picture(jpeg, larger)
+def _larger(plan: Plan, pdf: OpenPdf, number: int, size: Size, most_side: int) -> Image.Image | None:
+    """Return a page as large as OCR asks for; None: the stored picture, of this size, is as good."""
+    with pdf.page(number) as page:
+        needed = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
+    if max(size) >= _GOOD_ENOUGH * needed:
+        return None
+    settings = RenderSettings(RendererKind.PDFIUM, dpi=OCR_DPI, max_side=most_side)
+    return make_renderer(settings, plan.limits.pixels).render(pdf, number)
 
 
 def _check_shape(name: str, size: Size) -> None:
