@@ -127,7 +127,7 @@ def test_what_cannot_be_drawn_from_is_told(run, tmp_path):
         (tmp_path / "gone.jsonl", "rl.parquet", UNIDOC_RL, r"gone\.jsonl"),
         (tmp_path, "rl.jsonl", UNIDOC_RL, r"\.parquet"),
         (tmp_path, "o", (*DOC_V_STAR, *prefer), "--prefer"),
-        (run[0], "rl.parquet", DOC_V_STAR[:2], "takes no question"),  # short documents, as in the paper
+        (run[0], "rl.parquet", DOC_V_STAR[:2], "longer-than"),  # short documents, as in the paper
     ):
         with pytest.raises(UserError, match=message):
             called(app, "curate", trajectories, "--out", tmp_path / out, *options)
