@@ -23,7 +23,7 @@ STEP_SECONDS = "timing_s/step"
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Greedy by_part about one part, question by question.
+    """Greedy trajectories about one part, question by question.
 
     Args:
         reward: reward of each question, in the order of their ids.
@@ -58,7 +58,7 @@ class RunResult:
         after: the same after training.
         blank_before: the held-out questions on white paper, warm start.
         blank_after: the same after training.
-        curve: mean reward of the sampled by_part of each step.
+        curve: mean reward of the sampled trajectories of each step.
     """
 
     estimator: Estimator
@@ -165,10 +165,10 @@ def _by_part(trajectories: Iterable[Trajectory]) -> dict[Part, Scores]:
     return {part: _measure(by_part[part.dataset]) for part in (Part.HELD_OUT, Part.BLANK)}
 
 
-def _measure(by_part: Sequence[Trajectory]) -> Scores:
-    ordered = sorted(by_part, key=lambda t: t.sample["question_id"])
+def _measure(trajectories: Sequence[Trajectory]) -> Scores:
+    ordered = sorted(trajectories, key=lambda t: t.sample["question_id"])
     if masked := [t.sample["question_id"] for t in ordered if t.masked]:
-        raise UserError(f"{len(masked)} held-out by_part were masked, {masked[0]} among them")
+        raise UserError(f"{len(masked)} held-out trajectories were masked, {masked[0]} among them")
     return Scores(
         tuple(round(t.reward, 6) for t in ordered), tuple(t.metrics[ANSWERED_RIGHT] for t in ordered)
     )

@@ -44,7 +44,7 @@ class UnitResult:
         after: the same after training.
         blank_before: the held-out questions on white paper, warm start.
         blank_after: the same after training.
-        curve: mean reward of the sampled by_part of each step.
+        curve: mean reward of the sampled trajectories of each step.
     """
 
     system: str
@@ -127,8 +127,8 @@ def read_run(
 ) -> UnitResult:
     """The result of a unit off the files of its run.
 
-    The by_part of the trainer's own validations are scored: they are those of `docagent-rl eval`, token by
-    token, and cost no further start of vLLM.
+    The trajectories of the trainer's own validations are scored: they are those of `docagent-rl eval`, token
+    by token, and cost no further start of vLLM.
 
     Raises:
         UserError: trajectories or metrics of a step are missing.
