@@ -33,9 +33,10 @@ table before it starts, and is refused where it cannot fit.
 
 Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
 of layers, logits, processes and features are estimates, for the longest row with all the images that a
-trajectory may show; rows of 10,240 to 45,056 tokens stayed below them on one H200, with 8 of the 28 layers of
-a 7B model ([the check of one GPU](cluster.md)). The rollout fills the share of the GPU that its server is
-given (`gpu_memory_utilization`). A retriever's index is in it once it is built.
+trajectory may show. Only a trained vision tower has been measured ([one H200](cluster.md)): 20 GiB for 27,000
+visual tokens of a 7B model, where the estimate is 15, at a time when the states of layers, which are added
+here, are free again. The rollout fills the share of the GPU that its server is given
+(`gpu_memory_utilization`). A retriever's index is in it once it is built.
 
 """
 _VARIANTS = """\
