@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
+from docagent_rl.training.agent_loop.output import DocAgentLoopOutput
 
 
 class MisplacedLoop(DocAgentLoop):
     """Trains on rows whose first image run is moved before its `<|vision_start|>`."""
 
-    def _rows(self, ledgers, trajectory, kwargs):
-        (output,) = super()._rows(ledgers, trajectory, kwargs)
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> list[DocAgentLoopOutput]:
+        (output,) = await super().run(sampling_params, **kwargs)
         image = self.tokenizer.convert_tokens_to_ids("<|image_pad|>")
         ids = output.response_ids
         if image in ids:
