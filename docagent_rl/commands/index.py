@@ -25,7 +25,8 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.bm25 import BM25Settings
-from docagent_rl.retrieval.config import Backend, QueryEncoderConfig, RetrieverConfig, ServerApi
+from docagent_rl.retrieval.config import Backend, QueryEncoderConfig, RetrieverConfig, SearchEngine, ServerApi
+from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.retrieval.indexes import (
     Encoding,
@@ -77,6 +78,15 @@ def build_command(
     classic: bool = option(
         _DEFAULTS.classic, "BM25: scores times k1 + 1, as Robertson's formula has them.", "--classic"
     ),
+    engine: SearchEngine = option(
+        SearchEngine.EMBEDDED, "What holds the vectors of --model; qdrant needs docagent-rl[qdrant]."
+    ),
+    url: str | None = option(
+        None,
+        "Of the engine: http://host:6333 of a Qdrant server; by default the folder.",
+    ),
+    collection: str | None = option(None, "Its name at the engine; by default the folder's."),
+    token_env: str | None = option(None, "Name of the variable that holds the token of the engine's server."),
     force: Force = False,
 ) -> None:
     """Build an index of all pages: of their words (BM25), or with --model of vectors.
@@ -88,6 +98,11 @@ def build_command(
     Example: docagent-rl index build --store data/store --out data/minilm --model minilm
     """
     documents = DocumentStore(store)
+    where = None
+    if engine is not SearchEngine.EMBEDDED:
+        where = CollectionPlace(engine, url, collection, token_env)
+    if where is not None and model is None:
+        raise UserError(f"--engine {engine.value} holds vectors: name their model by --model")
     if model is None:
         words = BM25Settings(k1=k1, b=b, stemmer=stemmer, classic=classic)
         built = build_bm25(documents, out, words, force=force, progress=True)
@@ -104,7 +119,14 @@ def build_command(
         settings = VectorSettings(precision=precision, pool_factor=pool_factor)
         began = time.monotonic()
         built = build_vectors(
-            documents, out, model, encoding=encoding, settings=settings, force=force, progress=True
+            documents,
+            out,
+            model,
+            encoding=encoding,
+            settings=settings,
+            where=where,
+            force=force,
+            progress=True,
         )
         if built.new:
             pace = built.new / (time.monotonic() - began)

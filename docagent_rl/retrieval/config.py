@@ -52,6 +52,28 @@ class Fusion(StrEnum):
     """Scores, each query's brought to 0..1 by the best and worst of its candidates, then weighted."""
 
 
+class SearchEngine(StrEnum):
+    """Engines that hold the vectors of an index and rank by them."""
+
+    EMBEDDED = "embedded"
+    """Files that every process maps into memory; exact."""
+    QDRANT = "qdrant"
+    """A server of Qdrant, or its engine in the process (package qdrant-edge-py)."""
+
+
+class EngineConfig(Section):
+    """The engine of an index of vectors. Its folder names it, so that nothing has to be set."""
+
+    kind: SearchEngine | None = None
+    """The engine that the index has to be of; null: any."""
+    url: str | None = None
+    """Where this process reaches it, if not where the index says: `http://host:6333`."""
+    token_env: str | None = None
+    """Name of the variable that holds the token of a server."""
+    timeout_s: float = Field(30.0, gt=0)
+    """Seconds of one request to a server."""
+
+
 class QueryEncoderConfig(Section):
     """The model that turns queries into vectors; by default the one that the index was built with."""
 
@@ -111,6 +133,7 @@ class RetrieverConfig(Section):
     index: Path | None = None
     """Directory of the index (`docagent-rl index build`); kinds that combine others have none."""
     backend: Backend = Backend.LOCAL
+    engine: EngineConfig = Field(default_factory=EngineConfig)
     encoder: QueryEncoderConfig = Field(default_factory=QueryEncoderConfig)
     candidates: int = Field(200, ge=1)
     """Pages that the first stage of a search over all documents hands to exact scoring."""

@@ -4,6 +4,7 @@
 docagent_index.json    what was indexed, and the SHA-256 of every array file; carries its own checksum
 files-<16 hex>/        the array files, never changed; named by the hash of their hashes
 encoded/               documents that an unfinished build of vectors has encoded
+collection/            the files of an engine (`retrieval.engines`), which change in place
 .lock                  held by a writer
 ```
 Replacing the header is the swap: until then readers see the old files, from then on the new ones.
@@ -32,11 +33,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.documents.objects import SHA256_PATTERN
+from docagent_rl.retrieval.config import SearchEngine
 
 HEADER = "docagent_index.json"
 ENCODED = "encoded"
+COLLECTION = "collection"
 _LOCK = ".lock"
-_OWN = re.compile(rf"files-[0-9a-f]{{16}}|{ENCODED}|\..*\.tmp|\.lock")
+_OWN = re.compile(rf"files-[0-9a-f]{{16}}|{ENCODED}|{COLLECTION}|\..*\.tmp|\.lock")
 _SETTLED_NS = 2_000_000_000
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
@@ -121,12 +124,15 @@ class IndexFiles:
                 temporary.chmod(0o755)
                 temporary.replace(target)
             _sync(self.root)
-            saved = header.model_copy(update={"files": checksums})
-            atomic_write(self.header, seal(saved.model_dump_json(indent=1)))
-            _sync(self.root)
+            self.write_header(header.model_copy(update={"files": checksums}))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         self.sweep(rf"(?!{target.name}$).*")
+
+    def write_header(self, header: IndexHeader) -> None:
+        """Put a header in the place of the last one; the caller has claimed the folder."""
+        atomic_write(self.header, seal(header.model_dump_json(indent=1)))
+        _sync(self.root)
 
     def sweep(self, pattern: str) -> None:
         """Remove files of the index that match a pattern; the caller has claimed the folder."""
@@ -224,12 +230,22 @@ def rebuild_command(root: Path, store: Path | str = "STORE") -> str:
 
 def index_kind(root: Path) -> str:
     """Return the kind of the index in a folder, such as `bm25` or `dense`; empty where there is none."""
+    return _field(root, "kind")
+
+
+def index_engine(root: Path) -> SearchEngine:
+    """Return the engine of the index in a folder; `EMBEDDED` also where there is none."""
+    found = _field(root, "engine")
+    return SearchEngine(found) if found in tuple(SearchEngine) else SearchEngine.EMBEDDED
+
+
+def _field(root: Path, name: str) -> str:
     try:
         found = json.loads((root / HEADER).read_bytes())
     except (OSError, ValueError, RecursionError):
         return ""
-    kind = found.get("kind") if isinstance(found, dict) else None
-    return kind if isinstance(kind, str) else ""
+    value = found.get(name) if isinstance(found, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def file_digest(path: Path) -> str:

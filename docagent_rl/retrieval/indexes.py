@@ -13,9 +13,12 @@ from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import Audit, Damage
 from docagent_rl.retrieval.bm25 import BM25Header, BM25Retriever, BM25Settings
+from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
-from docagent_rl.retrieval.index_files import HEADER, IndexFiles, IndexHeader, index_kind
+from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
+from docagent_rl.retrieval.engines.opening import CollectionIndex, place
+from docagent_rl.retrieval.index_files import HEADER, IndexFiles, IndexHeader, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex, VectorSettings
@@ -67,13 +70,14 @@ def build_vectors(
     *,
     encoding: Encoding | None = None,
     settings: VectorSettings | None = None,
+    where: CollectionPlace | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> BuiltIndex:
     """Index the vectors of all pages, or of those that are new or changed since, in a folder.
 
-    The model is one of `encoders.spec.named_spec`; `force` replaces an index of another model, or a damaged
-    one.
+    The model is one of `encoders.spec.named_spec`; `where` names the collection of an engine that holds them,
+    in place of the folder; `force` replaces an index of another model, or a damaged one.
 
     Raises:
         UserError: there is no such model, another index is there, or it is damaged.
@@ -84,10 +88,9 @@ def build_vectors(
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
+    build = build_index if where is None else partial(build_collection, where=where)
     with _encoder(spec, encoding) as encoder:
-        return build_index(
-            store, encoder, out, kind=kind, settings=settings, progress=progress, replace=force
-        )
+        return build(store, encoder, out, kind=kind, settings=settings, progress=progress, replace=force)
 
 
 @contextmanager
@@ -141,15 +144,20 @@ def audit_index(root: Path) -> Audit:
         return Audit("an index that cannot be used", _damages(files, error))
     if isinstance(index, BM25Retriever):
         return Audit(f"an index of {index.num_pages} pages")
+    if isinstance(index, CollectionIndex):
+        problems = [Damage(files.header, problem) for problem in index.problems()]
+        return Audit(f"a collection of {index.info()['pages']} pages ({place(index.header)})", problems)
     return Audit(f"an index of vectors of {index.num_pages} pages ({index.header.kind.value})")
 
 
-def open_index(root: Path) -> BM25Retriever | VectorIndex:
+def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:
     """Return an index of any kind.
 
     Raises:
         UserError: there is none, or it is damaged.
     """
+    if index_engine(root) is not SearchEngine.EMBEDDED:
+        return CollectionIndex.open(root)
     return VectorIndex.open(root) if _is_of_vectors(root) else BM25Retriever.load(root)
 
 
@@ -160,9 +168,9 @@ def describe(root: Path) -> dict[str, object]:
         UserError: there is none, or it is damaged.
     """
     index = open_index(root)
-    if isinstance(index, VectorIndex):
-        return index.info()
-    return {"kind": "bm25", "pages": index.num_pages, **asdict(index.settings)}
+    if isinstance(index, BM25Retriever):
+        return {"kind": "bm25", "pages": index.num_pages, **asdict(index.settings)}
+    return index.info()
 
 
 def _is_of_vectors(root: Path) -> bool:

@@ -12,7 +12,8 @@ from docagent_rl.base.user_code import described, import_module, import_named_mo
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import Divisible, Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
-from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig
+from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig, SearchEngine
+from docagent_rl.retrieval.index_files import HEADER, index_engine
 from docagent_rl.retrieval.vectors.index import Kind
 from docagent_rl.retrieval.vectors.retriever import open_vectors
 
@@ -198,20 +199,43 @@ def open_in_actor(config: RetrieverConfig, store: DocumentStore, key: str) -> Re
 
 
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """Open a retriever before Ray runs: here in place of its actors.
+    """Open a retriever before Ray runs: here in place of its actors. An engine's files are closed again.
 
     Raises:
         UserError: as `open_retriever`; or the retriever cannot be split as the configuration says.
     """
     if config.backend is Backend.LOCAL and config.parts:
         return open_hybrid(config, store, key, opener=open_before_run)
-    if config.backend is not Backend.RAY:
-        return open_retriever(config, store, key)
-    # the actors read the model; here there may be no room for it
     vectors = config.kind in tuple(Kind)
-    retriever = open_vectors(config, store, key, late=True) if vectors else open_local(config, store, key)
+    engine = vectors and config.index is not None and index_engine(config.index) is not SearchEngine.EMBEDDED
+    if config.backend is Backend.HTTP or (config.backend is Backend.LOCAL and not engine):
+        return open_retriever(config, store, key)
+    # others read the model; here there may be no room for it
+    retriever = open_pages(config, store, key, late=True) if vectors else open_local(config, store, key)
     check_parts(retriever, config, key)
     return retriever
+
+
+def open_pages(
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
+) -> Retriever:
+    """Open an index of vectors, in the engine that holds them; `late`: the model comes with the first query.
+
+    Raises:
+        UserError: there is none, or it is of another engine than the configuration says.
+    """
+    folder = config.required_index(key)
+    engine = index_engine(folder)
+    if config.engine.kind not in (None, engine) and (folder / HEADER).is_file():
+        raise UserError(
+            f"{key}.engine.kind={config.engine.kind}, and the index {folder} is of {engine.value}: set "
+            f"{key}.engine.kind={engine.value}, or name another index"
+        )
+    if engine is SearchEngine.EMBEDDED:
+        return open_vectors(config, store, key, late=late)
+    from docagent_rl.retrieval.engines.retriever import open_engine
+
+    return open_engine(config, store, key, late=late)
 
 
 def open_hybrid(
@@ -263,8 +287,8 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
 _KINDS: dict[str, PartOpener] = {
     "bm25": open_bm25,
     "hybrid": open_hybrid,
-    "dense": open_vectors,
-    "late_interaction": open_vectors,
+    "dense": open_pages,
+    "late_interaction": open_pages,
 }
 
 

@@ -149,7 +149,10 @@ _PATIENCE = {
     "base_url", "api_key_env", "timeout_s", "attempts", "backoff_s", "deadline_s", "check_s", "concurrency",
     "cache_dir",
 }  # fmt: skip
-_SEARCH = {"kind", "model", "candidates", "fusion", "rrf_k", "weights", "depth", "options"}
+_SEARCH: dict[str, Any] = {
+    **dict.fromkeys(("kind", "model", "candidates", "fusion", "rrf_k", "weights", "depth", "options"), True),
+    "engine": {"kind"},
+}
 
 
 def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str, Any]:

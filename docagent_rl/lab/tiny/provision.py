@@ -112,6 +112,8 @@ def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
         build = f"docagent-rl index build --store {store} --out {index}"
         if retriever.model is not None:
             build += f" --model {retriever.model}"
+        if retriever.engine.kind is not None:
+            build += f" --engine {retriever.engine.kind}"
         yield Need(f"{key}.index", index, place_of(retriever, paths), build, HEADER)
     for key, split in (("train_files", Split.TRAIN), ("val_files", Split.VAL)):
         for file in data_files(config, key):

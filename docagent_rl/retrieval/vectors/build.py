@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,10 +17,17 @@ from rich.progress import track
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_kind
+from docagent_rl.retrieval.config import SearchEngine
+from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.candidates import Candidates, train_clusters
-from docagent_rl.retrieval.vectors.encoding import EncoderFactory, LocalVectors, PageVectors, encode_documents
+from docagent_rl.retrieval.vectors.encoding import (
+    EncoderFactory,
+    EncoderFacts,
+    LocalVectors,
+    PageVectors,
+    encode_documents,
+)
 from docagent_rl.retrieval.vectors.index import (
     Kind,
     Source,
@@ -83,8 +90,25 @@ def build_index(
     """
     vectors = encoder if isinstance(encoder, PageVectors) else LocalVectors(encoder)
     facts = vectors.facts()
+    source = source_of(facts, kind, settings)
+    documents = documents_of(store, source)
+    header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=documents)
+    files = IndexFiles(Path(path))
+    with files.claimed():
+        job = _Build(files, header, _previous(files, source, replace=replace))
+        new = job.encode(store, vectors, progress)
+        blank = job.publish(two_stages_from)
+    return BuiltIndex(sum(document.pages for document in documents), len(documents), new, blank)
+
+
+def source_of(facts: EncoderFacts, kind: Kind, settings: VectorSettings | None) -> Source:
+    """Return the origin of the vectors that an encoder makes.
+
+    Raises:
+        UserError: the settings are not for vectors of this kind.
+    """
     try:
-        source = Source(
+        return Source(
             kind=kind,
             encoder=facts.fingerprint,
             content=facts.content,
@@ -93,16 +117,28 @@ def build_index(
         )
     except ValidationError as error:
         raise UserError(f"index of kind {kind.value}: {error.errors()[0]['msg']}") from error
+
+
+def documents_of(store: DocumentStore, source: Source) -> tuple[StoredDocument, ...]:
+    """Return the documents of a store as they are now.
+
+    Raises:
+        UserError: there are none.
+    """
     documents = tuple(stored_documents(store, source.content))
     if not documents:
         raise UserError(f"{store.path} holds no documents: ingest some first")
-    header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=documents)
-    files = IndexFiles(Path(path))
-    with files.claimed():
-        job = _Build(files, header, _previous(files, source, replace=replace))
-        new = job.encode(store, vectors, progress)
-        blank = job.publish(two_stages_from)
-    return BuiltIndex(sum(document.pages for document in documents), len(documents), new, blank)
+    return documents
+
+
+def changes(found: Mapping[str, object], asked: Mapping[str, object]) -> str:
+    """Return what differs between two descriptions of indexes, for a message."""
+
+    def short(value: object) -> str:
+        return str(value)[:12] if isinstance(value, str) else str(value)
+
+    names = [name for name in found if found[name] != asked[name]]
+    return "; ".join(f"{name}: {short(found[name])}, not {short(asked[name])}" for name in names)
 
 
 def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorIndex | None:
@@ -115,8 +151,14 @@ def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorInde
         return None
     again = "replace it with --force, or name another folder"
     there = index_kind(files.root)
-    if there and there not in tuple(Kind) and not replace:
-        raise UserError(f"{files.root} holds an index of another kind than {source.kind.value}: {again}")
+    engine = index_engine(files.root)
+    if (there and there not in tuple(Kind)) or engine is not SearchEngine.EMBEDDED:
+        if replace:
+            return None
+        raise UserError(
+            f"{files.root} holds an index of another kind than {source.kind.value}, or of the engine "
+            f"{engine.value}: {again}"
+        )
     try:
         index = VectorIndex.open(files.root)
     except UserError:
@@ -127,14 +169,8 @@ def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorInde
         return index
     if replace:
         return None
-
-    def short(value: object) -> str:
-        return str(value)[:12] if isinstance(value, str) else str(value)
-
-    found, asked = index.header.source.model_dump(mode="json"), source.model_dump(mode="json")
-    changed = [name for name in found if found[name] != asked[name]]
-    differences = "; ".join(f"{name}: {short(found[name])}, not {short(asked[name])}" for name in changed)
-    raise UserError(f"{files.root} holds an index of other vectors ({differences}): {again}")
+    changed = changes(index.header.source.model_dump(mode="json"), source.model_dump(mode="json"))
+    raise UserError(f"{files.root} holds an index of other vectors ({changed}): {again}")
 
 
 class _Build:

@@ -56,6 +56,11 @@ def round_query(query: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.array(query, np.float32)).to(torch.bfloat16)
 
 
+def rounded(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors, float32 of shape (n, dim), rounded to the numbers that bfloat16 has."""
+    return round_query(vectors).float().numpy()
+
+
 def page_scores(
     bank: Bank,
     queries: Sequence[np.ndarray],

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
+from pydantic import JsonValue
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent
@@ -14,7 +16,7 @@ from docagent_rl.retrieval.base import Hit, Pages, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
-from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
+from docagent_rl.retrieval.vectors.index import Kind, Source, VectorIndex
 from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows, scattered_scores
 
 logger = logging.getLogger(__name__)
@@ -38,12 +40,7 @@ class VectorRetriever:
 
     def __init__(self, index: VectorIndex, encoder: Encoder, *, candidates: int = CANDIDATES) -> None:
         source = index.header.source
-        if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
-            raise UserError(
-                f"the index {index.path} was built with another model or preprocessing than the encoder of "
-                f"queries has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its "
-                f"model under docagent.retriever.encoder.model, or {rebuild_command(index.path)}"
-            )
+        check_encoder(source, encoder, index.path)
         self.index = index
         self.contents: tuple[PageContent, ...] = (source.content,)
         """The contents of a page that its rank depends on."""
@@ -82,9 +79,7 @@ class VectorRetriever:
         everywhere = self.index.rows.rows(exclude)
         excluded = everywhere[(everywhere >= start) & (everywhere < end)]
         hits: list[list[Hit]] = [[] for _ in queries]
-        asked = [number for number, query in enumerate(queries) if query.strip()]
-        vectors = self._encoded([queries[number] for number in asked])
-        usable = [pair for pair in zip(asked, vectors, strict=True) if _usable(queries[pair[0]], pair[1])]
+        usable = encoded_queries(self._encoder, queries)
         if not usable:
             return hits
         if doc_id is None and self.index.candidates is not None:
@@ -117,14 +112,6 @@ class VectorRetriever:
         pairs = zip(rows.tolist(), scores.tolist(), strict=True)
         return [Hit(self.index.rows.ref(row), score) for row, score in pairs]
 
-    def _encoded(self, queries: list[str]) -> list[np.ndarray]:
-        if not queries:
-            return []
-        found = self._encoder.encode_queries(queries)
-        if len(found) != len(queries) or any(v.ndim != 2 or v.shape[1] != self._encoder.dim for v in found):
-            raise InfrastructureError("the encoder of queries gave arrays of another shape than it promises")
-        return found
-
     @property
     def _identity(self) -> tuple[object, ...]:
         return (self.index.header.identity, self._candidates, self._span)
@@ -133,8 +120,7 @@ class VectorRetriever:
 class LateEncoder:
     """The encoder of an index, opened with the first query: checks before a run read no weights."""
 
-    def __init__(self, index: VectorIndex, make: Callable[[], Encoder]) -> None:
-        source = index.header.source
+    def __init__(self, source: Source, make: Callable[[], Encoder]) -> None:
         self.content, self.dim, self.fingerprint = source.content, source.dim, source.encoder
         self._make = make
 
@@ -169,33 +155,69 @@ def open_vectors(
             f"kind={kind.value}, or {rebuild_command(index.path, store.path)}"
         )
     if config.model is not None:
-        check_model(index, config.model, store)
+        check_model(index.header.spec, index.path, config.model, store)
     index.check(store)
+    encoder = query_encoder(index.header.source, index.header.spec, config, late=late)
+    return VectorRetriever(index, encoder, candidates=config.candidates)
+
+
+def query_encoder(
+    source: Source, spec: dict[str, JsonValue], config: RetrieverConfig, *, late: bool = False
+) -> Encoder:
+    """Return the encoder of queries of an index; `late`: it is opened with the first one."""
 
     def make() -> Encoder:
         # when it is used: it brings torch and a model along
         from docagent_rl.retrieval.encoders.opening import open_query_encoder
 
-        return open_query_encoder(index.header.spec, config.encoder)
+        return open_query_encoder(spec, config.encoder)
 
-    encoder = LateEncoder(index, make) if late else make()
-    return VectorRetriever(index, encoder, candidates=config.candidates)
+    return LateEncoder(source, make) if late else make()
 
 
-def check_model(index: VectorIndex, model: str, store: DocumentStore) -> None:
+def check_encoder(source: Source, encoder: Encoder, path: Path) -> None:
+    """Check that an encoder of queries is the one that an index was built with.
+
+    Raises:
+        UserError: it is not.
+    """
+    if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
+        raise UserError(
+            f"the index {path} was built with another model or preprocessing than the encoder of queries has "
+            f"(fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its model under "
+            f"docagent.retriever.encoder.model, or {rebuild_command(path)}"
+        )
+
+
+def check_model(spec: dict[str, JsonValue], path: Path, model: str, store: DocumentStore) -> None:
     """Check that an index was built by the model that a configuration names, wherever that lies.
 
     Raises:
         UserError: it was not.
     """
     asked = named_spec(model, named="docagent.retriever.model")
-    built = EncoderSpec.read(index.header.spec, named=str(index.path))
+    built = EncoderSpec.read(spec, named=str(path))
     if built.decisive() != asked.decisive():
         raise UserError(
-            f"docagent.retriever.model={model}, and the index {index.path} was built with {built.model}, or "
-            "with other prompts, resolution or lengths: name another index, or rebuild it with `docagent-rl "
-            f"index build --model {model} --store {store.path} --out {index.path} --force`"
+            f"docagent.retriever.model={model}, and the index {path} was built with {built.model}, or with "
+            "other prompts, resolution or lengths: name another index, or rebuild it with `docagent-rl index "
+            f"build --model {model} --store {store.path} --out {path} --force`"
         )
+
+
+def encoded_queries(encoder: Encoder, queries: Sequence[str]) -> list[tuple[int, np.ndarray]]:
+    """Return the vectors of queries, float32 of shape (t, dim), with their places in the batch.
+
+    Blank queries, and those without finite vectors, are left out.
+
+    Raises:
+        InfrastructureError: the encoder gives arrays of another shape.
+    """
+    asked = [number for number, query in enumerate(queries) if query.strip()]
+    found = encoder.encode_queries([queries[number] for number in asked]) if asked else []
+    if len(found) != len(asked) or any(v.ndim != 2 or v.shape[1] != encoder.dim for v in found):
+        raise InfrastructureError("the encoder of queries gave arrays of another shape than it promises")
+    return [pair for pair in zip(asked, found, strict=True) if _usable(queries[pair[0]], pair[1])]
 
 
 def _usable(query: str, vectors: np.ndarray) -> bool:

@@ -1,0 +1,132 @@
+"""Collections built, brought up to date, interrupted, damaged and replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.retrieval.engines.build import build_collection
+from docagent_rl.retrieval.engines.collection import VectorPage
+from docagent_rl.retrieval.engines.opening import CollectionIndex
+from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.indexes import audit_index, describe
+from docagent_rl.retrieval.vectors.bank import Precision
+from docagent_rl.retrieval.vectors.build import build_index
+from docagent_rl.retrieval.vectors.index import VectorIndex, VectorSettings
+from tests.retrieval.vectors.conftest import CORPUS, LATE
+from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+
+
+def test_a_store_is_encoded_once(build, corpus, tmp_path):
+    pages = len(list(corpus.pages()))
+    first = build(corpus)
+    assert (first.pages, first.new, first.documents) == (pages, pages, len(CORPUS))
+    assert build(corpus).new == 0
+    info = describe(tmp_path / "index")
+    assert (info["documents"], info["pages"], info["pages without vectors"]) == (12, pages, first.blank)
+    assert first.blank > 0
+    assert not audit_index(tmp_path / "index").damages
+
+
+def test_documents_are_added_changed_and_removed(build, found, make_store, tmp_path):
+    changed = dict(CORPUS) | {"doc-03": ["one other page", "and two"], "new": ["a new document of gold"]}
+    del changed["doc-05"]
+    store = make_store(tmp_path / "changed", changed)
+    with pytest.raises(UserError, match="3 documents"):
+        found.check(store)
+    found.collection.close()
+    assert build(store).new == 3
+    found.check(store)
+    retriever = EngineRetriever(found, HashingEncoder(), store)
+    refs = {hit.ref for hit in retriever.search(["a new document of gold"], top_k=1000)[0]}
+    assert "doc-05" not in {ref.doc_id for ref in refs}
+    assert {ref.page for ref in refs if ref.doc_id == "doc-03"} == {1, 2}
+    assert retriever.search(["a new document of gold"], top_k=1)[0][0].ref.doc_id == "new"
+
+
+def test_an_interrupted_build_goes_on(build, corpus, tmp_path, monkeypatch):
+    # small parts: some documents are stored before the encoder stops
+    monkeypatch.setattr("docagent_rl.retrieval.engines.build._NUMBERS", 200)
+    asked = []
+
+    class Interrupted(HashingEncoder):
+        def encode_pages(self, pages):
+            asked.extend(pages)
+            if len(asked) > 50:
+                raise KeyboardInterrupt
+            return super().encode_pages(pages)
+
+    with pytest.raises(KeyboardInterrupt):
+        build(corpus, Interrupted)
+    done = build(corpus)
+    assert 0 < done.new < done.pages
+    CollectionIndex.open(tmp_path / "index").check(corpus)
+    assert not audit_index(tmp_path / "index").damages
+
+
+def test_pages_that_are_lost_are_seen_and_encoded_again(build, found, corpus):
+    # the record of a document stays, as after a server that lost a part of its pages
+    record = next(each for each in found.collection.documents() if each.document.doc_id == "doc-07")
+    found.collection.remove(["doc-07"])
+    found.collection.record([record])
+    with pytest.raises(UserError, match="of its documents"):
+        found.check(corpus)
+    assert found.problems() == [f"doc-07: 0 of its {record.filled} pages with vectors are there"]
+    found.collection.close()
+    assert build(corpus).new == record.document.pages
+    found.check(corpus)
+    assert found.problems() == []
+
+
+def test_pages_of_no_document_are_removed(build, found, corpus):
+    stray = VectorPage(PageRef("stray", 1), "0" * 64, np.eye(2, HashingEncoder.dim, dtype=np.float32))
+    found.collection.add([stray])
+    with pytest.raises(UserError, match="of its documents"):
+        found.check(corpus)
+    found.collection.close()
+    assert build(corpus).new == 0
+    assert "stray" not in {ref.doc_id for ref, _ in found.collection.pages()}
+
+
+def test_another_model_is_refused_and_replaced_by_force(build, found, corpus):
+    found.collection.close()
+    with pytest.raises(UserError, match="--force"):
+        build(corpus, hashing(salt="other"))
+    assert build(corpus, hashing(salt="other"), replace=True).new > 80
+    with pytest.raises(UserError, match="int8"):
+        build(corpus, settings=VectorSettings(precision=Precision.INT8))
+
+
+def test_an_embedded_index_and_a_collection_give_way_by_force_alone(build, corpus, tmp_path, where):
+    path = tmp_path / "index"
+    build_index(corpus, hashing(), path, kind=LATE)
+    with pytest.raises(UserError, match="--force"):
+        build(corpus)
+    build(corpus, replace=True)
+    assert not list(path.glob("files-*"))
+    with pytest.raises(UserError, match=where.engine.value):
+        build_index(corpus, hashing(), path, kind=LATE)
+    build_index(corpus, hashing(), path, kind=LATE, replace=True)
+    VectorIndex.open(path).check(corpus)
+
+
+def test_a_collection_that_is_gone_is_one_error(build, found, corpus):
+    found.collection.close()
+    found.collection.create()
+    found.collection.close()
+    with pytest.raises(UserError, match="12 documents"):
+        found.check(corpus)
+
+
+def test_a_name_that_is_taken_at_a_server_is_left_alone(build, corpus, found, tmp_path, where):
+    if where.url is None:
+        return
+    other = tmp_path / "elsewhere" / "index"
+    with pytest.raises(UserError, match="--collection"):
+        build_collection(corpus, hashing(), other, kind=LATE, where=where, replace=True)
+    build_collection(corpus, hashing(), other, kind=LATE, where=replace(where, name="mine"))
+    assert CollectionIndex.open(other).header.collection == "mine"

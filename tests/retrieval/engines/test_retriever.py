@@ -1,0 +1,103 @@
+"""Answers of engines against those of the embedded index, which are exact."""
+
+from __future__ import annotations
+
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageContent, PageRef
+from docagent_rl.envs.services import RetrieverService
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.engines.opening import CollectionIndex
+from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.opening import open_before_run, open_local
+from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
+from tests.retrieval.vectors.encoders import HashingEncoder
+
+QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "mat"]
+
+
+@pytest.fixture(scope="module")
+def exact(built):
+    return VectorRetriever(VectorIndex.open(built), HashingEncoder())
+
+
+def assert_same(found, want):
+    """The same scores at every rank; equal pages may change places where rounding parts or joins them."""
+    for hits, best in zip(found, want, strict=True):
+        assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in best], abs=1e-3)
+        scores = {hit.ref: hit.score for hit in best}
+        assert all(scores.get(hit.ref, best[-1].score) == pytest.approx(hit.score, abs=1e-3) for hit in hits)
+
+
+@pytest.mark.parametrize("top_k", [1, 7, 10_000])
+def test_the_corpus_is_ranked_as_by_exact_scores(retriever, exact, top_k):
+    assert_same(retriever.search(QUERIES, top_k=top_k), exact.search(QUERIES, top_k=top_k))
+
+
+def test_a_document_is_ranked_as_by_exact_scores(retriever, exact):
+    for doc_id in ("doc-00", "doc-07"):
+        found = retriever.search(QUERIES, doc_id=doc_id, top_k=4)
+        assert_same(found, exact.search(QUERIES, doc_id=doc_id, top_k=4))
+        assert {hit.ref.doc_id for hits in found for hit in hits} == {doc_id}
+    with pytest.raises(UserError, match="'doc-11'"):
+        retriever.search(QUERIES, doc_id="doc-1", top_k=4)
+
+
+def test_others_take_the_place_of_excluded_pages(retriever, exact):
+    (before,) = exact.search(["the cat sat"], top_k=10)
+    options = {"top_k": 15, "exclude": {hit.ref for hit in before} | {PageRef("unknown", 3)}}
+    assert_same(retriever.search(["the cat sat"], **options), exact.search(["the cat sat"], **options))
+    options = {"doc_id": "doc-03", "top_k": 3, "exclude": {PageRef("doc-03", 1)}}
+    assert_same(retriever.search(["gold"], **options), exact.search(["gold"], **options))
+
+
+def test_blank_queries_find_nothing(retriever):
+    assert [len(hits) for hits in retriever.search(["gold", "", " \n"], top_k=3)] == [3, 0, 0]
+    assert retriever.search([], top_k=3) == []
+
+
+async def test_an_environment_searches_it_as_any_retriever(retriever, exact):
+    hits = await RetrieverService(retriever).search("gold", doc_id=None, top_k=5)
+    assert_same([hits], exact.search(["gold"], top_k=5))
+
+
+def test_dense_vectors_are_ranked_too(build, corpus, tmp_path):
+    build(corpus, kind=Kind.DENSE)
+    index = CollectionIndex.open(tmp_path / "index")
+    found = EngineRetriever(index, HashingEncoder(), corpus)
+    (hits,) = found.search(["gold"], top_k=3)
+    assert [hit.score for hit in hits] == pytest.approx([1.0] * 3, abs=5e-3)
+    index.collection.close()
+
+
+def test_equal_collections_rank_alike(retriever, found, corpus):
+    assert retriever == EngineRetriever(found, HashingEncoder(), corpus)
+    assert retriever != EngineRetriever(found, HashingEncoder(), corpus, candidates=7)
+    assert retriever.contents == (PageContent.TEXT,)
+    assert retriever.num_pages == len(list(corpus.pages()))
+    with pytest.raises(UserError, match="fingerprint"):
+        EngineRetriever(found, HashingEncoder(salt="other"), corpus)
+
+
+@pytest.mark.parametrize(
+    ("section", "named"),
+    [
+        ({"kind": "dense"}, "kind=late_interaction"),
+        ({"kind": "late_interaction", "engine": {"kind": "embedded"}}, r"engine\.kind=qdrant"),
+        ({"kind": "late_interaction", "engine": {"token_env": "NO_TOKEN_HERE"}}, "NO_TOKEN_HERE"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_one_error(found, corpus, section, named):
+    with pytest.raises(UserError, match=named):
+        open_local(RetrieverConfig(index=found.path, **section), corpus)
+
+
+def test_checks_before_a_run_leave_the_files_to_others(found, corpus, where):
+    found.collection.close()
+    config = RetrieverConfig(kind="late_interaction", index=found.path)
+    checked = open_before_run(config, corpus)
+    assert found.check(corpus)
+    found.collection.close()
+    assert checked.num_pages == len(list(corpus.pages()))
