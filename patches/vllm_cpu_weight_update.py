@@ -9,6 +9,9 @@ Here the buckets are collected (copied: on CPU they are views of the sender's sh
 `model_runner.reload_weights`, which restores the layers, loads, and repacks. That holds one copy of the
 weights for the time of the update.
 
+Adapters of LoRA go to vLLM as verl has them go; the weights below them, which verl sends once before, have
+the names that vLLM's wrapped layers have.
+
 A head that shares the embedding's weight (`tie_word_embeddings`) has none of its own to load, so that vLLM's
 reload leaves its repacked copy as it was: the engine would go on sampling by the head that it started with.
 It is repacked here.
@@ -32,21 +35,46 @@ def update_weights_from_ipc(
 ) -> None:
     """Receive all buckets and reload the model from them; buffers are copied in place.
 
+    With a `peft_config` they are an adapter's weights, or (not `base_sync_done`) those of the model below.
+
     Raises:
-        UserError: for adapters, quantised models and multi-token-prediction drafters. It is raised after
-            the transfer, so that the trainer, which waits for the transfer, sees it.
+        UserError: for quantised models and multi-token-prediction drafters. It is raised after the
+            transfer, so that the trainer, which waits for the transfer, sees it.
     """
     from verl.workers.rollout.vllm_rollout.weight_update_utils import (
         apply_buffer_updates,
         split_buffer_updates,
     )
 
-    weights = _receive(self, use_shm)
-    _validate_plain_weights(self, peft_config)
-    parameters, buffers, named_buffers = split_buffer_updates(self.model_runner.model, weights)
+    weights, model = _receive(self, use_shm), self.model_runner.model
+    _validate_plain_weights(self)
+    if peft_config and base_sync_done:
+        _replace_adapter(self, weights, peft_config)
+        return
+    parameters, buffers, named_buffers = split_buffer_updates(model, weights)
+    if peft_config:
+        parameters = _wrapped_names(model, parameters)
     self.model_runner.reload_weights(weights_iterator=iter(parameters))
-    repack_tied(self.model_runner.model)
-    apply_buffer_updates(self.model_runner.model, buffers, named_buffers=named_buffers)
+    repack_tied(model)
+    apply_buffer_updates(model, buffers, named_buffers=named_buffers)
+
+
+def _replace_adapter(worker: Any, weights: list[tuple[str, torch.Tensor]], peft_config: dict) -> None:
+    from verl.workers.rollout.vllm_rollout.utils import VLLM_LORA_INT_ID
+
+    worker.remove_lora(VLLM_LORA_INT_ID)
+    worker._update_weights(weights, peft_config=peft_config, base_sync_done=True)
+
+
+def _wrapped_names(
+    model: torch.nn.Module, weights: list[tuple[str, torch.Tensor]]
+) -> list[tuple[str, torch.Tensor]]:
+    """Return weights by the names that they have where vLLM has wrapped layers for LoRA."""
+    from verl.utils.vllm import resolve_weight_name
+
+    names = {name for name, _ in model.named_parameters(remove_duplicate=False)}
+    names.update(name for name, _ in model.named_buffers())
+    return [(resolve_weight_name(model, name, names), tensor) for name, tensor in weights]
 
 
 def repack_tied(model: torch.nn.Module) -> None:
@@ -76,14 +104,9 @@ def _receive(worker: Any, use_shm: bool) -> list[tuple[str, torch.Tensor]]:
     return collected
 
 
-def _validate_plain_weights(worker: Any, peft_config: dict | None) -> None:
+def _validate_plain_weights(worker: Any) -> None:
     from verl.utils.vllm.vllm_quant_utils import is_quantized_model
 
-    if peft_config:
-        raise UserError(
-            "LoRA adapters cannot be sent to vLLM on CPU: set actor_rollout_ref.model.lora_rank=0, or "
-            "actor_rollout_ref.model.lora.merge=True to send the merged weights"
-        )
     if is_quantized_model(worker.model_runner.vllm_config):
         raise UserError(
             "quantised rollouts cannot be updated on CPU: unset actor_rollout_ref.rollout.quantization"

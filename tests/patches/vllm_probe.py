@@ -90,12 +90,13 @@ def reference_logprobs(model) -> list[float]:
         return model(torch.tensor([PROMPT])).logits[0, -1].log_softmax(-1).tolist()
 
 
-def engine_logprobs(engine) -> list[float]:
+def engine_logprobs(engine, adapter=None) -> list[float]:
     from vllm import SamplingParams
 
     params = SamplingParams(max_tokens=1, temperature=1.0, logprobs=64, detokenize=False)
     engine.reset_prefix_cache()
-    (output,) = engine.generate([{"prompt_token_ids": PROMPT}], params, use_tqdm=False)
+    prompts = [{"prompt_token_ids": PROMPT}]
+    (output,) = engine.generate(prompts, params, use_tqdm=False, lora_request=adapter)
     found = output.outputs[0].logprobs[0]
     return [found[token].logprob for token in range(64)]
 
@@ -122,6 +123,42 @@ def send(engine, weights, receive) -> dict[str, str | None]:
     return errors
 
 
+def rpc(engine, **options):
+    kwargs = {"use_shm": True} | options
+    return lambda: engine.collective_rpc("update_weights_from_ipc", kwargs=kwargs)
+
+
+def adapters(folder: Path, tied: bool) -> dict:
+    """Of an engine that gets another base, then an adapter of it that adds nothing, then one that does."""
+    from peft import LoraConfig, get_peft_model
+    from peft.utils.save_and_load import get_peft_model_state_dict
+    from verl.utils.fsdp_utils import replace_lora_wrapper
+    from verl.workers.rollout.vllm_rollout import utils
+    from vllm.lora.request import LoRARequest
+
+    first, second = (build_model(seed, llama=tied, tied=tied) for seed in (0, 1))
+    first.save_pretrained(folder)
+    lora = {"enable_lora": True, "max_lora_rank": 8, "max_loras": 1}
+    engine = open_engine(folder, worker_extension_cls=EXTENSION, max_num_seqs=2, max_logprobs=64, **lora)
+    adapted = get_peft_model(second, LoraConfig(r=8, lora_alpha=16, target_modules="all-linear"))
+    config = adapted.peft_config["default"]
+    below = {k: v for k, v in adapted.base_model.model.state_dict().items() if "lora_" not in k}
+    base = [(replace_lora_wrapper(k.replace(".base_layer", ""), config), v) for k, v in below.items()]
+    options = {"peft_config": config.to_dict()}
+    request = LoRARequest(utils.VLLM_LORA_NAME, utils.VLLM_LORA_INT_ID, utils.VLLM_LORA_PATH)
+    report = {"base_errors": send(engine, base, rpc(engine, **options)), "base": reference_logprobs(adapted)}
+    report["engine base"] = engine_logprobs(engine)
+    for name in ("zero", "trained"):
+        weights = list(get_peft_model_state_dict(adapted).items())
+        report[f"{name}_errors"] = send(engine, weights, rpc(engine, base_sync_done=True, **options))
+        report[name] = reference_logprobs(adapted)
+        report[f"engine {name}"] = engine_logprobs(engine, request)
+        with torch.no_grad():
+            for parameter in (p for key, p in adapted.named_parameters() if "lora_" in key):
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return report
+
+
 def updates(folder: Path, tied: bool) -> dict:
     """Of an engine whose weights become others and then the first again."""
     from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
@@ -132,18 +169,14 @@ def updates(folder: Path, tied: bool) -> dict:
     original = vLLMColocateWorkerExtension.update_weights_from_ipc.__wrapped__
     state = list(second.state_dict().items())  # of a tied model with both names, as verl sends it
 
-    def rpc(**options):
-        return lambda: engine.collective_rpc("update_weights_from_ipc", kwargs={"use_shm": True} | options)
-
     report = {
         "before": engine_logprobs(engine),
         "first": reference_logprobs(first),
         "second": reference_logprobs(second),
-        "patched_errors": send(engine, state, rpc()),
+        "patched_errors": send(engine, state, rpc(engine)),
         "after": engine_logprobs(engine),
-        "lora_errors": send(engine, state, rpc(peft_config={"r": 8})),
     }
-    report["again_errors"] = send(engine, list(first.state_dict().items()), rpc())
+    report["again_errors"] = send(engine, list(first.state_dict().items()), rpc(engine))
     report["again"] = engine_logprobs(engine)
     # last, as it may leave the model broken
     report["original_errors"] = send(
@@ -154,7 +187,8 @@ def updates(folder: Path, tied: bool) -> dict:
 
 def main(folder: Path) -> dict:
     models = {name: updates(folder / name, name == "tied") for name in ("tied", "untied")}
-    return models | {"seeds": seeds(folder / "seeds")}
+    lora = {f"{name} lora": adapters(folder / f"{name}_lora", name == "tied") for name in models}
+    return models | lora | {"seeds": seeds(folder / "seeds")}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,47 @@
+"""LoRA's adapters are trained in float32, over a frozen base in bfloat16 too.
+
+Upstream: verl 0.9.1, `verl/workers/engine/fsdp/transformer_impl.py`, `FSDPEngine._build_lora_module`. With
+`fsdp_config.model_dtype=bfloat16`, which halves the frozen base, it casts new adapters to bfloat16, because
+FSDP1 flattens both into one tensor. AdamW then steps in bfloat16: of a weight of 1, steps below 1/256 are
+rounded away, and a learning rate of 1e-5 makes smaller ones. FSDP2 shards tensors one by one and asks for one
+type of the trained ones alone.
+
+Here, under FSDP2, trained parameters are float32. They compute in bfloat16 as all others do (`param_dtype`).
+
+Unneeded once verl leaves adapters in float32 under FSDP2.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from docagent_rl.training.patching import Patch, replace
+
+
+def _apply(module: ModuleType) -> None:
+    build = module.FSDPEngine._build_lora_module
+
+    def _build_lora_module(self: Any, base: nn.Module) -> nn.Module:
+        made = build(self, base)
+        if self.engine_config.strategy == "fsdp2":
+            for parameter in made.parameters():
+                if parameter.requires_grad:
+                    parameter.data = parameter.data.to(torch.float32)
+        return made
+
+    replace(module.FSDPEngine, "_build_lora_module", _build_lora_module)
+
+
+PATCH = Patch(
+    name="lora_float32_adapters",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/workers/engine/fsdp/transformer_impl.py::FSDPEngine._build_lora_module",
+    reason="adapters over a base in bfloat16 are trained in bfloat16, which rounds their steps away",
+    target_module="verl.workers.engine.fsdp.transformer_impl",
+    apply=_apply,
+)
