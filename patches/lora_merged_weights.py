@@ -25,7 +25,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.training.patching import Patch, replace
 
 
-def merged_weights(module: nn.Module, device: Any) -> Iterator[tuple[str, Tensor]]:
+def merged_weights(module: Any, device: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield each weight of the base of an FSDP2 module with its adapters, whole, by its name in the base.
 
     Gathers tensors, so that all ranks have to run through it together.

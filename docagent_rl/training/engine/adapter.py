@@ -24,6 +24,8 @@ _BESIDE = (
 """Files of a model beside its weights and its configuration."""
 _PICKLED = ["*.bin", "*.pt", "*.pth", "*.gguf"]
 _LAST_WORDS = 400
+_PREFIX = "base_model.model."
+"""Before the names of a model's modules in an adapter of it."""
 
 
 def has_adapter(folder: Path) -> bool:
@@ -140,7 +142,12 @@ def _merge(base: str, adapter: str, target: str) -> None:
     architecture = transformers.AutoConfig.from_pretrained(base).architectures[0]
     model = getattr(transformers, architecture).from_pretrained(base, dtype="auto", use_safetensors=True)
     names = getattr(model, "_checkpoint_conversion_mapping", {})
-    added = get_peft_model(model, PeftConfig.from_pretrained(adapter))
+    settings = PeftConfig.from_pretrained(adapter)
+    targets = _adapted(Path(adapter) / WEIGHTS)
+    if targets <= {name for name, _ in model.named_modules()}:
+        # verl's merger writes the last part of each name alone, and "0" (of an MLP) means every layer 0
+        settings.target_modules, settings.exclude_modules = targets, None
+    added = get_peft_model(model, settings)
     # of a module that the adapter does not have, PEFT's own first weights add nothing
     extra = added.load_adapter(adapter, "default", key_mapping=names).unexpected_keys
     if extra:
@@ -148,6 +155,14 @@ def _merge(base: str, adapter: str, target: str) -> None:
             f"{len(extra)} weights of the adapter are not of {architecture} ({', '.join(extra[:3])})"
         )
     added.merge_and_unload(safe_merge=True).save_pretrained(target)
+
+
+def _adapted(weights: Path) -> set[str]:
+    """Return the names of the modules, within the base, that a file of PEFT's adapts."""
+    from safetensors import safe_open
+
+    with safe_open(weights, "pt") as found:
+        return {name.removeprefix(_PREFIX).partition(".lora_")[0] for name in found.keys()}  # noqa: SIM118
 
 
 if __name__ == "__main__":

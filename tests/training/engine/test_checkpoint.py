@@ -28,17 +28,21 @@ def base(tmp_path_factory):
 @pytest.fixture(scope="module")
 def adapted(base, tmp_path_factory):
     """A model with an adapter that changes every projection of queries, and the folder that PEFT saves."""
+    model, folder = with_adapter(base, ["q_proj"]), tmp_path_factory.mktemp("adapters") / "plain"
+    model.save_pretrained(folder)
+    return model, folder
+
+
+def with_adapter(base, targets):
     from peft import LoraConfig, get_peft_model
 
     torch.manual_seed(0)
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(base, dtype=torch.float32)
-    model = get_peft_model(model, LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=["q_proj"]))
+    model = get_peft_model(model, LoraConfig(r=RANK, lora_alpha=ALPHA, target_modules=targets))
     for name, value in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(value)
-    folder = tmp_path_factory.mktemp("adapters") / "plain"
-    model.save_pretrained(folder)
-    return model, folder
+    return model
 
 
 def save(actor, state, base):
@@ -54,10 +58,14 @@ def save(actor, state, base):
 def actor(base, adapted, tmp_path):
     """With an adapter: shards whose names are PEFT's, and its rank and alpha."""
     folder = tmp_path / "checkpoints" / "global_step_3" / "actor"
-    save(folder, adapted[0].state_dict(), base)
+    save_adapted(folder, adapted[0], base)
+    return folder
+
+
+def save_adapted(folder, model, base):
+    save(folder, model.state_dict(), base)
     meta = {"r": RANK, "lora_alpha": ALPHA, "task_type": "CAUSAL_LM"}
     (folder / checkpoint.LORA_META).write_text(json.dumps(meta))
-    return folder
 
 
 def weights(folder):
@@ -117,6 +125,19 @@ def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, m
     monkeypatch.setattr(checkpoint, "add_adapter", lambda *folders: asked.append(folders[:2]))
     model_folder(beside)
     assert asked == [(beside, beside / "lora_adapter")]
+
+
+@pytest.mark.slow
+def test_an_adapter_of_every_linear_layer_is_merged(base, tmp_path, merges):
+    """Of the tower's MLPs too, which verl's merger calls 0 and 2, as the first and the third of all layers."""
+    model, actor = with_adapter(base, "all-linear"), tmp_path / "checkpoints" / "global_step_1" / "actor"
+    save_adapted(actor, model, base)
+    merged, before, wanted = weights(merges(actor)), weights(base), expected(base, model)
+    assert merged.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert torch.allclose(merged[name].float(), value.float(), atol=0.05, rtol=0.05), name
+    (projector,) = (name for name in wanted if name.endswith("visual.merger.mlp.2.weight"))
+    assert (merged[projector].float() - before[projector].float()).abs().max() > 0.1
 
 
 @pytest.mark.slow
