@@ -79,17 +79,28 @@ class Trained:
     """Log-probs come without a matrix of logits."""
     offloaded: bool = False
     """Weights and optimizer states wait in host memory while it does not train."""
+    adapters: int = 0
+    """Parameters of LoRA's adapters, float32, where these alone are trained."""
+    bytes_each: int = FLOAT32
+    """Of a weight of the model; bfloat16 is for those that adapters leave as they are."""
 
     @property
     def learned(self) -> int:
         """Parameters that have gradients and optimizer states."""
+        if self.adapters:
+            return self.adapters
         still = self.model.vision * self.frozen_vision + self.model.head * self.unused_head
         return self.model.parameters - still
 
     @property
+    def whole(self) -> int:
+        """Bytes of all weights, adapters included."""
+        return self.bytes_each * self.model.parameters + FLOAT32 * self.adapters
+
+    @property
     def weights(self) -> int:
-        """Bytes on one GPU, float32."""
-        return FLOAT32 * self.model.parameters // self.shards
+        """Bytes on one GPU."""
+        return self.whole // self.shards
 
     @property
     def gradients(self) -> int:
@@ -104,7 +115,7 @@ class Trained:
     @property
     def checkpoint(self) -> int:
         """Bytes of the whole model on disk: weights and moments."""
-        return FLOAT32 * self.model.parameters + 2 * FLOAT32 * self.learned
+        return self.whole + 2 * FLOAT32 * self.learned
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +130,18 @@ class Server:
     """Tokens of the longest trajectory."""
     sleeps: bool = True
     """Gives its memory back during updates."""
+    adapters: int = 0
+    """Parameters of an adapter that it gets apart from its weights, which then wait in host memory."""
 
     @property
     def weights(self) -> int:
         """Bytes on one GPU, bfloat16."""
         return BFLOAT16 * self.model.parameters // self.gpus
+
+    @property
+    def adapter(self) -> int:
+        """Bytes on one GPU, bfloat16."""
+        return BFLOAT16 * self.adapters
 
     @property
     def trajectory(self) -> int:
@@ -178,6 +196,7 @@ class Place(StrEnum):
     """A kind of memory."""
 
     UPDATE = "GPU, update"
+    SYNC = "GPU, weight update"
     ROLLOUT = "GPU, rollout"
     HOST = "memory of a node"
     DISK = "disk"
@@ -196,7 +215,7 @@ class Line:
 
 def budget(run: Run, gpu_memory: int) -> list[Line]:
     """List all parts of a run's budget; the server takes its share of the `gpu_memory` bytes of a GPU."""
-    return [*_update(run, gpu_memory), *_rollout(run, gpu_memory), *_host(run), *_disk(run)]
+    return [*_update(run, gpu_memory), *_sync(run), *_rollout(run, gpu_memory), *_host(run), *_disk(run)]
 
 
 def total(lines: Sequence[Line], place: Place, *, exact: bool = False) -> int:
@@ -265,7 +284,8 @@ def _work(part: Trained, run: Run) -> Iterator[Line]:
     place, model, name, tokens = Place.UPDATE, part.model, part.name, part.tokens
     yield Line(place, f"{name}: gradients", part.gradients)
     # embeddings, head and two layers in bfloat16, and one layer's gradient in float32
-    gathered = BFLOAT16 * (model.embeddings + model.head + 2 * model.layer) + FLOAT32 * model.layer
+    learned = part.adapters // model.layers if part.adapters else model.layer
+    gathered = BFLOAT16 * (model.embeddings + model.head + 2 * model.layer) + FLOAT32 * learned
     yield Line(place, f"{name}: gathered layers", gathered)
     states = kept_states(model, tokens, checkpointing=part.checkpointing)
     yield Line(place, f"{name}: states of {tokens:,} tokens", states, estimate=True)
@@ -281,13 +301,24 @@ def _work(part: Trained, run: Run) -> Iterator[Line]:
         yield Line(place, what, logits(model, tokens, fused=part.fused), estimate=True)
 
 
+def _sync(run: Run) -> Iterator[Line]:
+    """List the parts while adapters are read: verl brings the model back, beside the server's weights."""
+    policy = run.trained[0]
+    if policy.adapters and policy.offloaded:
+        yield Line(Place.SYNC, f"{policy.name}: weights", policy.weights)
+        yield Line(Place.SYNC, "server: weights", run.server.weights)
+        yield Line(Place.SYNC, "contexts", CONTEXT, estimate=True)
+
+
 def _rollout(run: Run, gpu_memory: int) -> Iterator[Line]:
     place, server = Place.ROLLOUT, run.server
     for part in run.trained:
         if not part.offloaded:
             yield Line(place, f"{part.name}: weights and optimizer", part.weights + part.optimizer)
-    cache = int(server.share * gpu_memory) - server.weights - SERVER_WORKSPACE
+    cache = int(server.share * gpu_memory) - server.weights - server.adapter - SERVER_WORKSPACE
     yield Line(place, "server: weights", server.weights)
+    if server.adapter:
+        yield Line(place, "server: adapter", server.adapter)
     yield Line(place, "server: workspace", SERVER_WORKSPACE, estimate=True)
     fits = max(cache // server.trajectory, 0) if server.trajectory else 0
     what = f"server: cache, {fits} of the longest trajectories at {server.longest:,} tokens"
@@ -304,6 +335,8 @@ def _host(run: Run) -> Iterator[Line]:
         if part.offloaded:
             what = f"{part.name}: weights and optimizer"
             yield Line(place, what, (part.weights + part.optimizer) * gpus)
+    if run.server.adapters and run.server.sleeps:
+        yield Line(place, "server: weights, asleep", run.server.weights * gpus)
     step = run.rows * patches(run.image_tokens) // run.nodes
     if step:
         yield Line(place, f"images of {run.rows} rows, queue and workers", 2 * step, estimate=True)
@@ -314,7 +347,7 @@ def _host(run: Run) -> Iterator[Line]:
     processes = 2 * gpus * PROCESS + -(-run.agents // run.nodes) * AGENT_PROCESS
     yield Line(place, "processes", processes, estimate=True)
     # one process a node loads a model, or all where embeddings are tied
-    loading = max(FLOAT32 * part.model.parameters * (1 if part.model.head else gpus) for part in run.trained)
+    loading = max(part.whole * (1 if part.model.head else gpus) for part in run.trained)
     yield Line(place, "largest model while it loads", loading, estimate=True)
     for each in run.searching:
         yield from _searching(each, run.nodes)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.budget import (
@@ -32,6 +32,7 @@ from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import MODELS, Precision
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
+from docagent_rl.training.settings.adapters import rank, read_adapters
 from docagent_rl.training.settings.models import STRATEGIES, freezes_actor, freezes_critic, known_model
 
 if TYPE_CHECKING:
@@ -40,8 +41,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+HALF = ("bf16", "bfloat16")
+"""Names that verl takes for the type."""
 ADVICE = {
-    Place.UPDATE: "take more GPUs, or a smaller model",
+    Place.UPDATE: "take more GPUs, a smaller model, or +lora=language (docs/lora.md)",
+    Place.SYNC: "take more GPUs or a smaller model, or set model_dtype=bfloat16 in the actor's fsdp_config",
     Place.ROLLOUT: (
         f"lower {ROLLOUT}.gpu_memory_utilization, raise {ROLLOUT}.tensor_model_parallel_size, or set "
         f"param_offload=true and optimizer_offload=true in {ACTOR}.fsdp_config (and critic.fsdp)"
@@ -102,10 +106,11 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     system = get_system(parsed.system)
     image_tokens = system.max_image_tokens(system.parse_config(parsed.env))
     share, sleeps = rollout.gpu_memory_utilization, rollout.free_cache_engine
+    apart = 0 if OmegaConf.select(policy.model, "lora.merge") else trained[0].adapters
     return Run(
         trained=trained,
-        server=Server(sizes["policy"], share, layout.server, layout.longest, sleeps),
-        reference=sizes["policy"] if has_reference(config) and not policy.model.get("lora_rank") else None,
+        server=Server(sizes["policy"], share, layout.server, layout.longest, sleeps, apart),
+        reference=sizes["policy"] if has_reference(config) and not rank(policy.model) else None,
         gpus_per_node=trainer.n_gpus_per_node,
         nodes=trainer.nnodes,
         rows=layout.rows,
@@ -125,6 +130,8 @@ def _trained(config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model
     model = section.model if critic else config.actor_rollout_ref.model
     gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
     rows = section.ppo_micro_batch_size_per_gpu or 1
+    adapters = read_adapters(model)
+    half = adapters is not None and str(fsdp.get("model_dtype")) in HALF
     return Trained(
         sizes,
         name,
@@ -135,6 +142,8 @@ def _trained(config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model
         checkpointing=model.enable_gradient_checkpointing,
         fused=critic or model.use_fused_kernels,
         offloaded=fsdp.param_offload and fsdp.optimizer_offload,
+        adapters=adapters.parameters if adapters else 0,
+        bytes_each=BFLOAT16 if half else FLOAT32,
     )
 
 
@@ -171,7 +180,7 @@ def _query_model(section: RetrieverConfig) -> int:
 def markdown(lines: Sequence[Line]) -> str:
     """Write a budget as a Markdown table; sizes in GiB."""
     rows = ["| where | what | GiB | |", "|---|---|---:|---|"]
-    for place in Place:
+    for place in dict.fromkeys(line.place for line in lines):
         for line in (each for each in lines if each.place is place):
             estimate = "estimate" if line.estimate else ""
             rows.append(f"| {place} | {line.what} | {gib(line.size)} | {estimate} |")
@@ -222,7 +231,8 @@ def _limits(config: DictConfig) -> dict[Place, int]:
 
     found: dict[Place, int] = {}
     if (memory := gpu_memory()) is not None:
-        found |= {Place.UPDATE: memory, Place.ROLLOUT: memory, Place.HOST: psutil.virtual_memory().total}
+        found |= dict.fromkeys((Place.UPDATE, Place.SYNC, Place.ROLLOUT), memory)
+        found[Place.HOST] = psutil.virtual_memory().total
     if config.trainer.save_freq > 0:
         folder = Path(config.trainer.default_local_dir).absolute()
         existing = next(path for path in (folder, *folder.parents) if path.exists())

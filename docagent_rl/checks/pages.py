@@ -80,9 +80,10 @@ def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
         f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
     )
     machine = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPUs"
-    rows = [f"| recipe | {' | '.join(Place)} |\n|---|{'---:|' * len(Place)}"]
+    places = [place for place in Place if any(total(lines, place) for lines in found.values())]
+    rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
     for name, lines in found.items():
-        rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in Place)} |")
+        rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")
     parts = [f"\n## {name}\n\n{markdown(lines)}" for name, lines in found.items()]
     text = _MEMORY.format(gpus=machine, memory=gpu_memory, command=command)
     return text + "\n".join(rows) + "\n" + "".join(parts)

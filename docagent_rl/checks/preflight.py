@@ -22,7 +22,7 @@ from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
 from docagent_rl.training.serving.requests import size_server_cache
-from docagent_rl.training.settings import arithmetic, keys, models, opening_check
+from docagent_rl.training.settings import adapters, arithmetic, keys, models, opening_check
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ CHECKS = (
     Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
     Check("roles of the policy", CONFIGURATION, configuration.check_policy_roles),
     Check("frozen tower", CONFIGURATION, lambda run: models.check_frozen(run.config, run.section)),
+    Check("LoRA", CONFIGURATION, lambda run: adapters.check_adapters(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
     Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config, run.section)),
     Check("machine", MACHINE, lambda run: machine.check_machine(run.config)),
@@ -62,6 +63,7 @@ CHECKS = (
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
     Check("vision tower", MACHINE, lambda run: models.check_vision(run.config, run.section)),
+    Check("adapters of the tower", MACHINE, lambda run: adapters.check_tower(run.config)),
     Check("questions", MACHINE, data.check_questions),
     Check("their prompts", MACHINE, lambda run: opening_check.check_openings(run.config, run.section)),
 )

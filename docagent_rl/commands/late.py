@@ -31,6 +31,9 @@ COMMANDS = {
     "view": (
         "Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost."
     ),
+    "export": (
+        "Merge a run's weights, a LoRA adapter included, into a model that anything loads; print its folder."
+    ),
     "report": (
         "Score runs, and print and write their numbers beside the papers', with intervals and breakdowns."
     ),

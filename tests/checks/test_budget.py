@@ -75,6 +75,34 @@ def test_shards_of_float32_weights_gradients_and_moments():
     assert (POLICY.checkpoint, frozen.checkpoint) == (120_000, 112_000)
 
 
+def test_an_adapter_alone_has_gradients_and_moments():
+    adapted = replace(POLICY, adapters=800)
+    assert (adapted.weights, adapted.gradients, adapted.optimizer) == (5_000 + 400, 400, 800)
+    half = replace(adapted, bytes_each=2)
+    assert (half.weights, half.gradients, half.optimizer) == (2_500 + 400, 400, 800)
+    assert half.checkpoint == 20_000 + 3 * 3_200
+    found = sizes(Place.UPDATE, trained=[half])
+    # the gradients of a layer are those of its adapter
+    assert found["policy: gathered layers"] == 2 * (500 + 500 + 2 * 2_000) + 4 * 200
+
+
+def test_a_server_gets_the_adapter_beside_its_weights_which_sleep_in_host_memory():
+    adapted, server = replace(POLICY, adapters=800), replace(SERVER, adapters=800)
+    changes = {"trained": [adapted], "server": server, "reference": None}
+    found = sizes(Place.ROLLOUT, 8 * GIB, **changes)
+    assert (found["server: weights"], found["server: adapter"]) == (10_000, 1_600)
+    assert sizes(Place.HOST, **changes)["server: weights, asleep"] == 8 * 10_000
+    awake = changes | {"server": replace(server, sleeps=False)}
+    assert "server: weights, asleep" not in sizes(Place.HOST, **awake)
+
+
+def test_an_offloaded_model_is_back_while_its_adapter_is_read():
+    away = replace(POLICY, adapters=800, offloaded=True)
+    expected = {"policy: weights": 5_400, "server: weights": 10_000, "contexts": CONTEXT}
+    assert sizes(Place.SYNC, trained=[away]) == expected
+    assert sizes(Place.SYNC, trained=[replace(POLICY, offloaded=True)]) == {}
+
+
 def test_states_of_layers():
     # a token: 2 (8 x 10 + 2 x 5 + 4 x 30) + 8 x 10 = 500 bytes a layer, of which 20 are its input
     assert kept_states(MODEL, 100, checkpointing=False) == 100 * 4 * 500
@@ -254,6 +282,24 @@ def test_towers_references_and_rows_differ(monkeypatch):
     assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
     monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
     check_memory(*with_section(DOC, "+profile=cpu"))  # which has no budget
+
+
+def test_lora_is_read_and_fits_the_gpu_of_its_overlay():
+    """What must be (7B at 24 GB does not), and with estimates; Doc-V*'s contexts are the longest."""
+    (policy,) = run_of(VRAG, "+lora=language").trained
+    assert (policy.adapters, policy.bytes_each, policy.frozen_vision) == (80_740_352, 4, True)
+    run = run_of(VRAG, "+lora=gpu_48")
+    assert (run.trained[0].bytes_each, run.trained[0].offloaded, run.reference) == (2, True, None)
+    assert run.server.adapters == 80_740_352
+    assert run_of(VRAG, "+lora=gpu_48", "actor_rollout_ref.model.lora.merge=true").server.adapters == 0
+    gpu = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
+    fits = {24: ("vrag_rl_qwen2_5_vl_3b", SEEKER), 48: (VRAG, DOC), 80: (VRAG, DOC, "mm_doc_r1_qwen3_8b")}
+    for size, recipes in fits.items():
+        for recipe in recipes:
+            lines = budget(run_of(recipe, f"+lora=gpu_{size}"), size * GIB)
+            assert max(total(lines, place) for place in gpu) < (size - 1) * GIB, (recipe, size)
+    lines = budget(run_of(VRAG, "+lora=gpu_24"), 24 * GIB)
+    assert list(impossible(lines, {Place.SYNC: 24 * GIB}))
 
 
 def test_what_cannot_be_is_said_with_what_to_do_and_an_estimate_alone_refuses_nothing():

@@ -205,7 +205,7 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
-    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, ranks, recipes
+    from tests.e2e import asynchronous, chain, custom, grpo, learning, lora, nodes, ranks, recipes
 
     modules, background, workspace = wanted(request.session), Background(PLACES), demo.result()
     folder = tmp_path_factory.mktemp
@@ -229,6 +229,8 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start(name, play, places=2 if name in recipes.RANKS else 1)
     if {"test_chain_run", "test_sft_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
+    if "test_lora_run" in modules:
+        background.start("lora", lambda: lora.play(folder("lora"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     yield background

@@ -129,7 +129,8 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
         made = f"; `docagent-rl demo --system {section.tiny_model}` makes one" if section.profile else ""
         yield f"model.path={path}: no model there (config.json is missing){made}"
         return
-    if section.freeze_vision_tower and (problem := vision_problem(SFT_KEY, folder)):
+    freezes = section.freeze_vision_tower and not config.model.get("lora_rank")
+    if freezes and (problem := vision_problem(SFT_KEY, folder)):
         yield problem
 
 

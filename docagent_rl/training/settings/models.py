@@ -73,6 +73,8 @@ def check_vision(run: DictConfig, section: DocAgentConfig) -> None:
         UserError: its configuration has no part for images.
     """
     for key, _, model in _frozen_parts(run, section):
+        if OmegaConf.select(run, f"{model}.lora_rank"):
+            continue  # then nothing is frozen that was not frozen before
         if problem := vision_problem(key, Path(str(OmegaConf.select(run, f"{model}.path"))).expanduser()):
             raise UserError(problem)
 

@@ -102,7 +102,7 @@ def freeze_vision(engine: Any) -> None:
     build_fsdp_module = engine._build_fsdp_module
 
     def frozen_module(module: nn.Module) -> nn.Module:
-        freeze(module)
+        freeze(module, required=not engine._is_lora)
         if strategy == "fsdp" and not engine._is_lora:
             # FSDP1 flattens tensors that are trained and tensors that are not into one only this way; trained
             # adapters it wraps one by one
@@ -118,14 +118,14 @@ def freeze_vision(engine: Any) -> None:
     engine._build_fsdp_module, engine._build_optimizer = frozen_module, optimizer
 
 
-def freeze(model: nn.Module) -> list[str]:
+def freeze(model: nn.Module, *, required: bool = True) -> list[str]:
     """Freeze the vision tower of a model, before it is sharded, and return the names of its modules.
 
     Raises:
-        UserError: the model has none.
+        UserError: the model has none, and it is `required`. With LoRA it is not: `+lora=language` is for all.
     """
     found = dict(vision_modules(model))
-    if not found:
+    if required and not found:
         raise UserError(
             f"{ACTOR_KEY} (for the critic {CRITIC_KEY}, in supervised fine-tuning {SFT_KEY}) is true, but "
             f"{type(model).__name__} has no vision tower: set it to false"

@@ -129,7 +129,7 @@ def test_an_adapter_of_peft_is_added_to_its_base_once(base, adapted, tmp_path, m
 
 @pytest.mark.slow
 def test_an_adapter_of_every_linear_layer_is_merged(base, tmp_path, merges):
-    """Of the tower's MLPs too, which verl's merger calls 0 and 2, as the first and the third of all layers."""
+    """Of the tower's MLPs too, which verl's merger calls 0 and 2, like the first and the third layer."""
     model, actor = with_adapter(base, "all-linear"), tmp_path / "checkpoints" / "global_step_1" / "actor"
     save_adapted(actor, model, base)
     merged, before, wanted = weights(merges(actor)), weights(base), expected(base, model)

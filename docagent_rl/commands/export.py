@@ -1,0 +1,37 @@
+"""`docagent-rl export`: the weights of a run or a checkpoint, as a model that anything loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.commands.options import argument, option
+
+
+def export_command(
+    model: str = argument(..., "A run, a checkpoint global_step_<n>, or a LoRA adapter of PEFT's format."),
+    out: Path | None = option(None, "Copy it to this new folder; default: <checkpoints>/merged/."),
+) -> None:
+    """Merge a run's weights, a LoRA adapter included, into a model that anything loads; print its folder.
+
+    As `eval --model` and `ask --model` do by themselves; a model that is whole already is left where it is.
+
+    Example: docagent-rl export workspace/runs/sft_vrag_rl_qwen2_5_vl_7b --out models/sft
+    """
+    import shutil
+
+    from docagent_rl.base.io import atomic_dir
+    from docagent_rl.training.engine.checkpoint import model_folder
+
+    if not Path(model).expanduser().is_dir():
+        raise UserError(f"{model}: there is no such folder")
+    if out is not None and out.exists():
+        raise UserError(f"{out}: is there already: name a new folder")
+    folder = Path(model_folder(model))
+    if out is not None:
+        with atomic_dir(out) as target:
+            shutil.copytree(folder, target, dirs_exist_ok=True)
+        folder = out
+    typer.echo(folder)

@@ -1,0 +1,52 @@
+"""LoRA in the real trainer: server and trainer agree after each step, and its checkpoint plays."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from docagent_rl.rollout.trajectory import read_trajectories
+from tests.e2e.identity import agreement, images
+from tests.e2e.lora import STEPS
+
+
+@pytest.fixture(scope="module")
+def lora(runs):
+    return runs.result("lora")
+
+
+@pytest.fixture(params=["adapter", "merged"])
+def run(lora, request):
+    return getattr(lora, request.param)
+
+
+def test_server_and_trainer_agree_after_each_step(run):
+    """To what full training does: 4e-6 in most runs."""
+    for step in range(1, STEPS + 1):
+        played = run.trajectories(step)
+        found = agreement(played)
+        assert found.tokens > 100
+        assert found.largest < 1e-4, found
+        assert any(images(trajectory) for trajectory in played)
+
+
+def test_the_adapter_learns_and_the_reference_is_its_base(run):
+    first, second = (run.metrics(step) for step in (1, 2))
+    assert first["actor/grad_norm"] > 0
+    assert first["actor/kl_loss"] < 1e-6 < second["actor/kl_loss"]
+
+
+def test_the_checkpoint_becomes_a_model_of_the_base_s_names(lora):
+    before = load_file(lora.adapter.workspace / "models" / "tiny_vrag_rl" / "model.safetensors")
+    after = load_file(lora.exported / "model.safetensors")
+    assert before.keys() == after.keys()
+    moved = {name for name in after if not torch.equal(after[name].float(), before[name].bfloat16().float())}
+    assert moved
+    assert not any("visual" in name for name in moved)
+
+
+def test_the_checkpoint_is_evaluated(lora):
+    played = list(read_trajectories(lora.evaluated / "trajectories.jsonl"))
+    assert len(played) == 2
+    assert all(turn.token_ids for trajectory in played for turn in trajectory.turns)
