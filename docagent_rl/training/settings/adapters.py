@@ -77,7 +77,7 @@ def _problems(run: DictConfig) -> Iterator[str]:
     model = run.actor_rollout_ref.model
     merged = bool(OmegaConf.select(model, "lora.merge"))
     if OmegaConf.select(run, "critic.enable") and rank(run.critic.model):
-        yield "critic.model.lora_rank: adapters of a critic are not known to learn here: set it to 0"
+        yield "critic.model.lora_rank: critics are trained whole here: set it to 0"
     if not rank(model):
         for key in ("lora.rank", "lora_adapter_path"):
             if OmegaConf.select(model, key):
