@@ -79,11 +79,11 @@ def build_command(
         _DEFAULTS.classic, "BM25: scores times k1 + 1, as Robertson's formula has them.", "--classic"
     ),
     engine: SearchEngine = option(
-        SearchEngine.EMBEDDED, "What holds the vectors of --model; qdrant needs docagent-rl[qdrant]."
+        SearchEngine.EMBEDDED, "What holds the vectors of --model; packages: docagent-rl[qdrant], [lancedb]."
     ),
     url: str | None = option(
         None,
-        "Of the engine: http://host:6333 of a Qdrant server; by default the folder.",
+        "Of the engine: http://host:6333 of Qdrant, s3://bucket/folder of LanceDB; by default the folder.",
     ),
     collection: str | None = option(None, "Its name at the engine; by default the folder's."),
     token_env: str | None = option(None, "Name of the variable that holds the token of the engine's server."),

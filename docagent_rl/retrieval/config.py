@@ -59,6 +59,8 @@ class SearchEngine(StrEnum):
     """Files that every process maps into memory; exact."""
     QDRANT = "qdrant"
     """A server of Qdrant, or its engine in the process (package qdrant-edge-py)."""
+    LANCEDB = "lancedb"
+    """Tables of LanceDB in a folder or an object store, read by any number of processes."""
 
 
 class EngineConfig(Section):

@@ -21,7 +21,7 @@ from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.index_files import IndexHeader
 from docagent_rl.retrieval.vectors.index import Kind, Source, StoredDocument
 
-Engine = Literal[SearchEngine.QDRANT]
+Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 
 
 class CollectionHeader(IndexHeader):

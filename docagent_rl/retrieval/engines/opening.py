@@ -115,14 +115,19 @@ def open_collection(
     """
     url = config.url or header.url
     token = None if config.token_env is None else read_api_key(config.token_env, f"{key}.engine.token_env")
+    folder = files.root.absolute() / COLLECTION
     with _installed(header.engine):
+        if header.engine is SearchEngine.LANCEDB:
+            from docagent_rl.retrieval.engines.lance import LanceCollection
+
+            return LanceCollection(url or str(folder), header.collection, header.source)
         from docagent_rl.retrieval.engines import qdrant
 
         layout = qdrant.Layout(header.source.dim, header.kind is Kind.LATE_INTERACTION)
         if url is None:
             from docagent_rl.retrieval.engines.qdrant_files import FilePoints
 
-            points: qdrant.Points = FilePoints(files.root.absolute() / COLLECTION, layout)
+            points: qdrant.Points = FilePoints(folder, layout)
         else:
             from docagent_rl.retrieval.engines.qdrant_server import ServerPoints, connect
 

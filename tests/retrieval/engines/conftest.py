@@ -23,6 +23,7 @@ PLACES = {
     "qdrant client": CollectionPlace(SearchEngine.QDRANT, SERVER),
     # Qdrant's engine, in this process
     "qdrant files": CollectionPlace(SearchEngine.QDRANT),
+    "lancedb": CollectionPlace(SearchEngine.LANCEDB),
 }
 
 

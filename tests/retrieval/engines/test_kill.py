@@ -17,7 +17,7 @@ from docagent_rl.retrieval.engines.retriever import EngineRetriever
 from tests.retrieval.vectors.conftest import LATE
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
-ENGINES = [SearchEngine.QDRANT]
+ENGINES = [each for each in SearchEngine if each is not SearchEngine.EMBEDDED]
 SLOW = """
 import sys, time
 from docagent_rl.documents import DocumentStore

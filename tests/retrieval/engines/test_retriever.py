@@ -85,7 +85,7 @@ def test_equal_collections_rank_alike(retriever, found, corpus):
     ("section", "named"),
     [
         ({"kind": "dense"}, "kind=late_interaction"),
-        ({"kind": "late_interaction", "engine": {"kind": "embedded"}}, r"engine\.kind=qdrant"),
+        ({"kind": "late_interaction", "engine": {"kind": "embedded"}}, r"engine\.kind=(qdrant|lancedb)"),
         ({"kind": "late_interaction", "engine": {"token_env": "NO_TOKEN_HERE"}}, "NO_TOKEN_HERE"),
     ],
 )

@@ -1,0 +1,239 @@
+"""A collection of LanceDB: a table of pages, a row each with all its vectors, and a table of documents.
+
+LanceDB keeps them in files that any number of processes read at a time, in a folder or an object store; one
+writes. The index of its multivector column (IVF and product quantisation) gives the candidates of a search
+over all documents. Scores are ours, of the whole vectors, as those of an embedded index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pydantic import JsonValue
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.retrieval.base import Hit, ServerFaultError, best_hits
+from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, split
+from docagent_rl.retrieval.vectors.bank import Bank
+from docagent_rl.retrieval.vectors.index import Source, StoredDocument
+from docagent_rl.retrieval.vectors.maxsim import page_scores
+
+if TYPE_CHECKING:
+    import lancedb
+
+INDEXED_FROM = 5_000
+"""Pages: of fewer the first stage is a scan."""
+_DOCUMENTS_AT_A_TIME = 500
+_PROBES = 32
+_TABLES = 10_000
+_UNIT = 1e-2
+"""By how much the length of a vector may differ from 1: the index compares directions."""
+_KEPT = timedelta(days=1)
+"""Versions that readers may still have open."""
+_FOUND = ["doc_id", "page", "vectors"]
+_DOCUMENTS = pa.schema(
+    [("doc_id", pa.string()), ("pages", pa.int64()), ("filled", pa.int64()), ("digest", pa.string())]
+)
+
+
+class LanceCollection:
+    """A `Collection` of tables under an address: a folder, or `s3://...` as LanceDB takes them."""
+
+    def __init__(self, address: str, name: str, source: Source) -> None:
+        import lancedb  # noqa: F401  (an error of an absent package comes first)
+
+        self._address, self._source = address, source
+        self._names = (f"{name}-pages", f"{name}-documents")
+
+    @cached_property
+    def _database(self) -> lancedb.DBConnection:
+        import lancedb
+
+        # what others have written is seen by the next search
+        return lancedb.connect(self._address, read_consistency_interval=timedelta(seconds=5))
+
+    @cached_property
+    def _pages(self) -> lancedb.Table:
+        return self._database.open_table(self._names[0])
+
+    @cached_property
+    def _documents(self) -> lancedb.Table:
+        return self._database.open_table(self._names[1])
+
+    @property
+    def _schema(self) -> pa.Schema:
+        vectors = pa.list_(pa.list_(pa.float16(), self._source.dim))
+        return pa.schema(
+            [("doc_id", pa.string()), ("page", pa.int64()), ("digest", pa.string()), ("vectors", vectors)]
+        )
+
+    def exists(self) -> bool:
+        """See `Collection`."""
+        with _answering():
+            return set(self._names) <= set(self._database.list_tables(limit=_TABLES).tables)
+
+    def create(self) -> None:
+        """See `Collection`."""
+        self.close()
+        with _answering():
+            for name, schema in zip(self._names, (self._schema, _DOCUMENTS), strict=True):
+                self._database.create_table(name, schema=schema, mode="overwrite")
+
+    def documents(self) -> Iterator[HeldDocument]:
+        """See `Collection`."""
+        with _answering():
+            rows = self._documents.to_arrow().to_pylist()
+        for row in rows:
+            document = StoredDocument(doc_id=row["doc_id"], pages=row["pages"], digest=row["digest"])
+            yield HeldDocument(document, row["filled"])
+
+    def pages(self) -> Iterator[tuple[PageRef, str]]:
+        """See `Collection`."""
+        with _answering():
+            table = self._pages.search().select(["doc_id", "page", "digest"]).to_arrow()
+        for row in table.to_pylist():
+            yield PageRef(row["doc_id"], row["page"]), row["digest"]
+
+    def count(self) -> int:
+        """See `Collection`."""
+        with _answering():
+            return self._pages.count_rows()
+
+    def add(self, pages: Sequence[VectorPage]) -> None:
+        """See `Collection`.
+
+        Raises:
+            UserError: vectors are not of length 1.
+        """
+        for page in pages:
+            lengths = np.linalg.norm(page.vectors, axis=1)
+            if np.abs(lengths - 1).max() > _UNIT:
+                raise UserError(
+                    f"page {page.ref}: LanceDB compares directions, and vectors of this model are not of "
+                    "length 1: take an embedded index, or qdrant"
+                )
+        counts = [len(page.vectors) for page in pages]
+        numbers = np.concatenate([page.vectors for page in pages]).astype(np.float16).ravel()
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(numbers), self._source.dim)
+        offsets = np.cumsum([0, *counts]).astype(np.int32)
+        columns = [
+            pa.array([page.ref.doc_id for page in pages]),
+            pa.array([page.ref.page for page in pages], pa.int64()),
+            pa.array([page.digest for page in pages]),
+            pa.ListArray.from_arrays(pa.array(offsets), flat),
+        ]
+        with _answering():
+            self._pages.add(pa.Table.from_arrays(columns, schema=self._schema))
+
+    def record(self, documents: Sequence[HeldDocument]) -> None:
+        """See `Collection`."""
+        rows = [{**each.document.model_dump(), "filled": each.filled} for each in documents]
+        with _answering():
+            self._documents.add(pa.Table.from_pylist(rows, schema=_DOCUMENTS))
+
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        """See `Collection`."""
+        for some in split(doc_ids, _DOCUMENTS_AT_A_TIME):
+            condition = f"doc_id IN ({', '.join(map(_quoted, some))})"
+            with _answering():
+                self._documents.delete(condition)
+                self._pages.delete(condition)
+
+    def finish(self) -> None:
+        """See `Collection`."""
+        from lancedb.index import BTree, IvfPq
+
+        with _answering():
+            known = self._indexed()
+            if "doc_id" not in known:
+                self._pages.create_index("doc_id", config=BTree())
+            if "vectors" not in known and self._pages.count_rows() >= INDEXED_FROM:
+                parts = _sub_vectors(self._source.dim)
+                self._pages.create_index(
+                    "vectors", config=IvfPq(distance_type="cosine", num_sub_vectors=parts)
+                )
+            for table in (self._pages, self._documents):
+                # small files are joined, and new rows come into the indexes
+                table.optimize(cleanup_older_than=_KEPT)
+
+    def _indexed(self) -> set[str]:
+        return {each.columns[0] for each in self._pages.list_indices()}
+
+    def search(self, asked: Asked) -> list[Hit]:
+        """See `Collection`."""
+        with _answering():
+            found = self._document(asked) if asked.doc_id is not None else self._candidates(asked)
+        refs, bank = _bank(found, self._source.dim)
+        if not refs:
+            return []
+        (scores,) = page_scores(bank, [asked.query])
+        pairs = zip(refs, scores.tolist(), strict=True)
+        return best_hits((Hit(*pair) for pair in pairs if pair[0] not in asked.exclude), asked.top_k)
+
+    def _document(self, asked: Asked) -> pa.Table:
+        condition = f"doc_id = {_quoted(asked.doc_id or '')}"
+        return self._pages.search().where(condition).select(_FOUND).to_arrow()
+
+    def _candidates(self, asked: Asked) -> pa.Table:
+        # excluded ones are left out afterwards
+        count = max(asked.top_k, asked.candidates) + len(asked.exclude)
+        search = self._pages.search(asked.query, vector_column_name="vectors").distance_type("cosine")
+        return search.nprobes(_PROBES).select([*_FOUND, "_distance"]).limit(count).to_arrow()
+
+    def facts(self) -> Mapping[str, JsonValue]:
+        """See `Collection`."""
+        with _answering():
+            return {"indexed columns": ", ".join(sorted(self._indexed())), "version": self._pages.version}
+
+    def close(self) -> None:
+        """See `Collection`."""
+        for name in ("_database", "_pages", "_documents"):
+            self.__dict__.pop(name, None)
+
+
+def _bank(found: pa.Table, dim: int) -> tuple[list[PageRef], Bank]:
+    """Return pages of a table, and their vectors."""
+    import torch
+
+    table = found.combine_chunks()
+    refs = list(map(PageRef, table["doc_id"].to_pylist(), table["page"].to_pylist()))
+    parts = [chunk for chunk in table["vectors"].chunks if len(chunk)]
+    if not parts:
+        return [], Bank(torch.zeros(0, dim, dtype=torch.bfloat16), np.zeros(1, np.int64))
+    (pages,) = parts
+    numbers = pages.flatten().flatten().to_numpy(zero_copy_only=False).reshape(-1, dim)
+    offsets = pages.offsets.to_numpy().astype(np.int64)
+    return refs, Bank(torch.from_numpy(numbers.astype(np.float32)).to(torch.bfloat16), offsets - offsets[0])
+
+
+def _sub_vectors(dim: int) -> int:
+    """Return the number of parts that a vector is quantised in: of 4 numbers, of 16 where it is long."""
+    size = 4 if dim <= 256 else 16
+    return dim // size if dim % size == 0 else 1
+
+
+def _quoted(text: str) -> str:
+    """Return a string of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+@contextmanager
+def _answering() -> Generator[None]:
+    """Turn the engine's errors into those of a search.
+
+    Raises:
+        ServerFaultError: it fails.
+    """
+    try:
+        yield
+    except (UserError, ServerFaultError):
+        raise
+    except Exception as error:  # its errors have no class of their own
+        raise ServerFaultError(f"LanceDB fails: {error}") from error

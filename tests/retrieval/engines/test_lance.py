@@ -1,0 +1,49 @@
+"""What LanceDB alone does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import PageRef
+from docagent_rl.retrieval.config import SearchEngine
+from docagent_rl.retrieval.engines import lance
+from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
+from docagent_rl.retrieval.engines.collection import VectorPage
+from docagent_rl.retrieval.engines.opening import CollectionIndex
+from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
+from tests.retrieval.vectors.conftest import LATE
+from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+
+
+@pytest.fixture
+def indexed(corpus, tmp_path, monkeypatch):
+    """A collection whose candidates come from an index."""
+    monkeypatch.setattr(lance, "INDEXED_FROM", 1)
+    where = CollectionPlace(SearchEngine.LANCEDB)
+    build_collection(corpus, hashing(), tmp_path / "index", where=where, kind=LATE)
+    return CollectionIndex.open(tmp_path / "index")
+
+
+def test_candidates_of_its_index_are_scored_exactly(indexed, built, corpus):
+    assert indexed.info()["indexed columns"] == "doc_id, vectors"
+    exact = VectorRetriever(VectorIndex.open(built), HashingEncoder())
+    (found,), (best,) = (
+        each.search(["the cat sat"], top_k=5)
+        for each in (EngineRetriever(indexed, HashingEncoder(), corpus), exact)
+    )
+    assert [hit.score for hit in found] == pytest.approx([hit.score for hit in best], abs=1e-3)
+
+
+def test_vectors_that_are_not_of_length_one_are_refused(indexed):
+    page = VectorPage(PageRef("a", 1), "0" * 64, np.full((1, HashingEncoder.dim), 2, np.float32))
+    with pytest.raises(UserError, match="length 1"):
+        indexed.collection.add([page])
+
+
+def test_names_of_documents_are_quoted(indexed):
+    indexed.collection.remove(["it's", "x' OR 'a' = 'a"])
+    assert len(list(indexed.collection.documents())) == 12
