@@ -311,13 +311,20 @@ def _byte_tokenizer(special: tuple[str, ...], **names: Any) -> Any:
 
 def _bert(seed: int) -> tuple[Any, Any]:
     """A BERT and its tokenizer of whole words and pieces."""
-    from transformers import BertConfig, BertModel, BertTokenizer
+    from transformers import BertConfig, BertModel
 
-    tokenizer = BertTokenizer(vocab=_word_pieces(), do_lower_case=True, model_max_length=128)
+    tokenizer = word_piece_tokenizer()
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=128, **TEXT)
     model = BertModel(config, add_pooling_layer=False).eval()
     randomise(model, seed)
     return model, tokenizer
+
+
+def word_piece_tokenizer() -> Any:
+    """A tokenizer of whole words and pieces, for texts of 128 tokens."""
+    from transformers import BertTokenizer
+
+    return BertTokenizer(vocab=_word_pieces(), do_lower_case=True, model_max_length=128)
 
 
 def _word_pieces(words: int = 500) -> dict[str, int]:

@@ -29,7 +29,8 @@ from docagent_rl.checks.budget import (
 )
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
-from docagent_rl.retrieval.encoders.spec import MODELS, Precision
+from docagent_rl.retrieval.encoders.spec import MODELS, KnownModel, Precision
+from docagent_rl.retrieval.rerank.spec import RERANKERS, KnownReranker
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.adapters import rank, read_adapters
@@ -169,9 +170,19 @@ def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
 
 
 def _query_model(section: RetrieverConfig) -> int:
-    """Return the bytes of the model that reads its queries; 0 where it is elsewhere, or not in the table."""
-    known = MODELS.get(section.model or "")
-    if known is None or section.encoder.endpoint is not None:
+    """Return the bytes of the models that read its queries, a reranker among them; 0 where they are
+    elsewhere, or not in the tables.
+    """
+    again, size = section.rerank, 0
+    if section.encoder.endpoint is None:
+        size += _bytes_of(MODELS.get(section.model or ""))
+    if again is not None and again.endpoint is None:
+        size += _bytes_of(RERANKERS.get(again.model))
+    return size
+
+
+def _bytes_of(known: KnownModel | KnownReranker | None) -> int:
+    if known is None:
         return 0
     bytes_each = FLOAT32 if known.spec.dtype is Precision.FLOAT32 else BFLOAT16
     return int(known.millions * 1e6) * bytes_each

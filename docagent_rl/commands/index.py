@@ -25,7 +25,14 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.bm25 import BM25Settings
-from docagent_rl.retrieval.config import Backend, QueryEncoderConfig, RetrieverConfig, SearchEngine, ServerApi
+from docagent_rl.retrieval.config import (
+    Backend,
+    QueryEncoderConfig,
+    RerankConfig,
+    RetrieverConfig,
+    SearchEngine,
+    ServerApi,
+)
 from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.retrieval.indexes import (
@@ -61,7 +68,11 @@ def build_command(
     ),
     checkpoint: str | None = option(None, "Folder of the model, where it is not fetched from the hub."),
     device: str | None = option(None, "Of torch: cpu, cuda, cuda:1; by default cpu."),
-    batch_size: int = option(8, "Pages encoded at a time.", min=1),
+    batch_size: int | None = option(
+        None,
+        "Pages at a time, of any documents; by default 8, on a GPU 64. Halved where memory is short.",
+        min=1,
+    ),
     threads: int | None = option(None, "Of torch on the CPU; by default one.", min=1),
     precision: Precision = option(
         Precision.BFLOAT16, "Of stored vectors; int8 takes half, and loses some recall."
@@ -140,11 +151,12 @@ def build_command(
 
 @app.command("models")
 def models_command() -> None:
-    """List the models that --model knows, and what they are.
+    """List the models that --model of `index build` and --rerank of `index search` know, and what they are.
 
     Example: docagent-rl index models
     """
     from docagent_rl.retrieval.encoders.spec import MODELS
+    from docagent_rl.retrieval.rerank.spec import RERANKERS
 
     table = Table("Name", "Model", "Reads", "Vectors of a page", "Systems")
     for name, known in MODELS.items():
@@ -154,6 +166,10 @@ def models_command() -> None:
         systems = ", ".join(sorted({use.system for use in known.uses}))
         table.add_row(name, spec.model, spec.content.value, f"{vectors}, {known.dim}", systems)
     Console().print(table)
+    rerankers = Table("Reranker", "Model", "Reads", "Family")
+    for name, each in RERANKERS.items():
+        rerankers.add_row(name, each.spec.model, each.spec.content.value, each.spec.family.value)
+    Console().print(rerankers)
 
 
 @app.command("info")
@@ -199,23 +215,31 @@ def search_command(
     top_k: int = option(10, "Number of pages at most."),
     checkpoint: str | None = option(None, "Folder of the model, if it does not lie where the index says."),
     device: str | None = option(None, "Of torch: cpu, cuda; by default cpu."),
+    rerank: str | None = option(
+        None, "Rank the best pages anew by this model: a name of `docagent-rl index models`, or a file."
+    ),
+    candidates: int = option(50, "Pages that the reranker scores.", min=1),
 ) -> None:
     """Search an index of any kind and show the pages found.
+
+    With --rerank each page's rank before stands beside its score.
 
     Example: docagent-rl index search "net revenue 2023" --index data/bm25 --store data/store --top-k 5
     """
     documents = DocumentStore(store)
     encoder = QueryEncoderConfig(model=checkpoint, device=device)
-    config = RetrieverConfig(kind=index_kind(index) or "bm25", index=index, encoder=encoder)
+    again = None if rerank is None else RerankConfig(model=rerank, candidates=candidates, device=device)
+    config = RetrieverConfig(kind=index_kind(index) or "bm25", index=index, encoder=encoder, rerank=again)
     (hits,) = open_local(config, documents).search([query], doc_id=doc, top_k=top_k)
     if not hits:
         typer.echo("No page matches.")
         return
     tokens = {token for _, _, token in spans(query)}
-    table = Table("#", "Page", "Score", "Text")
+    table = Table("#", "Page", "Score", *(["Before"] if rerank else []), "Text")
     for rank, hit in enumerate(hits, start=1):
+        before = [] if hit.first_stage is None else [str(hit.first_stage.rank)]
         snippet = _snippet(documents.page(hit.ref).text(), tokens)
-        table.add_row(str(rank), shown(hit.ref, overflow="fold"), f"{hit.score:.3f}", shown(snippet))
+        table.add_row(str(rank), shown(hit.ref, overflow="fold"), f"{hit.score:.3f}", *before, shown(snippet))
     Console().print(table)
 
 

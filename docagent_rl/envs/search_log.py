@@ -43,7 +43,12 @@ class SearchNote:
     refused: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready dictionary for the trajectory; hits as `[page, score]`."""
+        """Return a JSON-ready dictionary for the trajectory; hits as `[page, score]`.
+
+        Where they were reranked, `first_stage` has `[rank, score]` of each hit among the candidates.
+        """
+        before = [hit.first_stage for hit in self.hits if hit.first_stage is not None]
+        first = {"first_stage": [[each.rank, float(each.score)] for each in before]} if before else {}
         return {
             "retriever": self.retriever,
             "query": self.query,
@@ -51,6 +56,7 @@ class SearchNote:
             "top_k": self.top_k,
             "excluded": len(self.exclude),
             "hits": [[str(hit.ref), float(hit.score)] for hit in self.hits],
+            **first,
             "seconds": round(self.seconds, 6),
             "tries": self.tries,
             "refused": self.refused,

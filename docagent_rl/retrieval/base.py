@@ -19,12 +19,22 @@ Pages = Collection[PageRef]
 
 
 @dataclass(frozen=True, slots=True)
+class FirstStage:
+    """The place of a page among the candidates that a reranker was given."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A page that a retriever found."""
 
     ref: PageRef
     score: float
     """The higher, the better; comparable within the answer to one query only."""
+    first_stage: FirstStage | None = None
+    """Before it was reranked; None: it was not, or elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,32 @@ class QueryEncoderConfig(Section):
     """Threads of torch on the CPU; null: one."""
 
 
+class RerankConfig(Section):
+    """A second model that scores the best pages of a search anew, each together with the query."""
+
+    model: str
+    """A name of `docagent-rl index models`, a file that describes a reranker, or the folder of a checkpoint
+    that holds one."""
+    checkpoint: str | None = None
+    """Where that model lies on this machine, if not where its description says."""
+    candidates: int = Field(50, ge=1)
+    """Pages of the retriever that are scored; a search for more pages scores as many."""
+    device: str | None = None
+    """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    endpoint: str | None = None
+    """A server of vLLM that scores (`http://host:port`), instead of a model in the process."""
+    batch_size: int = Field(16, ge=1)
+    """Pairs of query and passage, or page image, scored at a time."""
+    threads: int | None = Field(None, ge=1)
+    """Threads of torch on the CPU; null: one."""
+    cached: int = Field(65_536, ge=0)
+    """Pairs of query and page whose scores are kept."""
+
+    def decisive(self) -> dict[str, Any]:
+        """Return all that decides over ranks, and not over where and how fast they are made."""
+        return self.model_dump(mode="json", include={"model", "candidates"})
+
+
 class ServiceConfig(Section):
     """Actors (`backend: ray`) or a server (`backend: http`)."""
 
@@ -147,6 +173,8 @@ class RetrieverConfig(Section):
     """Weights of a `hybrid` by the names of its parts; those left out weigh 1."""
     depth: int = Field(50, ge=1)
     """Pages that each part of a `hybrid` ranks."""
+    rerank: RerankConfig | None = None
+    """Null: pages stay as the retriever ranks them."""
     service: ServiceConfig = Field(default_factory=ServiceConfig)
     options: dict[str, Any] = Field(default_factory=dict)
     """Arguments of a class of your own."""
@@ -170,6 +198,11 @@ class RetrieverConfig(Section):
         if self.backend is not Backend.LOCAL and self.service.timeout_s > self.deadline_s:
             raise ValueError(
                 f"service.timeout_s={self.service.timeout_s:g} of one try is longer than deadline_s of all"
+            )
+        if self.rerank is not None and self.backend is Backend.RAY and self.service.shards > 1:
+            raise ValueError(
+                "rerank scores the best pages of the whole corpus, which no shard has: set service.shards=1 "
+                "and raise service.replicas"
             )
         if unknown := set(self.weights) - set(self.parts):
             raise ValueError(f"weights names {', '.join(sorted(unknown))}, which parts does not")

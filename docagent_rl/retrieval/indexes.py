@@ -14,6 +14,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import Audit, Damage
 from docagent_rl.retrieval.bm25 import BM25Header, BM25Retriever, BM25Settings
 from docagent_rl.retrieval.config import SearchEngine
+from docagent_rl.retrieval.encoders.local import CPU
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
@@ -23,13 +24,16 @@ from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex, VectorSettings
 
+_ON_CPU, _ON_GPU = 8, 64
+
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
     """The place of the encoding of pages; decides over time, not over what an index holds."""
 
     device: str | None = None
-    batch_size: int = 8
+    batch_size: int | None = None
+    """Pages, or passages, at a time; None: 8 on the CPU and 64 on a GPU. Halved where memory is short."""
     threads: int | None = None
     checkpoint: str | None = None
     """The model's folder, if not the one of its specification."""
@@ -100,7 +104,7 @@ def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory 
         open_encoder,
         spec,
         device=encoding.device,
-        batch_size=encoding.batch_size,
+        batch_size=encoding.batch_size or (_ON_CPU if encoding.device in (None, CPU) else _ON_GPU),
         threads=encoding.threads,
     )
     if encoding.ray is None:

@@ -14,6 +14,7 @@ from docagent_rl.retrieval.base import Divisible, Hit, Pages, Retriever, best_hi
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.index_files import HEADER, index_engine
+from docagent_rl.retrieval.rerank.retriever import reranked
 from docagent_rl.retrieval.vectors.index import Kind
 from docagent_rl.retrieval.vectors.retriever import open_vectors
 
@@ -168,7 +169,7 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
     if config.backend is Backend.HTTP:
         from docagent_rl.retrieval.service.client import HttpRetriever
 
-        return HttpRetriever(config, store, key)
+        return reranked(HttpRetriever(config, store, key), config, store, key)
     if config.backend is Backend.RAY:
         from docagent_rl.retrieval.service.ray_actors import RayRetriever
 
@@ -178,6 +179,10 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
 
 def open_local(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
     """Open the retriever of a configuration in this process, whatever its `backend`; see `open_retriever`."""
+    return reranked(_open_kind(config, store, key), config, store, key)
+
+
+def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
     if ":" in config.kind:
         return _open_own_class(config, store, key)
     import_named_modules()
@@ -205,15 +210,15 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
         UserError: as `open_retriever`; or the retriever cannot be split as the configuration says.
     """
     if config.backend is Backend.LOCAL and config.parts:
-        return open_hybrid(config, store, key, opener=open_before_run)
+        return reranked(open_hybrid(config, store, key, opener=open_before_run), config, store, key)
     vectors = config.kind in tuple(Kind)
     engine = vectors and config.index is not None and index_engine(config.index) is not SearchEngine.EMBEDDED
     if config.backend is Backend.HTTP or (config.backend is Backend.LOCAL and not engine):
         return open_retriever(config, store, key)
     # others read the model; here there may be no room for it
-    retriever = open_pages(config, store, key, late=True) if vectors else open_local(config, store, key)
+    retriever = open_pages(config, store, key, late=True) if vectors else _open_kind(config, store, key)
     check_parts(retriever, config, key)
-    return retriever
+    return reranked(retriever, config, store, key, late=True)
 
 
 def open_pages(

@@ -141,7 +141,7 @@ def _service(retriever: Retriever, name: str, config: RetrieverConfig) -> Retrie
         name=name,
         concurrency=AT_A_TIME if near else service.connections,
         # words are found sooner than an answer is looked up
-        cached=0 if near and config.kind == "bm25" else service.cached,
+        cached=0 if near and config.kind == "bm25" and config.rerank is None else service.cached,
     )
 
 
@@ -179,4 +179,5 @@ def _decisive(section: Endpoint) -> dict[str, Any]:
 
 def _search(config: RetrieverConfig) -> dict[str, Any]:
     found = config.model_dump(mode="json", include=_SEARCH)
-    return {**found, "parts": {name: _search(part) for name, part in sorted(config.parts.items())}}
+    again = {} if config.rerank is None else {"rerank": config.rerank.decisive()}
+    return {**found, **again, "parts": {name: _search(part) for name, part in sorted(config.parts.items())}}

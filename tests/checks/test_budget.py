@@ -262,6 +262,8 @@ def test_the_recipes_retrievers_are_read(tmp_path):
     (near,) = searching("+retriever=minilm", "docagent.retriever.backend=local")
     agents = int(composed(VRAG).actor_rollout_ref.rollout.agent.num_workers)
     assert (near.model, near.processes, near.own) == (4 * 22_700_000, agents + 1, False)
+    (again,) = searching("+retriever=minilm", "+rerank=bge_v2_m3")
+    assert again.model == 4 * 22_700_000 + 2 * 568_000_000
     assert searching("docagent.retriever.backend=http", f"+{service}.url=http://127.0.0.1:1") == []
     images, texts = run_of("alden_hybrid_qwen2_5_vl_7b").searching
     assert (images.name, texts.name, texts.model) == ("retriever", "text_retriever", 4 * 335_000_000)

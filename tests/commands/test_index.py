@@ -14,6 +14,7 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
 from tests.retrieval.service.conftest import TOKEN, running
+from tests.tiny_rerankers import TinyReranker, build_reranker
 
 BUILD = ("build", "--store", "@store", "--out", "@bm25")
 AT = ("--index", "@bm25", "--store", "@store")
@@ -50,6 +51,16 @@ def test_build_then_search(folder):
     assert "other#1" not in run(folder, "search", "Revenue 2023", *AT, "--top-k", "1")
     assert "report#1" not in run(folder, "search", "Revenue 2023", *AT, "--doc", "other")
     assert "#" not in run(folder, "search", "zebra", *AT)
+
+
+def test_a_reranker_shows_where_pages_stood_before(folder):
+    run(folder, *BUILD)
+    model = build_reranker(TinyReranker.CROSS_ENCODER, folder / "tiny")
+    (model / "docagent_reranker.yaml").write_text("family: cross_encoder\nquery_tokens: 32\n")
+    found = run(folder, "search", "Revenue in 2023", *AT, "--rerank", "@tiny", "--candidates", "2")
+    ranks = {line.split("│")[4].strip() for line in found.splitlines() if "#1" in line}
+    assert ranks == {"1", "2"}
+    assert "qwen3-reranker-8b" in run(folder, "models")
 
 
 def test_an_index_is_replaced_when_asked_alone_and_a_stale_one_refused(folder):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
@@ -247,7 +247,21 @@ def check_complete(info: Mapping[str, Any], named: str, supplied: Collection[str
         )
 
 
-def set_pixels(images: Any, spec: EncoderSpec, named: str) -> None:
+class PixelBounds(Protocol):
+    """A specification with bounds of an image, in pixels."""
+
+    @property
+    def min_pixels(self) -> int | None:
+        """Least; None: the processor's."""
+        ...
+
+    @property
+    def max_pixels(self) -> int | None:
+        """Most; None: the processor's."""
+        ...
+
+
+def set_pixels(images: Any, spec: PixelBounds, named: str) -> None:
     """Set the resolution of a processor of images.
 
     Qwen's keep the ratio of the sides and the number of pixels within bounds; Idefics3's bring the longer

@@ -19,6 +19,7 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.documents.store import PageContent
+from docagent_rl.retrieval.encoders.batches import Batches
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder
 from docagent_rl.retrieval.encoders.spec import PLACE, EncoderSpec
 
@@ -137,8 +138,8 @@ class Lane:
     _working = 0
     _before = 0
 
-    def __init__(self, device: str | None = None, threads: int | None = None) -> None:
-        self.device = find_device(device)
+    def __init__(self, device: str | None = None, threads: int | None = None, named: str = _DEVICE) -> None:
+        self.device = find_device(device, named)
         self._threads = threads or 1
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="encoder")
 
@@ -173,8 +174,8 @@ class Lane:
                     torch.set_num_threads(Lane._before)
 
 
-def find_device(name: str | None) -> torch.device:
-    """Return a device of torch by its name; None: the CPU.
+def find_device(name: str | None, named: str = _DEVICE) -> torch.device:
+    """Return a device of torch by its name; None: the CPU. `named` is the setting, for messages.
 
     Raises:
         UserError: torch knows no such device, or this machine has none.
@@ -184,15 +185,15 @@ def find_device(name: str | None) -> torch.device:
     try:
         device = torch.device(name or CPU)
     except RuntimeError as error:
-        raise UserError(f"{_DEVICE}={name}: torch knows no such device; cpu, cuda or cuda:0") from error
+        raise UserError(f"{named}={name}: torch knows no such device; cpu, cuda or cuda:0") from error
     if device.type not in (CPU, "cuda"):
-        raise UserError(f"{_DEVICE}={name}: cpu, cuda or cuda:0 are supported")
+        raise UserError(f"{named}={name}: cpu, cuda or cuda:0 are supported")
     if device.type == "cuda":
         there = torch.cuda.device_count()
         if (device.index or 0) >= there:
             host = socket.gethostname()
             raise UserError(
-                f"{_DEVICE}={name}: this process on {host} sees {there} GPUs; set another one, or cpu"
+                f"{named}={name}: this process on {host} sees {there} GPUs; set another one, or cpu"
             )
     return device
 
@@ -220,8 +221,8 @@ class LocalEncoder(ABC):
         self.spec = pin_weights(spec, digest(self.folder), named)
         self.fingerprint = fingerprint(self.spec)
         self.content: PageContent = spec.content
-        self.batch_size = batch_size
         self._named = f"{named}={spec.model}"
+        self._batches = Batches(batch_size, self._named)
         self._lane = Lane(device, threads)
         self._texts: Texts
         try:
@@ -233,6 +234,11 @@ class LocalEncoder(ABC):
             raise UserError(
                 f"{self._named}: {self.folder} cannot be read as {spec.family}: {problem}"
             ) from error
+
+    @property
+    def batch_size(self) -> int:
+        """Pages, passages or queries of a batch at most."""
+        return self._batches.size
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         """See `PageEncoder.encode_pages`."""
@@ -270,15 +276,12 @@ class LocalEncoder(ABC):
     def _in_batches(
         self, items: Sequence[T], size: Callable[[T], int], encode: Callable[[list[T]], list[np.ndarray]]
     ) -> list[np.ndarray]:
-        """Return vectors of each item; those of a size share a batch, so that little is padded."""
-        order = sorted(range(len(items)), key=lambda number: -size(items[number]))
-        found: list[np.ndarray] = [np.zeros((0, self.dim), np.float32)] * len(items)
-        for start in range(0, len(order), self.batch_size):
-            numbers = order[start : start + self.batch_size]
-            vectors = encode([items[number] for number in numbers])
-            for number, each in zip(numbers, vectors, strict=True):
-                found[number] = normalise(each, self.spec, self._named)
-        return found
+        """Return vectors of each item; see `Batches.run`."""
+
+        def work(batch: list[T]) -> list[np.ndarray]:
+            return [normalise(each, self.spec, self._named) for each in encode(batch)]
+
+        return self._batches.run(items, size, work)
 
     def _passages(
         self, pages: Sequence[str], room: int, encode: Callable[[list[str]], list[np.ndarray]]

@@ -103,7 +103,7 @@ class DenseEncoder(LocalEncoder):
         vectors = self._model.encode(
             items,
             prompt="",  # prompts are in the texts already; the checkpoint's own would come on top
-            batch_size=self.batch_size,
+            batch_size=len(items),
             show_progress_bar=False,
             convert_to_tensor=True,
         )
@@ -191,5 +191,5 @@ class LateTextEncoder(LocalEncoder):
         return self._encode(self._model.encode_query, texts)
 
     def _encode(self, encode: Callable[..., Any], texts: list[str]) -> list[np.ndarray]:
-        found = encode(texts, batch_size=self.batch_size, show_progress_bar=False)
+        found = encode(texts, batch_size=len(texts), show_progress_bar=False)
         return [each.float().cpu().numpy() for each in found]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx2
@@ -133,15 +133,22 @@ class _ComeAgainError(Exception):
 
 
 class VllmClient:
-    """Asks `/v1/embeddings` for a vector a text, or `/pooling` for one a token.
+    """Asks `/v1/embeddings` for a vector a text, `/pooling` for one a token, `/score` for those of pairs.
 
     Raises:
         UserError: the URL is none.
         InfrastructureError: nobody answers there, or no such server.
     """
 
-    def __init__(self, url: str, *, attempts: int = 3, timeout_s: float = 30.0) -> None:
-        url = check_url(url, "docagent.retriever.encoder.endpoint")
+    def __init__(
+        self,
+        url: str,
+        *,
+        attempts: int = 3,
+        timeout_s: float = 30.0,
+        named: str = "docagent.retriever.encoder.endpoint",
+    ) -> None:
+        url = check_url(url, named)
         self.url = public_url(url)
         self._attempts, self._timeout_s = attempts, timeout_s
         try:
@@ -159,6 +166,28 @@ class VllmClient:
     def embed_tokens(self, inputs: Sequence[list[int]]) -> list[np.ndarray]:
         """Return one vector a token of each input, float32 of shape (t, d); they travel as float16."""
         return self._vectors("/pooling", inputs, "float16", {"task": "token_embed"})
+
+    def scores(
+        self, queries: Sequence[str], pages: Sequence[str | Mapping[str, Any]], *, activation: bool
+    ) -> list[float]:
+        """Return the score of each pair of query and page, which is a text or what vLLM takes as image."""
+        content = {
+            "model": self.model,
+            "queries": list(queries),
+            "documents": list(pages),
+            "use_activation": activation,
+        }
+        _, body = self._ask("POST", "/score", content)
+        try:
+            items = sorted(json.loads(body)["data"], key=lambda item: item["index"])
+            found = [float(item["score"]) for item in items]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InfrastructureError(f"{self.url}/score answers in another form: {error!r}") from error
+        if len(found) != len(queries) or not np.isfinite(found).all():
+            raise InfrastructureError(
+                f"{self.url}/score gave {len(found)} scores of {len(queries)} pairs, or some are not finite"
+            )
+        return found
 
     def _vectors(
         self, path: str, inputs: Sequence[list[int]], dtype: str, more: dict[str, str]

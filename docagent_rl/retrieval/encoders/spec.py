@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol, Self
+from typing import Annotated, Protocol, Self, TypeVar
 
 import numpy as np
 import yaml
@@ -17,6 +17,7 @@ from docagent_rl.base.section import Section, explain
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.documents.store import PageContent
 
+S = TypeVar("S", bound=Section)
 PLACE = "{}"
 """Where a prompt takes the text."""
 
@@ -148,10 +149,7 @@ class EncoderSpec(Section):
         Raises:
             UserError: it is none; the message names the file.
         """
-        try:
-            return cls.model_validate(content)
-        except ValidationError as error:
-            raise UserError(explain(error, named)) from error
+        return validated(cls, content, named)
 
     def decisive(self) -> dict[str, object]:
         """Return all that decides over vectors beside the model's files."""
@@ -203,20 +201,47 @@ def named_spec(name: str, named: str = "--model") -> EncoderSpec:
     """
     if name in MODELS:
         return MODELS[name].spec
+    content, file = read_description(name, SPEC_FILE, MODELS, named)
+    return EncoderSpec.read(content, named=str(file))
+
+
+def read_description(
+    name: str, file_name: str, known: Iterable[str], named: str
+) -> tuple[dict[str, object], Path]:
+    """Return the content of a file that describes a model, and the file; `model` is its folder by default.
+
+    `name` is of the file, or of the folder of a checkpoint that holds one of the name `file_name`; `known`
+    are names that need no file, for messages.
+
+    Raises:
+        UserError: there is no such file, or it holds no keys.
+    """
     path = Path(name).expanduser()
-    file = path / SPEC_FILE if path.is_dir() else path
+    file = path / file_name if path.is_dir() else path
     try:
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(
-            f"{named}={name}: known are {', '.join(MODELS)}; or name a file with the keys of an encoder, or "
-            f"the folder of a checkpoint that holds one as {SPEC_FILE} (docs/retrieval/models.md)"
+            f"{named}={name}: known are {', '.join(known)}; or name a file with the keys of a model, or the "
+            f"folder of a checkpoint that holds one as {file_name} (docs/retrieval/models.md)"
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: is no YAML ({str(error).splitlines()[0]})") from error
     if not isinstance(content, dict):
-        raise UserError(f"{file}: holds no keys of an encoder (family, model, content, ...)")
-    return EncoderSpec.read({"model": str(file.absolute().parent), **content}, named=str(file))
+        raise UserError(f"{file}: holds no keys of a model (family, model, content, ...)")
+    return {"model": str(file.absolute().parent), **content}, file
+
+
+def validated(section: type[S], content: Mapping[str, object], named: str | Path) -> S:
+    """Return a specification of the content of a file.
+
+    Raises:
+        UserError: it is none; the message names the file.
+    """
+    try:
+        return section.model_validate(content)
+    except ValidationError as error:
+        raise UserError(explain(error, str(named))) from error
 
 
 class Encoder(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from collections import deque
@@ -21,7 +22,11 @@ EncoderFactory = Callable[[], PageEncoder]
 """Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
 
 BATCH = 8
-"""Pages that are encoded together; always of one document, so that they are the same ones on any machine."""
+"""Pages of an encoder's batch, of one that does not say it."""
+_BATCHES = 4
+"""Batches of an encoder that are prepared together: of more pages, those of a size share a batch."""
+_RASTERS = 512 << 20
+"""Bytes of the rasters of pages that are prepared together, at most."""
 _AT_A_TIME = 2
 """Batches of an actor: one is decoded while the model works on the other."""
 
@@ -37,22 +42,20 @@ class EncoderFacts:
     fingerprint: str
     spec: Mapping[str, Any]
     """The JSON with which it is opened again."""
+    batch_size: int = BATCH
+    """Pages that it encodes at a time."""
 
     @classmethod
     def of(cls, encoder: PageEncoder) -> EncoderFacts:
         """Return those of an encoder; its `spec`, if any, is a mapping or a pydantic model."""
         spec: Any = getattr(encoder, "spec", {})
         dumped = spec.model_dump(mode="json") if hasattr(spec, "model_dump") else dict(spec)
-        return cls(encoder.content, encoder.dim, encoder.fingerprint, dumped)
+        size = getattr(encoder, "batch_size", BATCH)
+        return cls(encoder.content, encoder.dim, encoder.fingerprint, dumped, size)
 
 
-@dataclass(frozen=True, slots=True)
-class PageBatch:
-    """Consecutive pages of a document: `first` to `last`, 1-based, both inclusive."""
-
-    doc_id: str
-    first: int
-    last: int
+PageBatch = tuple[PageRef, ...]
+"""Pages that are prepared and encoded together, of one document or of several."""
 
 
 @runtime_checkable
@@ -91,13 +94,29 @@ def encode_documents(
     vectors: PageVectors, store: DocumentStore, documents: Iterable[StoredDocument], pool_factor: int
 ) -> Iterator[np.ndarray]:
     """Yield the vectors of each page of documents, in their order."""
-    batches = [
-        PageBatch(document.doc_id, first, min(first + BATCH - 1, document.pages))
-        for document in documents
-        for first in range(1, document.pages + 1, BATCH)
-    ]
+    batches = list(page_batches(store, documents, vectors.facts()))
     for found in vectors.run(store, batches, pool_factor):
         yield from found
+
+
+def page_batches(
+    store: DocumentStore, documents: Iterable[StoredDocument], facts: EncoderFacts
+) -> Iterator[PageBatch]:
+    """Yield batches of pages, across documents: some batches of the encoder, of bounded rasters.
+
+    They follow from the documents and the encoder alone, and are the same ones for any number of workers.
+    """
+    batch, rasters = [], 0
+    for document in documents:
+        for page in (store.page(PageRef(document.doc_id, n)) for n in range(1, document.pages + 1)):
+            size = 3 * math.prod(page.size) if facts.content is PageContent.IMAGE else 0
+            if batch and (len(batch) == _BATCHES * facts.batch_size or rasters + size > _RASTERS):
+                yield tuple(batch)
+                batch, rasters = [], 0
+            batch.append(page.ref)
+            rasters += size
+    if batch:
+        yield tuple(batch)
 
 
 def encode_batch(
@@ -109,18 +128,17 @@ def encode_batch(
         UserError: the store has not these pages any more, or an object is damaged.
         InfrastructureError: the encoder cannot read its files, or gives other arrays than promised.
     """
-    refs = [PageRef(batch.doc_id, number) for number in range(batch.first, batch.last + 1)]
-    stored, image = map(store.page, refs), encoder.content is PageContent.IMAGE
+    stored, image = map(store.page, batch), encoder.content is PageContent.IMAGE
     pages: Any = [page.image() if image else page.text() for page in stored]
     try:
         found = encoder.encode_pages(pages)
     except OSError as error:
-        raise InfrastructureError(f"the encoder failed at {batch.doc_id}: {error}") from error
+        raise InfrastructureError(f"the encoder failed at {batch[0]}: {error}") from error
     if len(found) != len(pages):
         raise InfrastructureError(
-            f"the encoder gave vectors of {len(found)} pages for {len(pages)} of {batch.doc_id}"
+            f"the encoder gave vectors of {len(found)} pages for {len(pages)} from {batch[0]} on"
         )
-    for ref, vectors in zip(refs, found, strict=True):
+    for ref, vectors in zip(batch, found, strict=True):
         if vectors.ndim != 2 or vectors.shape[1] != encoder.dim or not np.isfinite(vectors).all():
             raise InfrastructureError(
                 f"page {ref}: the encoder gave an array of shape {vectors.shape}, not finite numbers of "

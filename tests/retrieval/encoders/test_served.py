@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
 import time
-import urllib.request
-from contextlib import ExitStack, suppress
 
 import httpx2
 import numpy as np
@@ -20,44 +15,22 @@ from docagent_rl.retrieval.encoders import served as serving
 from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_query_encoder
 from docagent_rl.retrieval.encoders.served import ServedEncoder
-from tests.processes import end, members
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
+from tests.retrieval.vllm_servers import answers, running
 from tests.tiny_retrievers import TinyRetriever
 
 QUERIES = ["where is the revenue of 2019?", "a" * 3000, "", "word " * 900, "<s> [SEP] a, b."]
-SERVER = ["-m", "vllm.entrypoints.openai.api_server", "--runner", "pooling"]
-SERVER += ["--dtype", "float32", "--host", "127.0.0.1", "--enforce-eager", "--served-model-name", "pooled"]
-ALONE = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory, tiny, warm_python):
-    """URLs of a server of MiniLM and one of a tiny ColBERT, which start at the same time, and processes."""
-    work, found = tmp_path_factory.mktemp("servers"), {}
-    environment = {**os.environ, **ALONE, "VLLM_CACHE_ROOT": str(work / "cache")}
+    """URLs of a server of MiniLM and one of a tiny ColBERT, and processes."""
     models = {"dense": (model_folder(MINILM["model"]), 256), "colbert": (tiny(TinyRetriever.COLBERT), 100)}
-    with ExitStack() as running:
-        running.callback(lambda: end(members(work)))  # the engine of the one that is killed
-        log = running.enter_context((work / "log").open("w"))
-        for name, (folder, longest) in models.items():
-            with socket.create_server(("127.0.0.1", 0)) as listener:
-                port = listener.getsockname()[1]
-            command = [warm_python, *SERVER, "--model", folder, "--port", port, "--max-model-len", longest]
-            process = subprocess.Popen(map(str, command), env=environment, cwd=work, stdout=log, stderr=log)
-            running.callback(process.wait)
-            running.callback(process.terminate)
-            found[name] = (f"http://127.0.0.1:{port}", process)
-        for url, process in found.values():
-            while not answers(url):
-                assert process.poll() is None, (work / "log").read_text()[-3000:]
-                time.sleep(0.1)
+    options = {
+        name: ["--model", folder, "--max-model-len", longest] for name, (folder, longest) in models.items()
+    }
+    with running(tmp_path_factory.mktemp("servers"), warm_python, options) as found:
         yield found
-
-
-def answers(url):
-    with suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=60):
-        return True
-    return False
 
 
 @pytest.mark.slow

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import composed
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.retrieval.rerank.spec import RERANKERS, RerankerSpec, named_reranker
+
+OVERLAYS = sorted(path.stem for path in Path("recipes/rerank").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_an_overlay_names_a_known_model(name):
+    config = composed("vrag_rl_qwen2_5_vl_7b", [f"+rerank={name}"])
+    section = DocAgentConfig.parse(plain(config.docagent)).retriever
+    assert section.rerank.model in RERANKERS
+    assert section.rerank.candidates == 50
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"content": "image"}, "text"),
+        ({"family": "yes_no"}, "query_prompt"),
+        ({"family": "yes_no", "content": "image", "query_prompt": "{}", "page_prompt": "x"}, "image_pad"),
+        ({"page_prompt": "none"}, "page_prompt"),
+    ],
+)
+def test_what_cannot_score_is_refused(changes, named):
+    with pytest.raises(ValidationError, match=named):
+        RerankerSpec.model_validate({"family": "cross_encoder", "model": "m", **changes})
+
+
+def test_a_file_describes_a_model_in_its_folder(tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text("family: cross_encoder\npage_tokens: 64\n")
+    assert named_reranker(str(file)).model == str(tmp_path)
+    file.write_text("family: cross_encode\n")
+    with pytest.raises(UserError, match=r"mine\.yaml.*family"):
+        named_reranker(str(file))
