@@ -19,6 +19,7 @@ import torch
 
 from docagent_rl.lab.tiny.corpus import sentences
 from docagent_rl.lab.tiny.indexes import make_retriever, qwen2_vl, qwen2_vl_processor, randomise
+from tests.tiny_qwen3 import answering_tokenizer, qwen3_5, qwen3_vl, qwen3_vl_processor
 
 IDEFICS3_SPECIAL = (
     *("<|endoftext|>", "<pad>", "[CLS]", "[SEP]", "[MASK]", "<image>", "<fake_token_around_image>"),
@@ -42,6 +43,8 @@ class TinyRetriever(StrEnum):
     COLQWEN2_FOR_RETRIEVAL = "colqwen2_for_retrieval"
     """transformers' ColQwen2ForRetrieval."""
     COLQWEN2_5 = "colqwen2_5"
+    COLQWEN3 = "colqwen3"
+    COLQWEN3_5 = "colqwen3_5"
     COLPALI = "colpali"
     COLPALI_FOR_RETRIEVAL = "colpali_for_retrieval"
     COLIDEFICS3 = "colidefics3"
@@ -53,6 +56,8 @@ class TinyRetriever(StrEnum):
     """A BERT with modules.json: mean pooling, normalised."""
     DENSE_IMAGE = "dense_image"
     """A Qwen2-VL whose last token is the page's vector, as vdr-2b and gme are."""
+    QWEN3_VL = "qwen3_vl"
+    """The same of a Qwen3-VL: Qwen3-VL-Embedding."""
 
 
 def build_retriever(kind: TinyRetriever, folder: Path, seed: int = 0) -> Path:
@@ -111,6 +116,28 @@ def _colqwen2_5(folder: Path, seed: int) -> None:
 
     tokenizer = build_tokenizer()
     _save(ColQwen2_5(tiny_config(tokenizer)), build_processor(tokenizer), folder, seed)
+
+
+def _colqwen3(folder: Path, seed: int) -> None:
+    from colpali_engine.models import ColQwen3, ColQwen3Processor
+
+    tokenizer = answering_tokenizer()
+    _save(ColQwen3(qwen3_vl(tokenizer)), qwen3_vl_processor(tokenizer, ColQwen3Processor), folder, seed)
+
+
+def _colqwen3_5(folder: Path, seed: int) -> None:
+    from colpali_engine.models import ColQwen3_5, ColQwen3_5Processor
+
+    tokenizer = answering_tokenizer()
+    _save(ColQwen3_5(qwen3_5(tokenizer)), qwen3_vl_processor(tokenizer, ColQwen3_5Processor), folder, seed)
+
+
+def _qwen3_vl(folder: Path, seed: int) -> None:
+    from transformers import Qwen3VLForConditionalGeneration
+
+    tokenizer = answering_tokenizer()
+    model = Qwen3VLForConditionalGeneration(qwen3_vl(tokenizer))
+    _save(model, qwen3_vl_processor(tokenizer), folder, seed)
 
 
 def _colpali(folder: Path, seed: int) -> None:
@@ -214,6 +241,9 @@ _BUILDERS: dict[TinyRetriever, Callable[[Path, int], None]] = {
     TinyRetriever.COLQWEN2_ADAPTER: _colqwen2_adapter,
     TinyRetriever.COLQWEN2_FOR_RETRIEVAL: _colqwen2_for_retrieval,
     TinyRetriever.COLQWEN2_5: _colqwen2_5,
+    TinyRetriever.COLQWEN3: _colqwen3,
+    TinyRetriever.COLQWEN3_5: _colqwen3_5,
+    TinyRetriever.QWEN3_VL: _qwen3_vl,
     TinyRetriever.COLPALI: _colpali,
     TinyRetriever.COLPALI_FOR_RETRIEVAL: _colpali_for_retrieval,
     TinyRetriever.COLIDEFICS3: _colidefics3,

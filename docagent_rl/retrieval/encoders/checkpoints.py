@@ -179,6 +179,8 @@ FORMS: Mapping[Family, Form] = {
         *("ColQwen2ForRetrieval", "ColQwen2Processor", "colqwen2"),
     ),
     Family.COLQWEN2_5: Form("ColQwen2_5", "ColQwen2_5_Processor", "qwen2_5_vl"),
+    Family.COLQWEN3: Form("ColQwen3", "ColQwen3Processor", "qwen3_vl"),
+    Family.COLQWEN3_5: Form("ColQwen3_5", "ColQwen3_5Processor", "qwen3_5"),
     Family.COLIDEFICS3: Form("ColIdefics3", "ColIdefics3Processor", "idefics3"),
     Family.COLMODERNVBERT: Form(
         *("ColModernVBert", "ColModernVBertProcessor", "modernvbert"),

@@ -23,6 +23,10 @@ _UNCUT = 32_768
 """Tokens: queries are cut before, so that a processor's own limit (ColPali's is 50) cuts none."""
 _QUERY_SIZE = (56, 56)
 """Size of the black image beside a query: vdr-2b's model card."""
+_CLASSES = {Family.QWEN2_VL: "Qwen2VL", Family.QWEN3_VL: "Qwen3VL"}
+"""Of transformers: the names of their models and processors begin so."""
+_UNUSED = ("lm_head.weight",)
+"""Of words, which are not asked for; an embedding model may come without."""
 
 
 class LateImageEncoder(LocalEncoder):
@@ -86,28 +90,29 @@ class LateImageEncoder(LocalEncoder):
         return {}
 
 
-class Qwen2VLEncoder(LocalEncoder):
-    """See `LocalEncoder`; the last token's vector: vdr-2b (LlamaIndex) and gme (Alibaba)."""
+class LastTokenEncoder(LocalEncoder):
+    """See `LocalEncoder`; the last token's vector: vdr-2b (LlamaIndex), gme (Alibaba), Qwen3-VL-Embedding."""
 
     def _load(self) -> int:
         import torch
-        from transformers import Qwen2VLForConditionalGeneration, Qwen2VLProcessor
+        import transformers
 
-        found = read_json(self.folder / "config.json").get("model_type")
-        if found != "qwen2_vl":
-            raise UserError(f"{self._named} is a model of type {found}, where family=qwen2_vl reads qwen2_vl")
-        self._processor = Qwen2VLProcessor.from_pretrained(self.folder)
+        family, found = self.spec.family, read_json(self.folder / "config.json").get("model_type")
+        if found != family:
+            raise UserError(f"{self._named} is a model of type {found}, where family={family} reads {family}")
+        name = _CLASSES[family]
+        self._processor: Any = getattr(transformers, f"{name}Processor").from_pretrained(self.folder)
         # the last token is the last column then
         self._processor.tokenizer.padding_side = "left"
         set_pixels(self._processor.image_processor, self.spec, self._named)
-        loaded: Any = Qwen2VLForConditionalGeneration.from_pretrained(
+        loaded: Any = getattr(transformers, f"{name}ForConditionalGeneration").from_pretrained(
             self.folder,
             dtype=getattr(torch, self.spec.dtype),
             output_loading_info=True,
             local_files_only=True,
         )
         model, info = loaded
-        check_complete(info, self._named)
+        check_complete(info, self._named, _UNUSED)
         self._model = model.model.eval().to(self._lane.device)
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
         return self._kept(model.config.text_config.hidden_size)

@@ -149,6 +149,6 @@ def _encoder_class(family: Family) -> type[LocalEncoder]:
         from docagent_rl.retrieval.encoders.sentences import LateTextEncoder
 
         return LateTextEncoder
-    from docagent_rl.retrieval.encoders.images import LateImageEncoder, Qwen2VLEncoder
+    from docagent_rl.retrieval.encoders.images import LastTokenEncoder, LateImageEncoder
 
-    return Qwen2VLEncoder if family is Family.QWEN2_VL else LateImageEncoder
+    return LastTokenEncoder if family.last_token else LateImageEncoder

@@ -25,7 +25,7 @@ SCHEME = 1
 """Version of the preparation of texts and images; counted up when vectors change by it."""
 
 IMAGE_TOKEN = "<|image_pad|>"
-"""Where a prompt of `qwen2_vl` takes the image."""
+"""Where a prompt of `qwen2_vl` or `qwen3_vl` takes the image."""
 
 Prompt = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
 """A text with one `{}`, which the query or the passage replaces."""
@@ -43,6 +43,8 @@ class Family(StrEnum):
     QWEN2_VL = "qwen2_vl"
     """One vector, the last token's, of a Qwen2-VL: vdr-2b, gme. Their checkpoints bring code of their own to
     run; what it does is done here instead, and none of it is run."""
+    QWEN3_VL = "qwen3_vl"
+    """The same of a Qwen3-VL: Qwen3-VL-Embedding."""
     COLBERT = "colbert"
     """One vector a token of a text, by sentence-transformers: checkpoints of Stanford, PyLate and its own."""
     COLPALI = "colpali"
@@ -50,13 +52,20 @@ class Family(StrEnum):
     checkpoint is one of its `*ForRetrieval` classes."""
     COLQWEN2 = "colqwen2"
     COLQWEN2_5 = "colqwen2_5"
+    COLQWEN3 = "colqwen3"
+    COLQWEN3_5 = "colqwen3_5"
     COLIDEFICS3 = "colidefics3"
     COLMODERNVBERT = "colmodernvbert"
 
     @property
     def late_interaction(self) -> bool:
         """A page has a vector a token or patch."""
-        return self not in (Family.SENTENCE_TRANSFORMER, Family.QWEN2_VL)
+        return self is not Family.SENTENCE_TRANSFORMER and not self.last_token
+
+    @property
+    def last_token(self) -> bool:
+        """A page's image has one vector, that of the last token of a vision-language model."""
+        return self in (Family.QWEN2_VL, Family.QWEN3_VL)
 
     @property
     def contents(self) -> tuple[PageContent, ...]:
@@ -106,7 +115,8 @@ class EncoderSpec(Section):
     min_pixels: int | None = Field(None, ge=1)
     """Least pixels of an image after the processor's resize; null: as the checkpoint says."""
     max_pixels: int | None = Field(None, ge=1)
-    """More make better vectors and more of them, one for 28 by 28 pixels in Qwen's models."""
+    """More make better vectors and more of them, one for 28 by 28 pixels in Qwen2's models and
+    for 32 by 32 in Qwen3's."""
     query_tokens: int = Field(512, ge=8)
     """Longer queries lose their end; at most what the model takes."""
     page_tokens: int | None = Field(None, ge=16)
@@ -129,12 +139,12 @@ class EncoderSpec(Section):
             raise ValueError("min_pixels exceeds max_pixels")
         if self.page_tokens and self.overlap > self.page_tokens // 2:
             raise ValueError("overlap exceeds half of page_tokens")
-        if self.query_image and self.family is not Family.QWEN2_VL:
-            raise ValueError("query_image is of the family qwen2_vl")
-        if self.family is Family.QWEN2_VL and not (self.query_prompt and self.page_prompt):
-            raise ValueError("the family qwen2_vl needs query_prompt and page_prompt")
+        if self.query_image and not self.family.last_token:
+            raise ValueError("query_image is of the families qwen2_vl and qwen3_vl")
+        if self.family.last_token and not (self.query_prompt and self.page_prompt):
+            raise ValueError(f"the family {self.family} needs query_prompt and page_prompt")
         for prompt in (self.query_prompt,) * self.query_image + (self.page_prompt,):
-            if self.family is Family.QWEN2_VL and IMAGE_TOKEN not in (prompt or ""):
+            if self.family.last_token and IMAGE_TOKEN not in (prompt or ""):
                 raise ValueError(f"a prompt that goes with an image holds {IMAGE_TOKEN}")
         if self.content is PageContent.TEXT and self.page_prompt and self.page_prompt.count(PLACE) != 1:
             raise ValueError("page_prompt has one {} for the text of the page")

