@@ -16,6 +16,7 @@ class Agreement:
 
     tokens: int
     largest: float
+    mean: float
     correlation: float
 
     @property
@@ -32,6 +33,7 @@ def agreement(trajectories: Iterable[Trajectory]) -> Agreement:
     return Agreement(
         tokens=server.size,
         largest=float(np.abs(server - trainer).max()),
+        mean=float(np.abs(server - trainer).mean()),
         correlation=float(np.corrcoef(server, trainer)[0, 1]),
     )
 

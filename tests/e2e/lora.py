@@ -11,6 +11,8 @@ from tests.e2e.custom import SHORT
 
 STEPS = 2
 MERGE = "actor_rollout_ref.model.lora.merge=true"
+RATE = "actor_rollout_ref.actor.optim.lr=1e-2"
+"""So high that the policy of a step is nowhere near that of the step before."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Lora:
     runs = {}
     for name, more in (("adapter", ()), ("merged", (MERGE,))):
         steps = (f"trainer.total_training_steps={STEPS}", f"trainer.save_freq={STEPS}")
-        overrides = (*SHORT, *steps, "+lora=language", *more)
+        overrides = (*SHORT, *steps, "+lora=language", RATE, *more)
         runs[name] = Run(folder / name, workspace, overrides, python)
         runs[name].finish()
     command = [python, "-m", "docagent_rl.cli"]

@@ -22,19 +22,21 @@ def run(lora, request):
 
 
 def test_server_and_trainer_agree_after_each_step(run):
-    """To what full training does: 4e-6 in most runs."""
+    """As in full training, 1e-6 in the mean; an adapter of the step before would be far away."""
     for step in range(1, STEPS + 1):
         played = run.trajectories(step)
         found = agreement(played)
         assert found.tokens > 100
-        assert found.largest < 1e-4, found
+        assert found.holds, found
+        assert found.mean < 5e-6, found
         assert any(images(trajectory) for trajectory in played)
 
 
 def test_the_adapter_learns_and_the_reference_is_its_base(run):
     first, second = (run.metrics(step) for step in (1, 2))
     assert first["actor/grad_norm"] > 0
-    assert first["actor/kl_loss"] < 1e-6 < second["actor/kl_loss"]
+    assert first["actor/kl_loss"] < 1e-9
+    assert second["actor/kl_loss"] > 1e-3
 
 
 def test_the_checkpoint_becomes_a_model_of_the_base_s_names(lora):
