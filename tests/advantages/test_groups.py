@@ -68,14 +68,14 @@ def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
     assert group_metrics(x[:0], cell[:0], 1, 1e-6, "p") == {"p/singleton_groups": 0, "p/equal_groups": 0}
 
 
-def test_padded_and_unbiased_spread_of_a_pair() -> None:
-    """Turn 0 has rewards 3 and 1; only the first trajectory has a turn 1, so that the pair is 2 and 0."""
+def test_padded_and_unbiased_spread_by_hand() -> None:
+    """Turn 0 has rewards 6, 3 and 0; the first trajectory alone has a turn 1, which has 6, 0 and 0."""
     turns = GroupTurns(
-        rewards=torch.tensor([3.0, 2.0, 1.0]).double(),
-        trajectory=torch.tensor([0, 0, 1]),
-        ordinal=torch.tensor([0, 1, 0]),
-        group=torch.zeros(3, dtype=torch.long),
-        size=torch.tensor([2]),
+        rewards=torch.tensor([6.0, 6.0, 3.0, 0.0]).double(),
+        trajectory=torch.tensor([0, 0, 1, 2]),
+        ordinal=torch.tensor([0, 1, 0, 0]),
+        group=torch.zeros(4, dtype=torch.long),
+        size=torch.tensor([3]),
     )
-    found = index_advantages(turns, mean=IndexMean.PADDED, std=Std.UNBIASED)
-    assert found.tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), -math.sqrt(0.5)], abs=1e-5)
+    found = index_advantages(turns, mean=IndexMean.PADDED, std=Std.UNBIASED, eps=1.0)
+    assert found.tolist() == pytest.approx([3 / 4, 4 / (math.sqrt(12) + 1), 0.0, -3 / 4])
