@@ -155,7 +155,7 @@ def _mib(nbytes: float) -> str:
 
 def qwen2_5_vl() -> Any:
     """The released checkpoints' image processor around a small tokenizer."""
-    from docagent_rl.lab.tiny.model import build_processor
+    from docagent_rl.lab.tiny.shapes import build_processor
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     return build_processor(build_tokenizer())
@@ -167,7 +167,7 @@ def front_end(folder: Path, processor: Any) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.input_processor import InputProcessor
 
-    from docagent_rl.lab.tiny.model import tiny_config
+    from docagent_rl.lab.tiny.shapes import tiny_config
 
     config = tiny_config(processor.tokenizer)
     config.architectures = ["Qwen2_5_VLForConditionalGeneration"]

@@ -16,9 +16,11 @@ from docagent_rl.base.section import Section, explain, merged
 from docagent_rl.base.terminal import id_problem
 from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents import DocumentStore
+from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.losses.config import KlConfig, LossConfig
+from docagent_rl.models import get_family
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.rewards.judge import JudgeConfig
 from docagent_rl.systems import get_system
@@ -153,6 +155,8 @@ class DocAgentConfig(Section):
     """Everything the plugin reads; `env` is validated by the system it belongs to."""
 
     system: str
+    model_family: str = "qwen2_5_vl"
+    """The family of the policy's model (`docagent_rl.models`), which says how it sees images."""
     workspace: Path
     run_dir: Path
     """Trajectories, checkpoints and Hydra's record of the run."""
@@ -228,8 +232,8 @@ class DocAgentConfig(Section):
         """Validate a plain mapping.
 
         Raises:
-            UserError: names every key that is unknown, missing or of a wrong type; with a profile, also a
-                system that there is not.
+            UserError: names every key that is unknown, missing or of a wrong type, or a system or family that
+                there is not.
         """
         if section is None:
             raise UserError(
@@ -239,7 +243,21 @@ class DocAgentConfig(Section):
             config = cls.model_validate(dict(section))
         except ValidationError as error:
             raise UserError(explain(error, "docagent")) from error
+        system, env = get_system(config.system), config.env
+        vision = get_family(config.model_family).vision
         if config.profile is Profile.CPU:
-            small = merged(get_system(config.system).small, config.env_cpu)
-            return config.model_copy(update={"env": merged(config.env, small)})
-        return config
+            small = system.small if vision is None else _large_enough(system.small, vision.grid)
+            env = merged(env, merged(small, config.env_cpu))
+        if vision is not None and "display" in system.config_type.model_fields:
+            env = merged({"display": {"grid": vision.grid.model_dump(mode="json")}}, env)
+        return config.model_copy(update={"env": env})
+
+
+def _large_enough(small: Mapping[str, Any], grid: ImageGrid) -> Mapping[str, Any]:
+    """Return a system's small sizes with images that the family's processor would not enlarge."""
+    least, display = grid.image_limits()[0], small.get("display", {})
+    if display.get("min_pixels", least) >= least:
+        return small
+    return merged(
+        small, {"display": {"min_pixels": least, "max_pixels": max(2 * least, display["max_pixels"])}}
+    )

@@ -95,7 +95,7 @@ def warm_processes(monkeypatch, warm_python) -> None:
 @pytest.fixture(scope="session")
 def processor():
     """The tiny model's processor: real classes, small tokenizer."""
-    from docagent_rl.lab.tiny.model import build_processor
+    from docagent_rl.lab.tiny.shapes import build_processor
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     return build_processor(build_tokenizer())

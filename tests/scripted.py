@@ -12,6 +12,7 @@ from transformers import AutoProcessor, AutoTokenizer
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics, ScriptContext
 from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, play_scripted
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Trajectory
@@ -23,7 +24,7 @@ from trial import Setting
 def play_scripts(recipe: str, workspace: Path, count: int, seed: int = 0) -> list[ScriptedTrajectory]:
     """Play questions of the demo's training file with the script of the recipe's system."""
     setting = Setting.of(composed(recipe, ["+profile=cpu", f"docagent.workspace={workspace}"]))
-    model = workspace / "models" / f"tiny_{setting.config.system}"
+    model = DemoPaths(workspace).model(setting.config.system)
     tokenizer = AutoTokenizer.from_pretrained(model)
     vision = (model / "processor_config.json").exists()
     processor = AutoProcessor.from_pretrained(model) if vision else None

@@ -4,6 +4,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, merged
+from docagent_rl.models import get_family
 
 SECTION = {
     "system": "vrag_rl",
@@ -17,17 +18,21 @@ SECTION = {
 
 
 def test_the_profile_changes_sizes_only_when_it_is_on():
-    assert DocAgentConfig.parse(SECTION).env == SECTION["env"]
+    grid = get_family("qwen2_5_vl").vision.grid.model_dump(mode="json")
+    assert DocAgentConfig.parse(SECTION).env == merged(SECTION["env"], {"display": {"grid": grid}})
     small = DocAgentConfig.parse({**SECTION, "profile": "cpu"})
     assert small.env == {
         "display": {
             "min_pixels": 4,
             "max_pixels": 50_176,
             "snap": True,
+            "grid": grid,
         },  # the system's own, with env_cpu over it
         "max_turns": 5,
         "search": {"scope": "document"},
     }
+    text = DocAgentConfig.parse({**SECTION, "model_family": "qwen3"})
+    assert text.env == SECTION["env"]  # a model of text has no grid
     with pytest.raises(UserError, match="'vragrl'"):
         DocAgentConfig.parse({**SECTION, "profile": "cpu", "system": "vragrl"})
 

@@ -111,7 +111,7 @@ def _colqwen2_for_retrieval(folder: Path, seed: int) -> None:
 def _colqwen2_5(folder: Path, seed: int) -> None:
     from colpali_engine.models import ColQwen2_5
 
-    from docagent_rl.lab.tiny.model import build_processor, tiny_config
+    from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer()

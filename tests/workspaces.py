@@ -13,7 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_vectors
 from docagent_rl.samples.parquet import write_parquet
@@ -78,7 +78,7 @@ def long_workspace(tmp_path_factory) -> Workspace:
     BM25Retriever.build(store).save(root / "index")
     # the hybrid of ALDEN ranks texts by it
     build_vectors(store, root / "index_minilm", "minilm")
-    build_tiny_qwen2_5_vl(root / "model")
+    build_tiny_model(root / "model")
     return Workspace(root)
 
 

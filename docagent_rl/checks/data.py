@@ -182,9 +182,9 @@ def page_tokens(display: DisplayRule, size: tuple[int, int]) -> int:
     A page below `max_pixels` is shown as it is, each side rounded to the grid, or enlarged to `min_pixels`;
     ordinary side ratios as in `DisplayRule.max_tokens`.
     """
-    factor = display.factor
+    unit = display.grid.unit
     ratio = max(2.0, max(size) / min(size))
-    spread, least = math.sqrt(ratio) + 1 / math.sqrt(ratio), display.min_pixels / factor**2
-    rounded = (size[0] / factor + 0.5) * (size[1] / factor + 0.5)
+    spread, least = math.sqrt(ratio) + 1 / math.sqrt(ratio), display.min_pixels / unit**2
+    rounded = (size[0] / unit + 0.5) * (size[1] / unit + 0.5)
     enlarged = least + math.sqrt(least) * spread + 1
     return min(display.max_tokens(ratio), math.floor(max(rounded, enlarged)))

@@ -310,7 +310,7 @@ def _answer(kind: ProcessKind, model: str | None = None) -> Probe:
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
         tiny = Path(folder) / "model"
         if model is None:
-            importlib.import_module(TINY_MODEL_MODULE).build_tiny_qwen2_5_vl(tiny, seed=0)
+            importlib.import_module(TINY_MODEL_MODULE).build_tiny_model(tiny, seed=0)
         return probe(lambda: registered_in_vllm_worker(Path(model or tiny)))
 
 

@@ -62,6 +62,7 @@ CHECKS = (
     Check("services", MACHINE, configuration.check_services),  # before what takes longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
+    Check("model family", MACHINE, lambda run: models.check_family(run.config, run.section, run.env)),
     Check("vision tower", MACHINE, lambda run: models.check_vision(run.config, run.section)),
     Check("adapters of the tower", MACHINE, lambda run: adapters.check_tower(run.config)),
     Check("questions", MACHINE, data.check_questions),

@@ -40,13 +40,13 @@ ENV = "docagent.env"
 _SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {ENV: "env"}
 _WIDTH = 118
 _HOW_IT_RUNS = re.compile(
-    r"(docagent|trainer)\.(system|store|workspace|experiment_name|\w*_freq)$"
+    r"(docagent|trainer)\.(system|model_family|store|workspace|experiment_name|\w*_freq)$"
     r"|docagent\.(text_)?retriever(_cpu)?\.(index|backend|service|encoder|deadline_s|kind|cache\w*)"
     r"|docagent\.text_retriever_cpu|docagent\.roles\.\w+\.(backend|base_url|max_tokens|extra_body|timeout_s)"
     r"|docagent\.judge\.(kind|base_url|deadline_s|timeout_s|max_tokens|concurrency)"
     r"|.*\.(gpu_memory_utilization|enable_gradient_checkpointing|use_remove_padding|\w*max_token_len_per_gpu"
     r"|ppo_micro_batch_size_per_gpu|use_dynamic_bsz|param_offload|optimizer_offload|max_num_batched_tokens)$"
-    rf"|{ENV}\.(variant|allow_\w+|use_window|window|display\.(factor|encoder_\w+)|prompts)\b"
+    rf"|{ENV}\.(variant|allow_\w+|use_window|window|display\.grid|prompts)\b"
 )
 """Keys on which a paper has no opinion: where a run lies, what it fits into, which data there are."""
 

@@ -62,6 +62,7 @@ class SftSection(Section):
     """The documents whose pages the rows show."""
     freeze_vision_tower: bool = False
     """Train neither the encoder of images nor its projector."""
+    model_family: str = "qwen2_5_vl"
     tiny_model: str | None = None
     """The system whose tiny model the CPU profile trains."""
     profile: Profile | None = None

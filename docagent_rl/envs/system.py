@@ -104,6 +104,8 @@ class System:
     protocol."""
     padding: Mapping[str, str] = field(default_factory=dict)
     """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
+    model_family: str = "qwen2_5_vl"
+    """The family of the models that it was published with (`docagent_rl.models`)."""
 
     def __post_init__(self) -> None:
         for key in ("default_prompt", "max_turns", "max_images", "max_image_tokens"):

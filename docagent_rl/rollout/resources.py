@@ -17,6 +17,7 @@ from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation
 from docagent_rl.envs.images import render
 from docagent_rl.envs.roles import RoleConfig
+from docagent_rl.models import get_family
 from docagent_rl.rollout.chat import ChatCodec, check_template, template_kwargs
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
@@ -61,7 +62,8 @@ class TrajectoryResources(EnvResources):
                 "data.apply_chat_template_kwargs: the model's chat template does not read %s", names
             )
         self.encoder: ImageEncoder | None = None
-        if getattr(processor, "image_processor", None) is not None:
+        if (images_of := getattr(processor, "image_processor", None)) is not None:
+            get_family(config.model_family).check_processor(images_of)
             store = self.services.store
             settings = images or own_images(config.rollout)
             self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)

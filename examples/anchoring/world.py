@@ -16,7 +16,8 @@ from anchoring.results import ReaderSettings
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.lab.sft.ledgers import play_scripted
-from docagent_rl.lab.tiny.model import build_model, build_processor, tiny_config
+from docagent_rl.lab.tiny.model import build_model
+from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import Example, build_tokenizer
 from docagent_rl.lab.tiny.warm_up import batch_loss
 from docagent_rl.rollout.images import EncodedImage, join_features

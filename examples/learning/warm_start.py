@@ -15,7 +15,7 @@ from docagent_rl.base.io import atomic_dir, remove_leftovers
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.sft.ledgers import play_scripted
 from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import Sample
@@ -75,7 +75,7 @@ def make_warm_start(
         remove_leftovers(target)
         return target
     folder = paths.seed(seed) / "sft"
-    model = build_tiny_qwen2_5_vl(folder / "model", seed=seed)
+    model = build_tiny_model(folder / "model", seed=seed)
     setting = play_setting(paths)
     rows = folder / "rows.parquet"
     processor = _processor(model)

@@ -18,7 +18,7 @@ from docagent_rl.base.io import atomic_dir
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, play_scripted
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.parquet import read_parquet
@@ -57,7 +57,7 @@ def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -
     began = time.monotonic()
     folder = target.with_name(f"{target.name}-sft")
     shutil.rmtree(folder, ignore_errors=True)
-    model = build_tiny_qwen2_5_vl(folder / "model", seed=unit.seed)
+    model = build_tiny_model(folder / "model", seed=unit.seed)
     processor = processor_of(model)
     ablation = unit.ablation if unit.own_warm_start else None
     setting = setting_of(task, paths, ablation)

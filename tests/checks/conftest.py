@@ -20,16 +20,18 @@ RECIPES = {
 @pytest.fixture(scope="session")
 def workspace(world, tmp_path_factory):
     """Documents, questions and a tiny model of every system."""
-    from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+    from docagent_rl.lab.tiny.model import build_tiny_model
 
     root = tmp_path_factory.mktemp("workspace")
     for name in ("store", "index"):
         (root / name).symlink_to(world.root / name)
     for split in ("train", "val"):
         write_parquet(world.samples, root / "data" / f"{split}.parquet")
-    build_tiny_qwen2_5_vl(root / "models" / "tiny_vrag_rl")
-    for system in RECIPES.keys() - {"vrag_rl"}:
-        (root / "models" / f"tiny_{system}").symlink_to(root / "models" / "tiny_vrag_rl")
+    build_tiny_model(root / "models" / "tiny_vrag_rl_qwen2_5_vl")
+    build_tiny_model(root / "models" / "tiny_mm_doc_r1_qwen3", family="qwen3")
+    for system in RECIPES.keys() - {"vrag_rl", "mm_doc_r1"}:
+        model = root / "models" / f"tiny_{system}_qwen2_5_vl"
+        model.symlink_to(root / "models" / "tiny_vrag_rl_qwen2_5_vl")
     return root
 
 

@@ -11,6 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checks.data import page_tokens
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Manifest, dump_record, read_record
@@ -102,7 +103,7 @@ def test_the_longest_prompt_is_counted(checked, files, world, workspace):
     services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
     sample = dataclasses.replace(world.samples[0], question=question)
     opening = env.system.make_env(env.config, services).opening(sample)
-    codec = ChatCodec(AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl"))
+    codec = ChatCodec(AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl_qwen2_5_vl"))
     tokens = len(codec.prompt_ids(opening))
     given = [files(question=question), f"actor_rollout_ref.rollout.max_model_len={tokens + 2000}"]
     checked(*given, f"data.max_prompt_length={tokens}")
@@ -148,7 +149,7 @@ def test_small_pages_cost_less_than_the_largest_image(checked, world, tmp_path):
 @pytest.mark.parametrize("snap", [True, False])
 def test_no_part_of_a_page_costs_more_than_its_bound(snap):
     for rule in (
-        DisplayRule(min_pixels=784, max_pixels=401408, snap=snap, encoder_min_pixels=784),
+        DisplayRule(min_pixels=784, max_pixels=401408, snap=snap, grid=ImageGrid(min_pixels=784)),
         DisplayRule(min_pixels=16 * 784, max_pixels=64 * 784, snap=snap),
     ):
         for page in ((60, 85), (200, 283), (424, 600), (1191, 1684)):

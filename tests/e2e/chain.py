@@ -69,7 +69,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     """Import, collect, fine-tune, train, evaluate, report."""
     add_model(demo, "vrag_rl", python)
     world = folder / "world"
-    store, model = world / "store", demo / "models" / "tiny_vrag_rl"
+    store, model = world / "store", demo / "models" / "tiny_vrag_rl_qwen2_5_vl"
     questions = imported(folder, world, python)
     data, kept, rows = world / "data", folder / "collected", world / "sft" / "vrag_rl"
     here = ("--", "+profile=cpu", f"docagent.workspace={world}")

@@ -21,6 +21,7 @@ import pytest
 
 from docagent_rl.checkpoints.inspection import State, inspect
 from docagent_rl.checkpoints.manifest import CheckpointCheck
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.processes import end, members
 
@@ -254,7 +255,7 @@ def demo(tmp_path_factory, warm_python) -> Iterator[Future[Path]]:
 
 def add_model(workspace: Path, system: str, python: Path) -> None:
     """Add a system's tiny model to a workspace; those of two systems may be made at once."""
-    model = workspace / "models" / f"tiny_{system}"
+    model = DemoPaths(workspace).model(system)
     with MAKING[model]:
         if not (model / "config.json").exists():
             make_demo(workspace, system, python)

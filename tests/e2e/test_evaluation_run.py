@@ -45,7 +45,7 @@ def log_probs(trajectories: Trajectories) -> np.ndarray:
 
 
 def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
-    found = evaluated(run, run.workspace / "models" / "tiny_vrag_rl", tmp_path / "eval")
+    found = evaluated(run, run.workspace / "models" / "tiny_vrag_rl_qwen2_5_vl", tmp_path / "eval")
     validated = by_question(run.trajectories("val-0"))
     assert found.keys() == validated.keys()
     for question, trajectory in found.items():

@@ -10,6 +10,7 @@ import torch
 from transformers import AutoModelForImageTextToText
 
 from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.training.trainer.rollout_correction import APART
 from docagent_rl.training.trainer.stored_credit import Crediting
@@ -113,7 +114,7 @@ def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
     """The policy's, and the critic's where there is one: the last checkpoint against the first weights."""
     config = configuration(recipe)
     frozen = bool(config.actor_rollout_ref.actor.freeze_vision_tower)
-    model = run.workspace / "models" / f"tiny_{system_of(recipe)}"
+    model = DemoPaths(run.workspace).model(system_of(recipe))
     start = AutoModelForImageTextToText.from_pretrained(model).state_dict()
     folder = run.run_dir / "checkpoints" / f"global_step_{steps(recipe)[-1]}"
     for role in ("actor", "critic") if config.critic.enable else ("actor",):

@@ -11,7 +11,7 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.systems import get_system
@@ -20,7 +20,7 @@ from trial import BatchSampler, Sampling, Setting, play_trial
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    checkpoint = build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "tiny")
+    checkpoint = build_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
     model = Qwen2_5_VLForConditionalGeneration.from_pretrained(checkpoint, dtype=torch.float32)
     return model.eval(), AutoProcessor.from_pretrained(checkpoint)
 

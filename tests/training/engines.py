@@ -29,7 +29,7 @@ from verl.workers.config import (
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import value_loss
 
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.tensors import response_part
 from docagent_rl.training.workers.critic import CriticWorker
 from tests.training.workers.batches import nested
@@ -95,7 +95,7 @@ def text_batch() -> TensorDict:
 
 def picture_model(folder: Path) -> tuple[Path, int]:
     """A tiny Qwen2.5-VL, and the token of its images; all above are special."""
-    path = once(build_tiny_qwen2_5_vl, folder / "model")
+    path = once(build_tiny_model, folder / "model")
     return path, json.loads((path / "config.json").read_text())["image_token_id"]
 
 

@@ -135,8 +135,8 @@ def workspace(world, tmp_path):
         shutil.copytree(world.root / name, tmp_path / name)
     for split in ("train", "val"):
         write_parquet(world.samples, tmp_path / "data" / f"{split}.parquet")
-    (tmp_path / "models" / "tiny_vrag_rl").mkdir(parents=True)
-    (tmp_path / "models" / "tiny_vrag_rl" / "config.json").write_text("{}")
+    (tmp_path / "models" / "tiny_vrag_rl_qwen2_5_vl").mkdir(parents=True)
+    (tmp_path / "models" / "tiny_vrag_rl_qwen2_5_vl" / "config.json").write_text("{}")
     return tmp_path
 
 
@@ -164,8 +164,8 @@ def test_a_node_that_has_everything_but_an_embedder(config, workspace):
         f"docagent.retriever.index={workspace}/index",
         f"data.train_files={workspace}/data/train.parquet",
         f"data.val_files={workspace}/data/val.parquet",
-        f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl",
-        f"critic.model.path={workspace}/models/tiny_vrag_rl",
+        f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl_qwen2_5_vl",
+        f"critic.model.path={workspace}/models/tiny_vrag_rl_qwen2_5_vl",
         *(f"the package {name}" for name in PACKAGES),
     }
 
@@ -178,7 +178,7 @@ def test_everything_that_is_missing_is_told(config, workspace):
     problems = inspect_node(config(*JUDGE, *key, f"docagent.run_dir={workspace}/file/run"), False).problems
     data = [f"data.{split}_files={workspace}/data/{split}.parquet: " for split in ("train", "val")]
     folders = [f"docagent.store={workspace}/store: ", f"docagent.retriever.index={workspace}/index: "]
-    others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl: ", "NODES_HAVE_NONE"]
+    others = [f"actor_rollout_ref.model.path={workspace}/models/tiny_vrag_rl_qwen2_5_vl: ", "NODES_HAVE_NONE"]
     for part in (*data, *folders, *others, f"docagent.run_dir={workspace}/file/run"):
         assert any(part in problem for problem in problems), part
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import Qwen2_5_VLForConditionalGeneration
 
-from docagent_rl.lab.tiny.model import build_processor, tiny_config
+from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
 if TYPE_CHECKING:

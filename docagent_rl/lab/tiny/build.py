@@ -69,6 +69,7 @@ def build_model(
     path: Path,
     players: Sequence[Player],
     *,
+    family: str = "qwen2_5_vl",
     seed: int = 0,
     changes: Mapping[str, Any] | None = None,
     progress: bool = False,
@@ -80,11 +81,12 @@ def build_model(
     Args:
         path: its folder.
         players: whose trajectories it learns from.
+        family: of the model.
         seed: of weights and trajectories.
         changes: settings of `WarmUp` to change.
         progress: show a progress bar.
     """
-    from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+    from docagent_rl.lab.tiny.model import build_tiny_model
     from docagent_rl.lab.tiny.play import scripted_conversations
     from docagent_rl.lab.tiny.warm_up import WarmUp
 
@@ -93,7 +95,7 @@ def build_model(
         return path
     transcripts = partial(scripted_conversations, players)
     settings = WarmUp(transcripts, **{"seed": seed, **players[0].script.warm_up, **(changes or {})})
-    return build_tiny_qwen2_5_vl(path, seed=seed, warm_up=settings, show_progress=progress)
+    return build_tiny_model(path, family=family, seed=seed, warm_up=settings, show_progress=progress)
 
 
 def build_model_for(
@@ -104,6 +106,7 @@ def build_model_for(
     retriever: Retriever,
     samples: Sequence[Sample],
     *,
+    family: str = "qwen2_5_vl",
     progress: bool = False,
 ) -> bool:
     """Make the tiny model for somebody's documents; nothing but the model is written.
@@ -118,6 +121,7 @@ def build_model_for(
         store: the documents.
         retriever: searches them.
         samples: the questions to train on.
+        family: of the model.
         progress: show a progress bar.
 
     Raises:
@@ -127,10 +131,11 @@ def build_model_for(
     if len(players[0].stage.samples) >= ENOUGH:
         # a page in the middle of a trajectory may still be one that cannot be shown
         with suppress(UserError):
-            build_model(path, players, progress=progress)
+            build_model(path, players, family=family, progress=progress)
             return True
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
-        build_model(path, make_players(name, env, *_synthetic_world(Path(folder))), progress=progress)
+        players = make_players(name, env, *_synthetic_world(Path(folder)))
+        build_model(path, players, family=family, progress=progress)
     return False
 
 

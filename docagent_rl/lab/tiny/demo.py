@@ -25,7 +25,7 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.fields import EvidenceSource
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, read_jsonl
-from docagent_rl.systems import DEFAULT_SYSTEM
+from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 DATASET = "sections"
 """Data set of the questions about sections."""
@@ -70,6 +70,7 @@ def prepare_demo(
     seed: int = 0,
     progress: bool = False,
     system: str | None = DEFAULT_SYSTEM,
+    family: str | None = None,
     env: Mapping[str, Any] | None = None,
     warm_up: Mapping[str, Any] | None = None,
     synthetic: SynthSettings | None = None,
@@ -87,6 +88,7 @@ def prepare_demo(
         seed: seed of documents, questions and the model.
         progress: show progress bars.
         system: the system that the model is for; only its model is made. None: no model.
+        family: of the model; by default the system's own.
         env: configuration of the system's environment; `System.small` by default.
         warm_up: settings of `WarmUp` to change.
         synthetic: which reports to make; by default those of `SynthSettings` with `seed`.
@@ -112,7 +114,8 @@ def prepare_demo(
     if system is not None:
         retriever = BM25Retriever.load(paths.index)
         players = make_players(system, env, store, retriever, questions[Split.TRAIN])
-        build_model(paths.model(system), players, seed=seed, changes=warm_up, progress=progress)
+        family, path = family or get_system(system).model_family, paths.model(system, family)
+        build_model(path, players, family=family, seed=seed, changes=warm_up, progress=progress)
     return DemoReport(
         paths,
         documents=len(store.doc_ids()),

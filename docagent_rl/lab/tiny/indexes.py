@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import yaml
 
@@ -88,12 +88,12 @@ def qwen2_vl() -> tuple[Any, Any]:
     """Return a tokenizer and the configuration of a Qwen2-VL."""
     from transformers import Qwen2VLConfig
 
-    from docagent_rl.lab.tiny.model import tiny_config
+    from docagent_rl.lab.tiny.shapes import tiny_config
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer()
     like = tiny_config(tokenizer)
-    text = cast("Any", like.text_config).to_dict()
+    text = like.text_config.to_dict()
     for name in ("model_type", "dtype", "architectures"):
         text.pop(name, None)
     vision = {
@@ -119,7 +119,7 @@ def qwen2_vl_processor(tokenizer: Any) -> Any:
     """Return Qwen2-VL's processor around a tokenizer."""
     from transformers import Qwen2VLProcessor
 
-    from docagent_rl.lab.tiny.model import build_processor
+    from docagent_rl.lab.tiny.shapes import build_processor
 
     like = build_processor(tokenizer)
     return Qwen2VLProcessor(

@@ -74,7 +74,8 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
         from docagent_rl.lab.tiny.demo import prepare_demo
 
         name, progress = parsed.tiny_model or parsed.system, sys.stderr.isatty()
-        prepare_demo(paths.workspace, progress=progress, system=name, env=_env(parsed, name))
+        env, family = _env(parsed, name), parsed.model_family
+        prepare_demo(paths.workspace, progress=progress, system=name, family=family, env=env)
     for each in vectors:
         make_index(each, paths, progress=sys.stderr.isatty())
 
@@ -98,7 +99,7 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
         UserError: `docagent.env` is no configuration of the system.
     """
     name = parsed.tiny_model or parsed.system
-    path = DemoPaths(parsed.workspace).model(name)
+    path = DemoPaths(parsed.workspace).model(name, parsed.model_family)
     if path.absolute() in _models(config) and not (path / "config.json").is_file():
         _make_model(config, parsed, path, name)
 
@@ -157,7 +158,8 @@ def _make_model(config: DictConfig, parsed: DocAgentConfig, path: Path, name: st
     store = DocumentStore(parsed.store)
     samples = [sample for file in data_files(config, "train_files") for sample in read_parquet(file)]
     retriever, progress = open_before_run(parsed.retriever, store), sys.stderr.isatty()
-    own = build_model_for(path, name, _env(parsed, name), store, retriever, samples, progress=progress)
+    env, family = _env(parsed, name), parsed.model_family
+    own = build_model_for(path, name, env, store, retriever, samples, family=family, progress=progress)
     source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
     print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
 

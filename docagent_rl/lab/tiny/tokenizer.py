@@ -1,17 +1,18 @@
-"""A small byte-level BPE tokenizer of Qwen2.5-VL's class, and conversations encoded with it."""
+"""A small byte-level BPE tokenizer of Qwen's class, and conversations encoded with it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import Qwen2_5_VLProcessor, Qwen2Tokenizer
+from transformers import Qwen2Tokenizer
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.corpus import sentences
@@ -85,10 +86,13 @@ CHAT_TEMPLATE = """\
 `add_vision_id=True` numbers them; `add_generation_prompt=True` opens the assistant's turn."""
 
 
-def build_tokenizer(texts: Iterable[str] = ()) -> Qwen2Tokenizer:
+def build_tokenizer(
+    texts: Iterable[str] = (), names: Mapping[str, str] = MappingProxyType({})
+) -> Qwen2Tokenizer:
     """Return the tokenizer; the same for the same texts, since corpus and trainer are deterministic.
 
     Its merges come from the built-in corpus and from `texts`, so that words of known prompts are few tokens.
+    `names` are those of special tokens that a family calls otherwise, by Qwen's, in the template too.
     `len(tokenizer)` is `BPE_VOCABULARY + len(SPECIAL_TOKENS)`; ids run from 0 without holes.
     """
     vocabulary, merges = _train(texts)
@@ -99,11 +103,16 @@ def build_tokenizer(texts: Iterable[str] = ()) -> Qwen2Tokenizer:
         unk_token=None,  # ty: ignore[invalid-argument-type]
         eos_token=END_OF_TURN,
         pad_token=END_OF_TEXT,
-        extra_special_tokens=[token for token in SPECIAL_TOKENS if token not in (END_OF_TEXT, END_OF_TURN)],
+        extra_special_tokens=[
+            names.get(token, token) for token in SPECIAL_TOKENS if token not in (END_OF_TEXT, END_OF_TURN)
+        ],
         model_max_length=MAX_LENGTH,
         clean_up_tokenization_spaces=False,
     )
-    tokenizer.chat_template = CHAT_TEMPLATE
+    template = CHAT_TEMPLATE
+    for token, name in names.items():
+        template = template.replace(token, name)
+    tokenizer.chat_template = template
     return tokenizer
 
 
@@ -171,7 +180,7 @@ class Example:
         )
 
 
-def encode(conversation: Conversation, processor: Qwen2_5_VLProcessor) -> Example:
+def encode(conversation: Conversation, processor: Any) -> Example:
     """Encode a conversation that ends with an assistant turn.
 
     Each assistant turn is tokenised apart from its surroundings, as a rollout sees it: the model's own tokens
@@ -181,21 +190,23 @@ def encode(conversation: Conversation, processor: Qwen2_5_VLProcessor) -> Exampl
         UserError: the conversation does not end with an assistant turn, an assistant turn is no string, or
             a text holds the image placeholder token.
     """
-    _validate_turns(conversation, processor.image_token)
+    tokenizer = getattr(processor, "tokenizer", processor)  # a model of text has no other
+    _validate_turns(conversation, getattr(processor, "image_token", None))
     pictures = list(images_of(conversation))
     vision = processor.image_processor(images=pictures, return_tensors="pt") if pictures else {}
     sizes = _visual_tokens(vision, processor)
     ids: list[int] = []
     supervised: list[bool] = []
-    for text, is_supervised in _segments(conversation, processor):
-        for token in processor.tokenizer.encode(text, add_special_tokens=False):
-            repeats = next(sizes) if token == processor.image_token_id else 1
+    image = getattr(processor, "image_token_id", -1)
+    for text, is_supervised in _segments(conversation, tokenizer):
+        for token in tokenizer.encode(text, add_special_tokens=False):
+            repeats = next(sizes) if token == image else 1
             ids.extend([token] * repeats)
             supervised.extend([is_supervised] * repeats)
     input_ids = torch.tensor(ids)
     return Example(
         input_ids=input_ids,
-        is_image=(input_ids == processor.image_token_id).long(),
+        is_image=(input_ids == image).long(),
         supervised=torch.tensor(supervised),
         pixel_values=vision.get("pixel_values"),
         image_grid_thw=vision.get("image_grid_thw"),
@@ -222,7 +233,7 @@ def images_of(conversation: Conversation) -> Iterator[Image.Image]:
             yield image
 
 
-def _validate_turns(conversation: Conversation, placeholder: str) -> None:
+def _validate_turns(conversation: Conversation, placeholder: str | None) -> None:
     if not conversation or conversation[-1]["role"] != "assistant":
         raise UserError("a warm-up conversation must end with an assistant turn; append one or drop it")
     for index, message in enumerate(conversation):
@@ -230,24 +241,24 @@ def _validate_turns(conversation: Conversation, placeholder: str) -> None:
         if message["role"] == "assistant" and not isinstance(content, str):
             raise UserError(f"message {index} of a warm-up conversation: assistant content must be a string")
         texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
-        if any(placeholder in text for text in texts):
+        if placeholder and any(placeholder in text for text in texts):
             raise UserError(f"message {index} of a warm-up conversation has {placeholder} in its text")
 
 
-def _visual_tokens(vision: dict, processor: Qwen2_5_VLProcessor) -> Iterator[int]:
+def _visual_tokens(vision: dict, processor: Any) -> Iterator[int]:
     """Yield the number of visual tokens of each image."""
     if "image_grid_thw" not in vision:
         return iter(())
     return iter((vision["image_grid_thw"].prod(-1) // processor.image_processor.merge_size**2).tolist())
 
 
-def _segments(conversation: Conversation, processor: Qwen2_5_VLProcessor) -> Iterator[tuple[str, bool]]:
+def _segments(conversation: Conversation, tokenizer: Any) -> Iterator[tuple[str, bool]]:
     """Cut the templated text into pieces that the assistant wrote (True) and that it did not (False)."""
     done = ""
     for index, message in enumerate(conversation):
         if message["role"] != "assistant":
             continue
-        before = processor.tokenizer.apply_chat_template(
+        before = tokenizer.apply_chat_template(
             list(conversation[:index]), tokenize=False, add_generation_prompt=True
         )
         written = message["content"] + END_OF_TURN

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from itertools import islice
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from rich.progress import track
 from torch.nn.utils.rnn import pad_sequence
-from transformers import Qwen2_5_VLForConditionalGeneration, Qwen2_5_VLProcessor
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode, images_of
@@ -103,8 +103,8 @@ def digest(conversations: Iterable[Conversation]) -> str:
 
 
 def warm_up(
-    model: Qwen2_5_VLForConditionalGeneration,
-    processor: Qwen2_5_VLProcessor,
+    model: Any,
+    processor: Any,
     conversations: Sequence[Conversation],
     settings: WarmUp,
     *,
@@ -119,7 +119,8 @@ def warm_up(
     with _threads(settings.threads):
         examples = [encode(conversation, processor) for conversation in conversations]
         model.requires_grad_(True)
-        model.model.visual.requires_grad_(False)
+        if hasattr(model.model, "visual"):
+            model.model.visual.requires_grad_(False)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(
             parameters, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY
@@ -141,15 +142,19 @@ def warm_up(
 
 
 @torch.no_grad()
-def sharpen(model: Qwen2_5_VLForConditionalGeneration, factor: float) -> None:
+def sharpen(model: Any, factor: float) -> None:
     """Multiply all logits by `factor`, in the weight of the last norm.
 
     A model this small leaks some probability to every wrong token, and a turn has twenty of them.
     """
-    model.model.language_model.norm.weight.mul_(factor)
+    norm = getattr(model.model, "language_model", model.model).norm
+    weight = norm.weight.clone()
+    norm.weight.zero_()
+    one_more = bool(norm(torch.ones_like(weight)).any())  # families scale by the weight, or by one more
+    norm.weight.copy_(weight * factor + (factor - 1) * one_more)
 
 
-def batch_loss(model: Qwen2_5_VLForConditionalGeneration, batch: Sequence[Example]) -> torch.Tensor:
+def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     """Return the mean negative log-likelihood of the supervised tokens of a batch, a scalar in nats.
 
     The opening that all examples share (instructions of hundreds of tokens) goes through the model once, with
@@ -164,18 +169,21 @@ def batch_loss(model: Qwen2_5_VLForConditionalGeneration, batch: Sequence[Exampl
     pixels = [example.pixel_values for example in batch if example.pixel_values is not None]
     grids = [example.image_grid_thw for example in batch if example.image_grid_thw is not None]
     vision = {"pixel_values": torch.cat(pixels), "image_grid_thw": torch.cat(grids)} if pixels else {}
-    # (3, b, t): time, height and width of every token
-    # transformers declares tensors by their kind of number
+    # (3, b, t): time, height and width of every token; (b, t) in a model of text
     grid = vision.get("image_grid_thw")
-    positions, _ = model.model.get_rope_index(ids, is_image, grid)  # ty: ignore[invalid-argument-type]
+    if hasattr(model.model, "get_rope_index"):
+        positions, _ = model.model.get_rope_index(ids, is_image, grid)
+    else:
+        positions = torch.arange(ids.shape[1]).expand_as(ids)
     cache = None
     if start:
-        prefix = model.model(input_ids=ids[:1, :start], position_ids=positions[:, :1, :start], use_cache=True)
+        first = positions[..., :1, :start]
+        prefix = model.model(input_ids=ids[:1, :start], position_ids=first, use_cache=True)
         cache = prefix.past_key_values
         cache.batch_repeat_interleave(len(batch))
     hidden = model.model(
         input_ids=ids[:, start:],
-        position_ids=positions[:, :, start:],
+        position_ids=positions[..., start:],
         past_key_values=cache,
         use_cache=cache is not None,
         **vision,

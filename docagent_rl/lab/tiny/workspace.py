@@ -13,6 +13,7 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.samples.fields import Split
+from docagent_rl.systems import get_system
 
 MARKER = "docagent_demo.json"
 """Written by the demo before anything else; a workspace without it belongs to the user."""
@@ -81,9 +82,9 @@ class DemoPaths(WorkspacePaths):
         """Tiny models."""
         return self.workspace / "models"
 
-    def model(self, system: str) -> Path:
-        """Return the tiny model that was warmed up on a system."""
-        return self.models / f"tiny_{system}"
+    def model(self, system: str, family: str | None = None) -> Path:
+        """Return the tiny model of a family, by default the system's own, that was warmed up on a system."""
+        return self.models / f"tiny_{system}_{family or get_system(system).model_family}"
 
     def missing(self, system: str) -> list[Path]:
         """Return what a run of a system needs and is not there."""

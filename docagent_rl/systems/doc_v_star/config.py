@@ -216,7 +216,7 @@ class DocVStarConfig(VariantSection):
                     raise ValueError(
                         f"the image processor would reduce an overview sheet of {width}x{height} pixels, "
                         "which ruins its labels: change the cells of the overview or "
-                        "display.encoder_max_pixels"
+                        "display.grid.max_pixels"
                     )
         return self
 

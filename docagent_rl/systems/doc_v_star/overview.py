@@ -17,7 +17,8 @@ from typing import Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from docagent_rl.documents import Page
-from docagent_rl.documents.display import check_size, smart_resize
+from docagent_rl.documents.display import check_size
+from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.images import Colour, Fill, ImageRef, ImageSheet, Label, Resample, Size, Tile
 
 T = TypeVar("T")
@@ -192,21 +193,15 @@ class PageBox(BaseModel):
     """Most pixels of the shorter side; with `landscape` of the height."""
     landscape: bool = False
     """Keep the box lying, whatever the orientation of the page."""
-    factor: int = Field(28, ge=1)
-    """Side of a visual token in pixels: patch size times merge size."""
-    encoder_min_pixels: int = Field(56 * 56, ge=1)
-    """`min_pixels` of the checkpoint's own image processor."""
-    encoder_max_pixels: int = Field(12_845_056, ge=1)
-    """`max_pixels` of the checkpoint's own image processor."""
+    grid: ImageGrid = ImageGrid()
+    """Of the model's image processor; set by `docagent.model_family`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.short_side > self.long_side and not self.landscape:
             raise ValueError("short_side is above long_side")
-        if self.encoder_min_pixels > self.encoder_max_pixels:
-            raise ValueError("encoder_min_pixels is above encoder_max_pixels")
-        if min(self.long_side, self.short_side) < self.factor:
-            raise ValueError(f"a box narrower than one visual token ({self.factor} pixels) shows nothing")
+        if min(self.long_side, self.short_side) < self.grid.unit:
+            raise ValueError(f"a box narrower than one visual token ({self.grid.unit} pixels) shows nothing")
         return self
 
     def shown(self, size: Size) -> Size:
@@ -222,28 +217,26 @@ class PageBox(BaseModel):
         return shown
 
     def encoder(self, shown: Size) -> Size:
-        """Return the size of a shown image after the processor's rounding to multiples of `factor`."""
-        return smart_resize(shown, self.factor, self.encoder_min_pixels, self.encoder_max_pixels)
+        """Return the size of a shown image after the processor's rounding."""
+        return self.grid.resize(shown)
 
     def tokens(self, shown: Size) -> int:
         """Return the number of visual tokens of a shown image."""
-        width, height = self.encoder(shown)
-        return width * height // self.factor**2
+        return self.grid.tokens(shown)
 
     def keeps(self, shown: Size) -> bool:
         """Return whether the processor takes nothing from an image but the rounding to whole visual tokens.
 
         Enlarging a very small one takes nothing either.
         """
-        rounded = (round(side / self.factor) * self.factor for side in shown)
+        rounded = (round(side / self.grid.unit) * self.grid.unit for side in shown)
         return all(after >= before for after, before in zip(self.encoder(shown), rounded, strict=True))
 
     def max_tokens(self, side_ratio: float = 2.0) -> int:
         """Return an upper bound on the visual tokens of a page whose sides differ at most by this factor."""
-        cells = math.floor(self.long_side / self.factor + 0.5) * math.floor(
-            self.short_side / self.factor + 0.5
-        )
-        least = self.encoder_min_pixels / self.factor**2
+        unit = self.grid.unit
+        cells = math.floor(self.long_side / unit + 0.5) * math.floor(self.short_side / unit + 0.5)
+        least = self.grid.image_limits()[0] / unit**2
         # small pages are enlarged by the processor, which rounds both sides up
         spread = math.sqrt(side_ratio) + 1 / math.sqrt(side_ratio)
         enlarged = least + math.sqrt(least) * spread + 1

@@ -25,6 +25,7 @@ SYSTEM = System(
     env=MMDocEnv,
     make_grammar=MMDocEnv.make_grammar,
     prompt_spec=MMDocEnv.spec,
+    model_family="qwen3",
     marks=Marks("reward/correctness"),
     formula=lambda config: config.reward.formula,
     reward_keys=("reward", "answer"),

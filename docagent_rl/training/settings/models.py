@@ -5,20 +5,25 @@ Apart from `workers.extensions`, whose base class imports the rollout servers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.models import families, get_family
 
 if TYPE_CHECKING:
     from torch import nn
     from transformers import PretrainedConfig
 
+
+logger = logging.getLogger(__name__)
 
 ACTOR_KEY = "actor_rollout_ref.actor.freeze_vision_tower"
 CRITIC_KEY = "docagent.critic.freeze_vision_tower"
@@ -90,6 +95,29 @@ def vision_problem(key: str, path: Path) -> str | None:
     return None if seeing else f"{key}: {path} is a model without a vision tower: set it to false"
 
 
+def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
+    """Refuse a model of another family, and warn of boxes in another unit than its pre-training's.
+
+    Raises:
+        UserError: the model's type is none of the family's.
+    """
+    family = get_family(section.model_family)
+    path = str(OmegaConf.select(run, "actor_rollout_ref.model.path"))
+    config = model_config(path)
+    if config is not None:
+        family.check_config(path, config.model_type)
+    frame = getattr(getattr(env, "coords", None), "frame", None)
+    if family.vision is None or frame is None:
+        return
+    if frame is not family.vision.frame and Frame.NORM1000 in (frame, family.vision.frame):
+        logger.warning(
+            "docagent.env.coords.frame=%s: %s has learnt to write boxes as %s",
+            frame.value,
+            family.title,
+            family.vision.frame.value,
+        )
+
+
 def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:
     """Yield key, section and section of the model of whatever is frozen."""
     if freezes_actor(run):
@@ -98,50 +126,20 @@ def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[st
         yield CRITIC_KEY, "critic", "critic.model"
 
 
-def _text(hidden: int, inner: int, layers: int, heads: int, kv: int, vocabulary: int = 151936) -> dict:
-    return {
-        "vocab_size": vocabulary,
-        "hidden_size": hidden,
-        "intermediate_size": inner,
-        "num_hidden_layers": layers,
-        "max_window_layers": layers,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv,
-    }
-
-
-def _qwen2_5_vl(text: dict, *, tied: bool) -> dict:
-    vision = {"hidden_size": 1280, "out_hidden_size": text["hidden_size"]}
-    sections = {"text_config": text, "vision_config": vision}
-    return {"model_type": "qwen2_5_vl", **sections, "tie_word_embeddings": tied}
-
-
-def _qwen3(text: dict, *, tied: bool) -> dict:
-    return {"model_type": "qwen3", **text, "head_dim": 128, "tie_word_embeddings": tied}
-
-
-KNOWN: Mapping[str, dict[str, Any]] = {
-    "Qwen/Qwen2.5-VL-7B-Instruct": _qwen2_5_vl(_text(3584, 18944, 28, 28, 4, 152064), tied=False),
-    "Qwen/Qwen2.5-VL-3B-Instruct": _qwen2_5_vl(_text(2048, 11008, 36, 16, 2), tied=True),
-    "Qwen/Qwen3-8B": _qwen3(_text(4096, 12288, 36, 32, 8), tied=False),
-    "Qwen/Qwen3-4B": _qwen3(_text(2560, 9728, 36, 32, 8), tied=True),
-}
-"""By name on the hub, what in their `config.json` differs from the defaults of transformers."""
-
-
 def model_config(path: str) -> PretrainedConfig | None:
-    """Return the configuration of a model in a folder, or in `KNOWN`; None for other names of the hub."""
+    """Return the configuration of a model in a folder, or of a released one; None for other names."""
     from transformers import AutoConfig
 
     folder = Path(path).expanduser()
     if (folder / "config.json").is_file():
         return AutoConfig.from_pretrained(folder, local_files_only=True)
-    return AutoConfig.for_model(**KNOWN[path]) if path in KNOWN else None
+    found = next((family.released[path] for family in families() if path in family.released), None)
+    return None if found is None else AutoConfig.for_model(**found)
 
 
 @cache
 def known_model(path: str) -> nn.Module | None:
-    """Build a model without memory behind its parameters, of a folder or a name in `KNOWN`; else None."""
+    """Build a model without memory behind its parameters, of a folder or a released one; else None."""
     config = model_config(path)
     return None if config is None else on_meta(config)
 

@@ -7,7 +7,7 @@ import pypdfium2
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.samples.validation import check_sample
 from proof.floors import measure_floors
 from proof.tasks import get_task
@@ -96,7 +96,7 @@ def test_other_documents_are_not_written_over(monkeypatch, tmp_path):
 def test_pages_are_needed_and_suffice(system, monkeypatch, tmp_path):
     task, unit, paths = shrink(system, monkeypatch), Unit(system, "reward", 0), ProofPaths(tmp_path, system)
     make_workspace(task, paths.task)
-    build_tiny_qwen2_5_vl(paths.warm_start(unit), seed=0)
+    build_tiny_model(paths.warm_start(unit), seed=0)
     found = measure_floors(unit, paths)
     assert found["oracle"]["accuracy"] == 1.0
     assert found["oracle"]["reward"] >= 1.0

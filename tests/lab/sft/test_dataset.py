@@ -19,7 +19,7 @@ from docagent_rl.lab.sft import dataset as dataset_module
 from docagent_rl.lab.sft.dataset import LedgerSftDataset, position_ids
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.lab.sft.rows import SftFile, sft_rows, write_sft
-from docagent_rl.lab.tiny.model import tiny_config
+from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.rollout.images import join_features
 
 

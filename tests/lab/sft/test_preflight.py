@@ -101,7 +101,7 @@ MODULE = "verl.trainer.sft_trainer"
 
 @pytest.fixture(scope="module")
 def tokenizer(workspace):
-    return AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl")
+    return AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl_qwen2_5_vl")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from docagent_rl.lab.tiny.model import build_model, build_tiny_qwen2_5_vl, tiny_config
+from docagent_rl.lab.tiny.model import build_model, build_tiny_model
+from docagent_rl.lab.tiny.shapes import tiny_config
 
 OPENING = "Reason, then take one action in its tags. Question: "
 QUESTIONS = (
@@ -36,7 +37,7 @@ def conversations(seed: int, opening: str = OPENING, questions=QUESTIONS) -> Ite
 
 @pytest.fixture(scope="session")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+    return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny", seed=0)
 
 
 @pytest.fixture

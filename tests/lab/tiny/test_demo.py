@@ -64,7 +64,7 @@ def weights(paths, system="vrag_rl"):
 
 def test_each_system_has_a_model_of_its_own(done, monkeypatch):
     assert done.missing("vrag_rl") == []
-    assert done.missing("alden") == [done.workspace / "models" / "tiny_alden" / "config.json"]
+    assert done.missing("alden") == [done.workspace / "models" / "tiny_alden_qwen2_5_vl" / "config.json"]
     before = weights(done).stat().st_mtime_ns
     make(done.workspace, "alden")
     make(done.workspace)

@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.model import FINGERPRINT_FILE, build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import FINGERPRINT_FILE, build_tiny_model
 from docagent_rl.lab.tiny.warm_up import WarmUp
 from tests.lab.tiny.conftest import conversations
 
@@ -46,16 +46,16 @@ def test_loads_like_a_hub_checkpoint(checkpoint):
 
 
 def test_the_seed_decides_the_weights_alone_and_a_damaged_build_is_made_again(checkpoint, tmp_path):
-    other = build_tiny_qwen2_5_vl(tmp_path, seed=1)  # into an empty folder
+    other = build_tiny_model(tmp_path, seed=1)  # into an empty folder
     assert weights(other) != weights(checkpoint)
     names = {file.name for file in checkpoint.iterdir()}
     assert names == {file.name for file in other.iterdir()}
     for name in names - {"model.safetensors", FINGERPRINT_FILE}:
         assert (other / name).read_bytes() == (checkpoint / name).read_bytes(), name
     (other / FINGERPRINT_FILE).write_text("{")
-    assert weights(build_tiny_qwen2_5_vl(other, seed=0)) == weights(checkpoint)
+    assert weights(build_tiny_model(other, seed=0)) == weights(checkpoint)
     (other / "model.safetensors").unlink()
-    assert weights(build_tiny_qwen2_5_vl(other, seed=0)) == weights(checkpoint)
+    assert weights(build_tiny_model(other, seed=0)) == weights(checkpoint)
 
 
 def brief(transcripts=conversations, full_steps=1):
@@ -63,14 +63,14 @@ def brief(transcripts=conversations, full_steps=1):
 
 
 def test_a_build_is_kept_until_its_settings_or_its_transcripts_change(tmp_path):
-    path = build_tiny_qwen2_5_vl(tmp_path / "tiny", warm_up=brief())
+    path = build_tiny_model(tmp_path / "tiny", warm_up=brief())
     stamps = {file: file.stat().st_mtime_ns for file in path.iterdir()}
     first, first_weights = sample(path), weights(path)
-    assert build_tiny_qwen2_5_vl(path, warm_up=brief()) == path
+    assert build_tiny_model(path, warm_up=brief()) == path
     assert {file: file.stat().st_mtime_ns for file in path.iterdir()} == stamps
-    build_tiny_qwen2_5_vl(path, warm_up=brief(full_steps=2))
+    build_tiny_model(path, warm_up=brief(full_steps=2))
     assert weights(path) != first_weights
-    build_tiny_qwen2_5_vl(path, warm_up=brief(partial(conversations, opening="Be exact. ")))
+    build_tiny_model(path, warm_up=brief(partial(conversations, opening="Be exact. ")))
     other = sample(path)
     assert other["warm_up"].pop("conversations") != first["warm_up"].pop("conversations")
     assert other == first
@@ -79,7 +79,7 @@ def test_a_build_is_kept_until_its_settings_or_its_transcripts_change(tmp_path):
 def test_never_replaces_what_it_did_not_write(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(UserError, match=tmp_path.name):
-        build_tiny_qwen2_5_vl(tmp_path)
+        build_tiny_model(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
 
 

@@ -14,7 +14,7 @@ from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Split
 from docagent_rl.systems.vrag_rl.script import VragScript
 
-MODEL = "models/tiny_vrag_rl"
+MODEL = "models/tiny_vrag_rl_qwen2_5_vl"
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.model import build_model, tiny_config
+from docagent_rl.lab.tiny.model import build_model
+from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import encode
 from docagent_rl.lab.tiny.warm_up import WarmUp, batch_loss, shared_prefix, sharpen, warm_up
 from tests.lab.tiny.conftest import conversations

@@ -13,6 +13,7 @@ from PIL import Image
 
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError
+from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.images import Resample, render
 from docagent_rl.systems.doc_v_star.actions import read_page_list
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
@@ -227,7 +228,7 @@ def test_the_images_of_a_plan():
 
 
 BOX, LITERAL = PageBox(), PageBox(landscape=True)
-ENLARGED = PageBox(long_side=300, short_side=200, encoder_min_pixels=200_704)
+ENLARGED = PageBox(long_side=300, short_side=200, grid=ImageGrid(min_pixels=200_704))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +324,7 @@ def test_max_tokens(box, side_ratio, most):
     ],
 )
 def test_what_the_processor_leaves_alone(most, size, kept):
-    assert PageBox(encoder_max_pixels=most).keeps(size) is kept
+    assert PageBox(grid=ImageGrid(max_pixels=most)).keeps(size) is kept
 
 
 @pytest.mark.parametrize("size", [(0, 5), (5, 0), (9000, 20)])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from docagent_rl.actions.coordinates import CropError, Frame, Rounding
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError, DisplayRule
+from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.images import render
 from docagent_rl.envs.views import page_view
 from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting, StackedCropsView
@@ -134,7 +135,7 @@ class SmallPage(PortraitPage):
 
 # images are shown as they are: a box counts pixels of the canvas
 AS_IT_IS = DisplayRule(
-    min_pixels=1, max_pixels=100_000, factor=1, snap=False, encoder_min_pixels=1, encoder_max_pixels=200_000
+    min_pixels=1, max_pixels=100_000, snap=False, grid=ImageGrid(unit=1, min_pixels=1, max_pixels=200_000)
 )
 
 

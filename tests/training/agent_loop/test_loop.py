@@ -13,7 +13,7 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from verl.workers.rollout.replica import TokenOutput
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
@@ -126,7 +126,7 @@ async def test_material_that_the_server_cannot_take_masks_the_trajectory(play):
 @pytest.fixture(scope="module")
 def images(world, recipe, tmp_path_factory):
     """A run that shows images, its tokenizer and its processor."""
-    model = build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("model"))
+    model = build_tiny_model(tmp_path_factory.mktemp("model"))
     config = recipe(IMAGES, f"docagent.workspace={world.root}", f"actor_rollout_ref.model.path={model}")
     return config, *load_tokenizer(config)
 

@@ -13,7 +13,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.lab.tiny.model import tiny_config
+from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.patches import PATCHES

@@ -12,7 +12,7 @@ from transformers import Qwen2_5_VLForConditionalGeneration
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import CheckpointCheck, write_manifest
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.engine import adapter, checkpoint
 from docagent_rl.training.engine.checkpoint import model_folder, model_identity
 
@@ -22,7 +22,7 @@ Q = "layers.0.self_attn.q_proj"
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "base", seed=0)
+    return build_tiny_model(tmp_path_factory.mktemp("models") / "base", seed=0)
 
 
 @pytest.fixture(scope="module")

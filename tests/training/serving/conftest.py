@@ -38,7 +38,7 @@ def encoded(pictures, processor):
 @pytest.fixture(scope="session")
 def front_end(tmp_path_factory, processor):
     """vLLM's own front end of a tiny Qwen2.5-VL, without an engine behind it."""
-    from docagent_rl.lab.tiny.model import tiny_config
+    from docagent_rl.lab.tiny.shapes import tiny_config
 
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     import verl  # noqa: F401  the plugin makes vLLM find its platform

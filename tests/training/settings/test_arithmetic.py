@@ -13,26 +13,11 @@ from docagent_rl.training.settings.arithmetic import (
     check_by_verl,
     read_layout,
 )
-from docagent_rl.training.settings.models import KNOWN, known_model, model_config
+from docagent_rl.training.settings.models import model_config
 
 VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 GIB = 1 << 30
-PUBLISHED = {
-    "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
-    "Qwen/Qwen2.5-VL-3B-Instruct": 3_754_622_976,
-    "Qwen/Qwen3-8B": 8_190_735_360,
-    "Qwen/Qwen3-4B": 4_022_468_096,
-}
-"""Parameters, as the checkpoints' files count them."""
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_models_have_as_many_parameters_as_their_checkpoints(name):
-    model = known_model(name)
-    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
-    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
-    assert known_model("somebody/model") is None  # left to the hub
 
 
 def test_a_folder_says_what_its_model_is(tmp_path):

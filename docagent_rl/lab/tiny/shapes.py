@@ -1,0 +1,205 @@
+"""Sizes of the tiny models: the real classes of each family, with two layers of width 128."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import transformers
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.lab.tiny.tokenizer import (
+    END_OF_TEXT,
+    END_OF_TURN,
+    IMAGE_TOKEN,
+    MAX_LENGTH,
+    VIDEO_TOKEN,
+    VISION_END,
+    VISION_START,
+)
+from docagent_rl.models import get_family
+
+LAYERS = 2
+WIDTH = 128
+ROPE_THETA = 1e4
+"""Lower than the released 1e6: with 16 frequencies alone, most would hardly turn within a prompt."""
+TEXT = {
+    "hidden_size": WIDTH,
+    "intermediate_size": 384,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": MAX_LENGTH,
+    "rms_norm_eps": 1e-6,
+}
+"""Of the language model. Heads of 32 are the smallest that vLLM's CPU attention takes."""
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
+DELTA_NET = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_key_head_dim": 32,
+    "linear_value_head_dim": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+}
+TOWER = {"depth": 2, "hidden_size": 96, "intermediate_size": 192, "num_heads": 3, "out_hidden_size": WIDTH}
+TOWER_QWEN3 = {**TOWER, "num_position_embeddings": 256}
+QWEN3_PIXELS = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+
+
+_PADS = {"image": IMAGE_TOKEN, "video": VIDEO_TOKEN}
+MARKS = {**_PADS, "vision_start": VISION_START, "vision_end": VISION_END}
+OTHER_MARKS = {
+    **_PADS,
+    "image_start": VISION_START,
+    "image_end": VISION_END,
+    "video_start": "<|quad_start|>",
+    "video_end": "<|quad_end|>",
+}
+"""Special tokens that a configuration names, in families that mark images and videos alike and otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The classes of a family and the sizes of its tiny model.
+
+    Args:
+        prefix: of its configuration's class in transformers (`<prefix>Config`).
+        text: of the language model, over `TEXT`.
+        rope: over the default rotary embedding.
+        vision: of the tower; empty for a model of text.
+        processor: prefix of the processor's class, and of the video processor's.
+        image_processor: class.
+        pixels: settings of the image processor beside those of the family.
+        tokens: special tokens that have other names than Qwen's, by Qwen's.
+    """
+
+    prefix: str
+    text: Mapping[str, Any]
+    rope: Mapping[str, Any] = field(default_factory=dict)
+    vision: Mapping[str, Any] = field(default_factory=dict)
+    processor: str = ""
+    image_processor: str = "Qwen2VLImageProcessor"
+    pixels: Mapping[str, Any] = field(default_factory=dict)
+    tokens: Mapping[str, str] = field(default_factory=dict)
+
+    def token(self, name: str) -> str:
+        """Return the family's name of a special token of Qwen's."""
+        return self.tokens.get(name, name)
+
+
+def _qwen3(prefix: str, text: Mapping[str, Any], rope: Mapping[str, Any], **vision: Any) -> Shape:
+    tower = {**TOWER_QWEN3, **vision}
+    return Shape(prefix, text, rope, tower, processor="Qwen3VL", pixels=QWEN3_PIXELS)
+
+
+_ROPE = {"rope_type": "default", "rope_theta": ROPE_THETA}
+_INTERLEAVED = {"mrope_section": [6, 5, 5], "mrope_interleaved": True}
+_QUARTER = {"mrope_section": [3, 3, 2], "mrope_interleaved": True, "partial_rotary_factor": 0.25}
+SHAPES: Mapping[str, Shape] = {
+    "qwen2_5_vl": Shape(
+        "Qwen2_5_VL",
+        text={"layer_types": ["full_attention"] * LAYERS},
+        rope={"mrope_section": [4, 6, 6]},
+        vision={**TOWER, "window_size": 112, "fullatt_block_indexes": [1]},
+        processor="Qwen2_5_VL",
+    ),
+    "qwen3_vl": _qwen3("Qwen3VL", {"head_dim": 32}, _INTERLEAVED, deepstack_visual_indexes=[0]),
+    "qwen3_vl_moe": _qwen3(
+        "Qwen3VLMoe", {"head_dim": 32, **EXPERTS}, _INTERLEAVED, deepstack_visual_indexes=[0]
+    ),
+    "qwen3_5": _qwen3("Qwen3_5", {"head_dim": 64, **DELTA_NET}, _QUARTER),
+    "qwen3_5_moe": _qwen3(
+        "Qwen3_5Moe",
+        {"head_dim": 64, **DELTA_NET, **EXPERTS, "shared_expert_intermediate_size": 64},
+        _QUARTER,
+    ),
+    "qwen3": Shape("Qwen3", text={"head_dim": 32}),
+    "llama": Shape("Llama", text={}),
+    "gemma3": Shape(
+        "Gemma3Text",
+        text={
+            "head_dim": 32,
+            "layer_types": ["full_attention"] * LAYERS,
+            "rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE),
+        },
+    ),
+    "glm4v": Shape(
+        "Glm4v",
+        text={},
+        rope={"mrope_section": [2, 3, 3], "partial_rotary_factor": 0.5},
+        vision={**TOWER, "image_size": 336},
+        processor="Glm4v",
+        image_processor="Glm4vImageProcessor",
+        tokens={
+            IMAGE_TOKEN: "<|image|>",
+            VIDEO_TOKEN: "<|video|>",
+            VISION_START: "<|begin_of_image|>",
+            VISION_END: "<|end_of_image|>",
+            "<|quad_start|>": "<|begin_of_video|>",
+            "<|quad_end|>": "<|end_of_video|>",
+        },
+    ),
+}
+"""By family (`docagent_rl.models`)."""
+
+
+def get_shape(family: str) -> Shape:
+    """Return the shape of a family's tiny model.
+
+    Raises:
+        UserError: there is no tiny model of it.
+    """
+    if family not in SHAPES:
+        raise UserError(f"there is no tiny model of {family}; there are {', '.join(sorted(SHAPES))}")
+    return SHAPES[family]
+
+
+def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
+    """Return the configuration; `vocab_size` is exactly `len(tokenizer)`.
+
+    A vocabulary padded beyond the tokenizer would give the trainer logits for rows that the rollout engine
+    never samples.
+    """
+    shape, vision = get_shape(family), get_family(family).vision
+
+    def token(name: str) -> int:
+        return tokenizer.convert_tokens_to_ids(shape.token(name))
+
+    text = {
+        **TEXT,
+        "vocab_size": len(tokenizer),
+        "rope_parameters": {**_ROPE, **shape.rope},
+        "tie_word_embeddings": True,
+        "bos_token_id": token(END_OF_TEXT),
+        "eos_token_id": token(END_OF_TURN),
+        "pad_token_id": token(END_OF_TEXT),
+        **shape.text,
+    }
+    config = getattr(transformers, f"{shape.prefix}Config")
+    if vision is None:
+        return config(**text, dtype="float32")
+    tower = {**shape.vision, "patch_size": vision.patch, "temporal_patch_size": 2, "spatial_merge_size": 2}
+    ids = {f"{name}_token_id": token(mark) for name, mark in (OTHER_MARKS if shape.tokens else MARKS).items()}
+    return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
+
+
+def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
+    """Return the processor, with the limits of the family's released checkpoints; of text the tokenizer."""
+    shape, vision = get_shape(family), get_family(family).vision
+    if vision is None:
+        return tokenizer
+    settings = {
+        "size": {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels},
+        "merge_size": vision.merge,
+        "patch_size": vision.patch,
+        "temporal_patch_size": 2,
+        **shape.pixels,
+    }
+    video = {"Qwen2_5_VL": "Qwen2VL"}.get(shape.processor, shape.processor)
+    return getattr(transformers, f"{shape.processor}Processor")(
+        image_processor=getattr(transformers, shape.image_processor)(**settings),
+        tokenizer=tokenizer,
+        video_processor=getattr(transformers, f"{video}VideoProcessor")(**settings),
+        chat_template=tokenizer.chat_template,
+    )

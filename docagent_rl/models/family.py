@@ -1,0 +1,115 @@
+"""A model family: everything that differs between models which a run may train."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from docagent_rl.actions.coordinates import Frame
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.grid import ImageGrid
+
+KEY = "docagent.model_family"
+
+
+class Positions(StrEnum):
+    """The position ids of a trajectory's tokens."""
+
+    TEXT = "text"
+    """One a token, counted from 0."""
+    MROPE = "mrope"
+    """Three a token (time, height, width); tokens of an image count its rows and columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vision:
+    """The images of a family.
+
+    Args:
+        grid: of visual tokens, with the limits of the released checkpoints.
+        patch: side of a patch in pixels.
+        frame: in which its pre-training writes boxes.
+        tower: names of the modules of encoder and projector, below the model.
+        merge: patches of a side that become one token.
+    """
+
+    grid: ImageGrid
+    patch: int
+    frame: Frame
+    tower: tuple[str, ...]
+    merge: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A model family.
+
+    Args:
+        name: its module in `docagent_rl.models`, and `docagent.model_family`.
+        title: as people write it.
+        model_types: `model_type` of its configurations in transformers.
+        vision: its images; `None`: a model of text.
+        positions: of its tokens.
+        thinking: argument of its chat template that turns thoughts on and off; `None`: it has none.
+        linear: names of the linear layers of its language model, for LoRA.
+        fused: verl 0.9.1 computes log-probs of it without a matrix of logits.
+        released: by name on the hub, what in `config.json` differs from the defaults of transformers.
+    """
+
+    name: str
+    title: str
+    model_types: tuple[str, ...]
+    vision: Vision | None = None
+    positions: Positions = Positions.TEXT
+    thinking: str | None = None
+    linear: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+    fused: bool = True
+    released: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def check_config(self, path: str, model_type: str) -> None:
+        """Refuse a checkpoint of another family.
+
+        Raises:
+            UserError: names the key and the family to set, if there is one.
+        """
+        if model_type not in self.model_types:
+            advice = _advice(model_type)
+            raise UserError(f"{KEY}={self.name}: {path} is a model of type {model_type}; {advice}")
+
+    def check_processor(self, image_processor: Any) -> None:
+        """Refuse an image processor that sees images otherwise than the family does.
+
+        Raises:
+            UserError: names the first number that differs.
+        """
+        if self.vision is None:
+            return
+        limits = image_processor.size
+        found = {
+            "patch_size": image_processor.patch_size,
+            "merge_size": image_processor.merge_size,
+            "size.shortest_edge": limits["shortest_edge"],
+            "size.longest_edge": limits["longest_edge"],
+        }
+        grid = self.vision.grid
+        expected = dict(
+            zip(found, (self.vision.patch, self.vision.merge, grid.min_pixels, grid.max_pixels), strict=True)
+        )
+        for name, value in found.items():
+            if value != expected[name]:
+                raise UserError(
+                    f"{KEY}={self.name}: {name} of the model's image processor is {value}, of the family "
+                    f"{expected[name]}: boxes and token counts would be wrong. Name the family of the model, "
+                    "or restore its preprocessor_config.json"
+                )
+
+
+def _advice(model_type: str) -> str:
+    from docagent_rl.models import families
+
+    for family in families():
+        if model_type in family.model_types:
+            return f"set {KEY}={family.name}, or start from a recipe of it"
+    return f"no family of {', '.join(each.name for each in families())} has it (docs/models.md)"

@@ -1,0 +1,53 @@
+"""Qwen3-VL, dense (arXiv 2511.21631): visual tokens of 32 by 32 pixels, boxes in thousandths of each side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docagent_rl.actions.coordinates import Frame
+from docagent_rl.documents.grid import ImageGrid
+from docagent_rl.models.family import Family, Positions, Vision
+
+VISION = Vision(
+    grid=ImageGrid(unit=32, min_pixels=256 * 256, max_pixels=4096 * 4096),
+    patch=16,
+    frame=Frame.NORM1000,
+    tower=("visual",),
+)
+SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]}
+"""Of the tower beside 2B and 4B; larger models have that of the defaults."""
+
+
+def _config(
+    hidden: int, inner: int, layers: int, heads: int, vision: dict[str, Any], *, tied: bool
+) -> dict[str, Any]:
+    text = {
+        "vocab_size": 151936,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    }
+    return {
+        "model_type": "qwen3_vl",
+        "text_config": text,
+        "vision_config": {**vision, "out_hidden_size": hidden},
+        "tie_word_embeddings": tied,
+    }
+
+
+FAMILY = Family(
+    name="qwen3_vl",
+    title="Qwen3-VL",
+    model_types=("qwen3_vl",),
+    vision=VISION,
+    positions=Positions.MROPE,
+    released={
+        "Qwen/Qwen3-VL-2B-Instruct": _config(2048, 6144, 28, 16, SMALL, tied=True),
+        "Qwen/Qwen3-VL-4B-Instruct": _config(2560, 9728, 36, 32, SMALL, tied=True),
+        "Qwen/Qwen3-VL-8B-Instruct": _config(4096, 12288, 36, 32, {}, tied=False),
+        "Qwen/Qwen3-VL-32B-Instruct": _config(5120, 25600, 64, 64, {}, tied=False),
+    },
+)

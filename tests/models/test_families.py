@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.display import DisplayError
+from docagent_rl.models import families, family_of, get_family
+from docagent_rl.rollout.images import image_tokens
+from docagent_rl.rollout.patches import PatchFormat
+from docagent_rl.training.settings.models import known_model
+
+PUBLISHED = {
+    "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
+    "Qwen/Qwen2.5-VL-3B-Instruct": 3_754_622_976,
+    "Qwen/Qwen3-8B": 8_190_735_360,
+    "Qwen/Qwen3-4B": 4_022_468_096,
+    "Qwen/Qwen3-VL-2B-Instruct": 2_127_532_032,
+    "Qwen/Qwen3-VL-4B-Instruct": 4_437_815_808,
+    "Qwen/Qwen3-VL-8B-Instruct": 8_767_123_696,
+    "Qwen/Qwen3-VL-32B-Instruct": 33_357_390_064,
+    "Qwen/Qwen3-VL-30B-A3B-Instruct": 31_070_754_032,
+}
+"""Parameters, as the checkpoints' files count them."""
+QWEN3 = {"patch_size": 16, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+PROCESSORS = {
+    "glm4v": ("Glm4vImageProcessor", {"size": {"shortest_edge": 12544, "longest_edge": 9633792}}),
+    "qwen2_5_vl": ("Qwen2VLImageProcessor", {"size": {"shortest_edge": 3136, "longest_edge": 12845056}}),
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_moe", "qwen3_vl", "qwen3_vl_moe"),
+        ("Qwen2VLImageProcessor", {**QWEN3, "size": {"shortest_edge": 65536, "longest_edge": 16777216}}),
+    ),
+}
+"""Image processors of the released checkpoints, by family."""
+SEEING = [family for family in families() if family.vision is not None]
+
+
+class Processor:
+    def __init__(self, name, **changes):
+        kind, settings = PROCESSORS[name]
+        self.image_processor = getattr(transformers, kind)(**{**settings, **changes})
+
+
+@pytest.mark.parametrize("name", [name for family in families() for name in family.released])
+def test_models_have_as_many_parameters_as_their_checkpoints(name):
+    model = known_model(name)
+    assert sum(parameter.numel() for parameter in model.parameters()) == PUBLISHED[name]
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+
+
+def test_a_name_that_no_family_lists_is_left_to_the_hub():
+    assert known_model("somebody/model") is None
+
+
+@pytest.mark.parametrize("family", SEEING, ids=lambda family: family.name)
+@given(width=st.integers(1, 5000), height=st.integers(1, 5000))
+def test_the_grid_is_that_of_the_processor(family, width, height):
+    grid, processor = family.vision.grid, Processor(family.name)
+    try:
+        size = grid.resize((width, height))
+    except DisplayError:
+        return
+    tokens = image_tokens([(width, height)], processor)
+    assert [grid.tokens((width, height))] == tokens == [size[0] * size[1] // grid.unit**2]
+
+
+@pytest.mark.parametrize("family", SEEING, ids=lambda family: family.name)
+def test_the_processor_of_a_family_is_accepted_and_makes_patches_of_bytes(family):
+    processor = Processor(family.name).image_processor
+    family.check_processor(processor)
+    assert PatchFormat.of(processor).side == family.vision.patch
+    assert family.vision.patch * family.vision.merge == family.vision.grid.unit
+
+
+@pytest.mark.parametrize("family", SEEING, ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "change",
+    [{"patch_size": 15}, {"merge_size": 4}, {"size": {"shortest_edge": 3000, "longest_edge": 4_000_000}}],
+)
+def test_a_processor_that_sees_otherwise_is_refused(family, change):
+    with pytest.raises(UserError, match=f"model_family={family.name}: {next(iter(change))}"):
+        family.check_processor(Processor(family.name, **change).image_processor)
+
+
+@pytest.mark.parametrize("family", families(), ids=lambda family: family.name)
+def test_types_are_those_of_transformers_and_of_one_family(family):
+    for name in family.model_types:
+        assert name in transformers.CONFIG_MAPPING
+        assert family_of(name) is family
+        family.check_config("a/model", name)
+
+
+def test_what_there_is_not_is_named():
+    with pytest.raises(UserError, match=r"qwen2_vl.*qwen3_vl"):
+        get_family("qwen2_vl")
+    with pytest.raises(UserError, match=r"model_family=qwen2_5_vl: m .*docagent\.model_family=qwen3_vl,"):
+        get_family("qwen2_5_vl").check_config("m", "qwen3_vl")
+    with pytest.raises(UserError, match=r"no family .* has it"):
+        get_family("qwen2_5_vl").check_config("m", "mllama")
