@@ -18,6 +18,7 @@ _30B = {
         "head_dim": 128,
         "num_experts": 128,
         "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
     },
     "vision_config": {"out_hidden_size": 2048},
     "tie_word_embeddings": False,

@@ -53,7 +53,10 @@ SWITCHES = {
 RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
 """SPO over several rows a trajectory, on two data-parallel ranks with a replica each, for one step."""
 
-RECIPES = (*CORE, *SWITCHES, *RANKS)
+MODELS = ("vrag_rl_qwen3_vl_4b",)
+"""Another family of models: visual tokens of another size, boxes in another unit."""
+
+RECIPES = (*CORE, *SWITCHES, *RANKS, *MODELS)
 LONGEST_FIRST = (
     *RANKS,
     "doc_v_star_qwen2_5_vl_7b",
@@ -62,6 +65,7 @@ LONGEST_FIRST = (
     "mm_doc_r1_qwen3_8b",
     "unidoc_rl_qwen2_5_vl_7b",
     "alden_qwen2_5_vl_7b",
+    "vrag_rl_qwen3_vl_4b",
     "vrag_rl_qwen2_5_vl_7b",
 )
 
@@ -113,7 +117,8 @@ def chosen(session: pytest.Session) -> list[str]:
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """The steps of a recipe; the last one is saved."""
-    add_model(workspace, system_of(recipe), python)
+    if recipe not in MODELS:  # those the run makes for itself
+        add_model(workspace, system_of(recipe), python)
     overrides = (
         *SHORT,
         f"trainer.total_training_steps={steps(recipe)[-1]}",

@@ -7,11 +7,12 @@ import json
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForImageTextToText
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.lab.viewer.credit import trajectory_credit
+from docagent_rl.models import get_family
 from docagent_rl.training.trainer.rollout_correction import APART
 from docagent_rl.training.trainer.stored_credit import Crediting
 from tests.e2e.ranks import saved_weights
@@ -114,8 +115,9 @@ def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
     """The policy's, and the critic's where there is one: the last checkpoint against the first weights."""
     config = configuration(recipe)
     frozen = bool(config.actor_rollout_ref.actor.freeze_vision_tower)
-    model = DemoPaths(run.workspace).model(system_of(recipe))
-    start = AutoModelForImageTextToText.from_pretrained(model).state_dict()
+    family = config.docagent.model_family
+    kind = AutoModelForImageTextToText if get_family(family).vision else AutoModelForCausalLM
+    start = kind.from_pretrained(DemoPaths(run.workspace).model(system_of(recipe), family)).state_dict()
     folder = run.run_dir / "checkpoints" / f"global_step_{steps(recipe)[-1]}"
     for role in ("actor", "critic") if config.critic.enable else ("actor",):
         changed = dict.fromkeys(("visual", "language"), 0)
@@ -127,7 +129,7 @@ def test_the_vision_tower_moves_unless_it_is_frozen(run, metrics, recipe):
                 changed[part] += not torch.equal(value, before)
         updated = role == "critic" or is_updated(metrics)
         assert (changed["language"] > 0) == updated, role
-        # the tiny model has a tower for every system; MM-Doc-R1's policy sees no image
+        # MM-Doc-R1's policy sees no image
         trained = system_of(recipe) != "mm_doc_r1" and not frozen
         assert (changed["visual"] > 0) == (trained and updated), role
 

@@ -161,7 +161,9 @@ def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     its gradient; the rests follow as a batch over its keys and values. Rests are padded on the right, which
     needs no mask: under causal attention a real token never sees the padding behind it.
     """
-    start = shared_prefix(batch)
+    # the state of linear attention cannot be shared
+    shares = "linear_attention" not in (getattr(model.config.get_text_config(), "layer_types", None) or ())
+    start = shared_prefix(batch) if shares else 0
     ids, supervised, is_image = (
         pad_sequence([getattr(example, name) for example in batch], batch_first=True)
         for name in ("input_ids", "supervised", "is_image")
