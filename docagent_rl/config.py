@@ -259,5 +259,5 @@ def _large_enough(small: Mapping[str, Any], grid: ImageGrid) -> Mapping[str, Any
     if display.get("min_pixels", least) >= least:
         return small
     return merged(
-        small, {"display": {"min_pixels": least, "max_pixels": max(2 * least, display["max_pixels"])}}
+        small, {"display": {"min_pixels": least, "max_pixels": max(3 * least // 2, display["max_pixels"])}}
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
@@ -18,11 +16,10 @@ from tests.models.test_families import SEEING, Processor
 TARGET = (331, 507, 702, 781)
 
 
-@dataclass(frozen=True)
 class DrawnPage:
-    size: tuple[int, int] = (1191, 1684)
-    ref: PageRef = PageRef("report", 1)
-    image_hash: str = "0" * 64
+    size = (1191, 1684)
+    ref = PageRef("report", 1)
+    image_hash = "0" * 64
 
 
 def drawn(size):

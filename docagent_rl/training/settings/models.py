@@ -101,11 +101,11 @@ def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
     Raises:
         UserError: the model's type is none of the family's.
     """
-    family = get_family(section.model_family)
-    path = str(OmegaConf.select(run, "actor_rollout_ref.model.path"))
-    config = model_config(path)
-    if config is not None:
-        family.check_config(path, config.model_type)
+    family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))
+    for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
+        path = str(OmegaConf.select(run, key))
+        if (config := model_config(path)) is not None:
+            family.check_config(f"{key}={path}", config.model_type)
     frame = getattr(getattr(env, "coords", None), "frame", None)
     if family.vision is None or frame is None:
         return
