@@ -47,7 +47,7 @@ class ClusterLists:
 
     def __init__(self, bank: Bank, folder: Path) -> None:
         self._candidates = found = Candidates.make(bank, train_clusters(bank))
-        arrays = (found.codes, found.starts, found.pages, found.clusters.centres)
+        arrays = (found.starts, found.pages, found.clusters.centres)
         self.megabytes = sum(array.nbytes for array in arrays) / 1e6
 
     def search(self, query: np.ndarray, setting: int, count: int) -> np.ndarray:
@@ -155,7 +155,7 @@ class LanceDB:
             for start in range(0, bank.num_pages, 500):
                 rows = [bank.page(n).tolist() for n in range(start, min(start + 500, bank.num_pages))]
                 numbers = pa.array(range(start, start + len(rows)), pa.int64())
-                yield pa.sample_batch([numbers, pa.array(rows, vector)], schema=schema)
+                yield pa.record_batch([numbers, pa.array(rows, vector)], schema=schema)
 
         self._table = lancedb.connect(str(path)).create_table("pages", data=batches(), schema=schema)
         self._table.create_index(

@@ -193,7 +193,6 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--pages", type=int, default=20, help="of a document")
     parser.add_argument("--replicas", type=int, default=2)
-    parser.add_argument("--shards", type=int, default=1)
     parser.add_argument("--backends", nargs="+", default=["local", "ray", "http"], choices=list(Backend))
     parser.add_argument("--max-waiting", type=int, default=256)
     parser.add_argument("--threads", type=int, default=8, help="of an actor or the server")
@@ -209,7 +208,7 @@ def main() -> None:
 
 
 def _measured_backend(backend: Backend, store: DocumentStore, index: Path, options: Any) -> list[list[str]]:
-    service: dict[str, Any] = {"num_cpus": 0.1, "replicas": options.replicas, "shards": options.shards}
+    service: dict[str, Any] = {"num_cpus": 0.1, "replicas": options.replicas}
     service |= {"max_waiting": options.max_waiting, "threads": options.threads}
     server = None
     if backend is Backend.HTTP:

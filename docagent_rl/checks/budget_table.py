@@ -163,7 +163,7 @@ def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
                     if file.is_file()
                 ),
                 # without actors of their own: the agent loop workers', and the driver's, which checks the run
-                processes=service.shards * service.replicas if own else agents + 1,
+                processes=service.replicas if own else agents + 1,
                 own=own,
                 gpu=service.num_gpus > 0,
             )

@@ -322,12 +322,11 @@ def _retrievers(config: DictConfig) -> Iterator[Booking]:
         if settings is None or settings.get("backend") != Backend.RAY:
             continue
         service = ServiceConfig.model_validate(OmegaConf.to_container(settings.get("service") or {}))
-        actors = service.shards * service.replicas
         yield Booking(
             f"actors of {section}",
-            math.ceil(actors * service.num_cpus),
-            math.ceil(actors * service.num_gpus),
-            f"{section}.service.shards times replicas times num_cpus, num_gpus",
+            math.ceil(service.replicas * service.num_cpus),
+            math.ceil(service.replicas * service.num_gpus),
+            f"{section}.service.replicas times num_cpus, num_gpus",
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -126,19 +125,6 @@ class AsyncRetriever(Protocol):
         ...
 
 
-@runtime_checkable
-class Divisible(Protocol):
-    """A retriever whose search over all documents can be done in parts."""
-
-    def part(self, number: int, of: int) -> Retriever:
-        """Return a retriever of part `number`, from 0, of the documents (`PageRows.parts`).
-
-        It searches that part where no document is named. Its scores are those of the whole: of BM25, the word
-        statistics are.
-        """
-        ...
-
-
 def check_queries(queries: Sequence[str], top_k: int) -> None:
     """Check arguments of `Retriever.search`.
 
@@ -221,19 +207,3 @@ class PageRows:
         """Return the page of a row."""
         position = int(np.searchsorted(self._starts, row, side="right")) - 1
         return PageRef(self.doc_ids[position], int(row - self._starts[position]) + 1)
-
-    def parts(self, of: int) -> list[tuple[int, int]]:
-        """Return the rows of each part of the corpus: whole documents, in their order, of about as many
-        pages.
-
-        Some are empty where there are fewer documents than parts.
-        """
-        borders, done = [0], 0
-        for doc_id in self.doc_ids:
-            done = self.span(doc_id)[1]
-            # a border follows the document that reaches it
-            while len(borders) < of and done * of >= len(borders) * len(self):
-                borders.append(done)
-        borders += [len(self)] * (of + 1 - len(borders))
-        borders[-1] = len(self)
-        return list(itertools.pairwise(borders))

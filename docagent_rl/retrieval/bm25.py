@@ -158,7 +158,6 @@ class BM25Retriever:
         self._tokenize = Tokenizer(header.settings.stemmer)
         self._rows = PageRows(header.doc_ids, header.num_pages)
         self._factor = header.settings.k1 + 1 if header.settings.classic else 1.0
-        self._span = (0, len(self._rows))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both rank alike: the same texts under the same settings."""
@@ -257,12 +256,6 @@ class BM25Retriever:
                 f"ingested again, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
             )
 
-    def part(self, number: int, of: int) -> BM25Retriever:
-        """See `Divisible.part`; the index is shared."""
-        found = BM25Retriever(self._postings, self._vocabulary, self._header)
-        found._span = self._rows.parts(of)[number]
-        return found
-
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens that a page or a query with this text has."""
         return self._tokenize(text)
@@ -272,7 +265,7 @@ class BM25Retriever:
     ) -> list[list[Hit]]:
         """See `Retriever.search`."""
         check_queries(queries, top_k)
-        start, end = self._span if doc_id is None else self._rows.span(doc_id)
+        start, end = self._rows.span(doc_id)
         excluded = self._rows.rows(exclude)
         excluded = excluded[(excluded >= start) & (excluded < end)] - start
         return [self._search_one(query, start, end, excluded, top_k) for query in queries]

@@ -71,7 +71,7 @@ class EngineConfig(Section):
     url: str | None = None
     """Where this process reaches it, if not where the index says: `http://host:6333`."""
     token_env: str | None = None
-    """Name of the variable that holds the token of a server."""
+    """Name of the variable that holds the token of a server, if not the one that the index names."""
     timeout_s: float = Field(30.0, gt=0)
     """Seconds of one request to a server."""
 
@@ -129,10 +129,8 @@ class ServiceConfig(Section):
     api: ServerApi = ServerApi.NATIVE
     token_env: str | None = None
     """Name of the variable that holds the server's token."""
-    shards: int = Field(1, ge=1)
-    """Parts of the corpus, each held by other actors."""
     replicas: int = Field(1, ge=1)
-    """Actors a shard."""
+    """Actors, each with the whole index."""
     num_cpus: float = Field(1.0, ge=0)
     """CPUs of Ray an actor."""
     num_gpus: float = Field(0.0, ge=0)

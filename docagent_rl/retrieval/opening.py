@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, import_module, import_named_modules
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import Divisible, Hit, Pages, Retriever, best_hits, check_queries
+from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.index_files import HEADER, index_engine
@@ -173,7 +173,7 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
     if config.backend is Backend.RAY:
         from docagent_rl.retrieval.service.ray_actors import RayRetriever
 
-        return RayRetriever(config, store, key, open_in_actor)
+        return RayRetriever(config, store, key, open_local)
     return open_local(config, store, key)
 
 
@@ -196,18 +196,11 @@ def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str) -> Retri
     return _KINDS[config.kind](config, store, key)
 
 
-def open_in_actor(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
-    """Open a retriever, or a part of one, in the process of an actor; see `open_local` and `check_parts`."""
-    retriever = open_local(config, store, key)
-    check_parts(retriever, config, key)
-    return retriever
-
-
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
     """Open a retriever before Ray runs: here in place of its actors. An engine's files are closed again.
 
     Raises:
-        UserError: as `open_retriever`; or the retriever cannot be split as the configuration says.
+        UserError: as `open_retriever`.
     """
     if config.backend is Backend.LOCAL and config.parts:
         return reranked(open_hybrid(config, store, key, opener=open_before_run), config, store, key)
@@ -217,7 +210,6 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
         return open_retriever(config, store, key)
     # others read the model; here there may be no room for it
     retriever = open_pages(config, store, key, late=True) if vectors else _open_kind(config, store, key)
-    check_parts(retriever, config, key)
     return reranked(retriever, config, store, key, late=True)
 
 
@@ -257,20 +249,6 @@ def open_hybrid(
     return HybridRetriever(
         parts, fusion=config.fusion, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth
     )
-
-
-def check_parts(retriever: Retriever, config: RetrieverConfig, key: str) -> None:
-    """Check that a retriever can be split.
-
-    Raises:
-        UserError: it cannot, and there are to be several parts.
-    """
-    if config.service.shards > 1 and not isinstance(retriever, Divisible):
-        raise UserError(
-            f"{key}.service.shards={config.service.shards}: a retriever of kind {config.kind} cannot be "
-            f"split, for its scores in one part say nothing of those in others: set {key}.service.shards=1 "
-            f"and raise {key}.service.replicas"
-        )
 
 
 def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:

@@ -199,7 +199,7 @@ def test_what_verl_books_is_counted():
         "workers that train": (3, 1),
         "actors that are starting": (1, 0),
     }
-    sizes = (f"{SERVICE}.shards=2", f"{SERVICE}.replicas=3", f"{SERVICE}.num_cpus=0.5")
+    sizes = (f"{SERVICE}.replicas=6", f"{SERVICE}.num_cpus=0.5")
     booked = bookings(on_cpu("docagent.retriever.backend=ray", *sizes))
     assert [(b.cpus, b.gpus) for b in booked if "docagent.retriever" in b.part] == [(3, 0)]
     assert ResourcePoolManager.__dataclass_fields__["max_colocate_count"].default == POOL_CPUS

@@ -58,7 +58,7 @@ def test_a_good_configuration_passes(checked, workspace):
         ([*HTTP, "docagent.retriever.deadline_s=1"], r"timeout_s=10 .*deadline_s"),
         ([RAY, "docagent.retriever.index=/nowhere"], "/nowhere"),
         ([RAY, "docagent.retriever.service.replicas=4", "ray_kwargs.ray_init.num_cpus=6"],
-         r"10.*4 .*docagent\.retriever\.service\.shards"),
+         r"10.*4 .*docagent\.retriever\.service\.replicas"),
     ],
 )  # fmt: skip
 def test_problems_name_the_offender(checked, overrides, message):

@@ -5,7 +5,6 @@ import math
 import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise
 
 import bm25s
 import numpy as np
@@ -15,10 +14,8 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.base import PageRows, best_hits, check_queries, top_rows
+from docagent_rl.retrieval.base import PageRows, check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, Postings, load_bm25s
-from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.opening import check_parts
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 from tests.documents.here import ingest_here
 
@@ -144,34 +141,6 @@ def test_the_library_says_nothing_of_what_it_does(caplog):
     assert caplog.text == ""
 
 
-@settings(max_examples=30)
-@given(st.lists(st.integers(1, 9), max_size=12), st.integers(1, 15))
-def test_parts_are_whole_documents_one_after_the_other(sizes, of):
-    rows = PageRows([f"{n:02}" for n in range(len(sizes))], sizes)
-    spans = rows.parts(of)
-    assert len(spans) == of
-    assert (spans[0][0], spans[-1][1]) == (0, len(rows))
-    assert all(first[1] == second[0] for first, second in pairwise(spans))
-    borders = {0, *(rows.span(doc_id)[1] for doc_id in rows.doc_ids)}
-    assert all(start in borders and end in borders for start, end in spans)
-    longest = max(end - start for start, end in spans)
-    assert longest <= -(-len(rows) // of) + max(sizes, default=0)
-
-
-@pytest.mark.parametrize("of", [1, 3, 5])
-def test_the_best_of_all_parts_are_the_best_of_the_whole(bm25, of):
-    parts = [bm25.part(number, of) for number in range(of)]
-    queries = ["cat", "birds sing", "grow the table", "nothing at all"]
-    for top_k, exclude in ((1, ()), (2, {PageRef("animals", 2)}), (10, ())):
-        answers = [part.search(queries, top_k=top_k, exclude=exclude) for part in parts]
-        merged = [best_hits(chain(*parts), top_k) for parts in zip(*answers, strict=True)]
-        assert merged == bm25.search(queries, top_k=top_k, exclude=exclude)
-    part = bm25.part(2, 3)  # knows its documents
-    assert part.search(["cat"], doc_id="animals", top_k=5) == bm25.search(["cat"], doc_id="animals", top_k=5)
-    # and of the whole corpus its own alone
-    assert {hit.ref.doc_id for hit in part.search(["the a cat birds grow table"], top_k=99)[0]} == {"numbers"}
-
-
 def test_pages_and_rows_are_each_others():
     rows = PageRows(["a", "b"], [2, 3])
     assert list(rows) == [PageRef("a", 1), PageRef("a", 2), PageRef("b", 1), PageRef("b", 2), PageRef("b", 3)]
@@ -199,10 +168,6 @@ def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
             BM25Settings(**settings_)
     with pytest.raises(UserError):
         BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
-    config = RetrieverConfig(backend="ray", service={"shards": 2})
-    check_parts(bm25, config, "docagent.retriever")
-    with pytest.raises(UserError, match=r"docagent\.retriever\.service\.shards=2"):
-        check_parts(object(), config, "docagent.retriever")
     for top_k in (0, 1.5, True, None):
         with pytest.raises(UserError, match="top_k"):
             check_queries(["a"], top_k)

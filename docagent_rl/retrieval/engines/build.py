@@ -13,7 +13,7 @@ from rich.progress import track
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
+from docagent_rl.retrieval.config import EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import (
     Collection,
     CollectionHeader,
@@ -85,10 +85,11 @@ def build_collection(
         engine=where.engine,
         url=where.url,
         collection=where.name or files.root.absolute().name,
+        token_env=where.token_env,
         source=source,
         spec=dict(facts.spec),
     )
-    collection = open_collection(files, header, EngineConfig(token_env=where.token_env), KEY)
+    collection = open_collection(files, header, EngineConfig())
     with files.claimed(), asked_once(header):
         _prepare(files, header, collection, replace=replace)
         job = _Update(collection, documents)
@@ -104,7 +105,8 @@ def _prepare(files: IndexFiles, header: CollectionHeader, collection: Collection
         UserError: the folder holds another index that is to stay, or the name is taken at the server.
     """
     there = _header(files, replace=replace)
-    if there == header:
+    if there is not None and there.model_copy(update={"token_env": header.token_env}) == header:
+        files.write_header(header)
         if not collection.exists():
             collection.create()
         return

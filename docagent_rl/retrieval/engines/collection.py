@@ -34,6 +34,8 @@ class CollectionHeader(IndexHeader):
     """Where the collection is; None: in the folder of the index."""
     collection: Annotated[str, Field(pattern=r"^[\w.-]{1,128}$")]
     """Its name."""
+    token_env: str | None = None
+    """Name of the variable that holds the token of its server."""
     source: Source
     """Origin of the vectors; they are rounded to bfloat16, as those of embedded indexes are."""
     spec: dict[str, JsonValue]

@@ -114,7 +114,8 @@ def open_collection(
         UserError: the engine's package is not installed, or a token is missing.
     """
     url = config.url or header.url
-    token = None if config.token_env is None else read_api_key(config.token_env, f"{key}.engine.token_env")
+    variable = config.token_env or header.token_env
+    token = None if variable is None else read_api_key(variable, f"{key}.engine.token_env")
     folder = files.root.absolute() / COLLECTION
     with _installed(header.engine):
         if header.engine is SearchEngine.LANCEDB:

@@ -19,17 +19,14 @@ from typing import Any
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.base import (
-    Divisible,
     Hit,
     NotTakenError,
-    PageRows,
     Pages,
     QueryRefusedError,
     Question,
     Retriever,
     ServerFaultError,
     ServiceFailedError,
-    best_hits,
     check_queries,
 )
 from docagent_rl.retrieval.config import RetrieverConfig
@@ -47,26 +44,20 @@ REST_S = 2.0
 _MOST_AT_A_TIME = 10_000
 """Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
 _AGAIN_S = 0.5
-Place = tuple[int, int]
-"""Shard and replica of an actor."""
 
 
 class SearchActor:
-    """Opens a retriever, or one part (`shard`, from 0) of it, and answers for it.
+    """Opens a retriever, and answers for it.
 
     It is made once a first search has come to an end, for which a retriever may load files. `settings` are
     those of the retriever, as `RetrieverConfig` in JSON mode.
     """
 
-    def __init__(
-        self, opener: ActorOpener, settings: Mapping[str, Any], store: str, key: str, shard: int
-    ) -> None:
+    def __init__(self, opener: ActorOpener, settings: Mapping[str, Any], store: str, key: str) -> None:
         for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
             importlib.import_module(name)
         config = RetrieverConfig.model_validate(dict(settings))
         retriever = opener(config, DocumentStore(Path(store)), key)
-        if config.service.shards > 1 and isinstance(retriever, Divisible):
-            retriever = retriever.part(shard, config.service.shards)
         with suppress(Exception):  # whatever a retriever raises: those who ask are told
             retriever.search([HARMLESS], top_k=1)
         service = config.service
@@ -113,9 +104,8 @@ class SearchActor:
 class RayRetriever(RemoteRetriever):
     """Asks actors, once a call; callers try again.
 
-    A search of one document goes to the shard that has it, one of all documents to all shards, whose hits are
-    merged. Of the replicas of a shard each has its turn; where one is gone, the next is asked at once.
-    Searches change nothing, so that one which is asked again is none too many.
+    Of the replicas each has its turn; where one is gone, the next is asked at once. Searches change nothing,
+    so that one which is asked again is none too many.
 
     The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
     and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
@@ -138,22 +128,14 @@ class RayRetriever(RemoteRetriever):
             raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
         self._config, self._service, self._store, self._key = config, config.service, store, key
         self._opener = opener
-        doc_ids = store.doc_ids()
-        rows = PageRows(doc_ids, [store.document(doc_id).num_pages for doc_id in doc_ids])
-        spans = rows.parts(config.service.shards)
-        self._shard_of = {
-            doc_id: next(n for n, (start, end) in enumerate(spans) if start <= rows.span(doc_id)[0] < end)
-            for doc_id in doc_ids
-        }
         job = ray.get_runtime_context().get_job_id()
         identity = f"{job} {key} {config.model_dump_json()} {store.path}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
         self._name = f"docagent-{key.rpartition('.')[2]}-{digest}"
         self._lock, self._turn = threading.Lock(), itertools.count()
-        self._resting: dict[Place, float] = {}
+        self._resting: dict[int, float] = {}
         """Moments until which actors that failed are asked last."""
-        places = itertools.product(range(config.service.shards), range(config.service.replicas))
-        self._handles = {place: self._make(place) for place in places}
+        self._handles = {place: self._make(place) for place in range(config.service.replicas)}
         self._wait()
 
     async def asearch(
@@ -166,28 +148,23 @@ class RayRetriever(RemoteRetriever):
             QueryRefusedError: a query is at fault.
         """
         check_queries(queries, top_k)
-        if doc_id is not None and doc_id not in self._shard_of:
+        if doc_id is not None and doc_id not in self._store:
             self._store.document(doc_id)  # says what there is
         if any(len(query) > LONGEST_QUERY for query in queries):
             raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
-        shards = range(self._service.shards) if doc_id is None else [self._shard_of[doc_id]]
         asked = Question(tuple(queries), doc_id, int(top_k), frozenset(exclude))
 
         async def ask(each: Sequence[str]) -> list[list[Hit]]:
-            part = replace(asked, queries=tuple(each))
-            answers = await asyncio.gather(*(self._ask(shard, part) for shard in shards))
-            if len(answers) == 1:
-                return answers[0]
-            return [best_hits(itertools.chain(*parts), top_k) for parts in zip(*answers, strict=True)]
+            return await self._ask(replace(asked, queries=tuple(each)))
 
         return await ask_blaming(
             ask, asked.sendable, refuses_all=f"the actors of {self._key} refuse any query"
         )
 
-    async def _ask(self, shard: int, question: Question) -> list[list[Hit]]:
+    async def _ask(self, question: Question) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search; those that failed lately come last."""
         number, start = self._service.replicas, next(self._turn)
-        places = [(shard, (start + offset) % number) for offset in range(number)]
+        places = [(start + offset) % number for offset in range(number)]
         now, busy_s = time.monotonic(), None
         for place in sorted(places, key=lambda place: self._resting.get(place, 0.0) > now):
             answer = await self._answer(place, self._handles[place], question)
@@ -198,10 +175,10 @@ class RayRetriever(RemoteRetriever):
             elif answer is not None:
                 return answer
         reason = "is there" if busy_s is None else "has a place"
-        raise NotTakenError(f"no actor of shard {shard} {reason}", busy_s)
+        raise NotTakenError(f"no actor of {self._key} {reason}", busy_s)
 
     async def _answer(
-        self, place: Place, handle: Any, question: Question
+        self, place: int, handle: Any, question: Question
     ) -> list[list[Hit]] | Exception | None:
         """Return the answer of one actor; None where it is gone."""
         import ray
@@ -229,16 +206,16 @@ class RayRetriever(RemoteRetriever):
         handle.health.remote()  # an actor looks whether it hangs, and makes room if so
         return failed
 
-    def _rest(self, place: Place) -> None:
+    def _rest(self, place: int) -> None:
         self._resting[place] = time.monotonic() + REST_S
 
-    def _renew(self, place: Place, gone: Any) -> None:
+    def _renew(self, place: int, gone: Any) -> None:
         """Make an actor anew that is gone for good, unless somebody has since; blocks."""
         with self._lock:
             if self._handles[place] is gone:
                 self._handles[place] = self._make(place)
 
-    def _make(self, place: Place) -> Any:
+    def _make(self, place: int) -> Any:
         import ray
 
         service = self._service
@@ -246,7 +223,7 @@ class RayRetriever(RemoteRetriever):
         variables = {} if service.num_gpus else {"CUDA_VISIBLE_DEVICES": ""}
         variables |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         actor = ray.remote(SearchActor).options(
-            name=f"{self._name}-{place[0]}-{place[1]}",
+            name=f"{self._name}-{place}",
             get_if_exists=True,
             num_cpus=service.num_cpus,
             num_gpus=service.num_gpus,
@@ -257,7 +234,7 @@ class RayRetriever(RemoteRetriever):
             runtime_env={"env_vars": variables},
         )
         settings = self._config.model_dump(mode="json")
-        return actor.remote(self._opener, settings, str(self._store.path), self._key, place[0])
+        return actor.remote(self._opener, settings, str(self._store.path), self._key)
 
     def _wait(self) -> None:
         """Wait until all have opened their index, also for one that Ray is about to start again."""

@@ -40,8 +40,6 @@ from docagent_rl.retrieval.vectors.index import (
 
 TWO_STAGES_FROM = 500_000
 """Vectors: fewer are all scored, which takes some 20 ms of a processor for 20 vectors of a query."""
-_GROWTH = 2
-"""Clusters are kept until the index has this many times the vectors that they were made for."""
 _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
 
@@ -208,10 +206,9 @@ class _Build:
         previous, header = self._previous, self._header
         lengths = np.concatenate([np.diff(bank.offsets) for bank in self._banks()])
         rows, blank = int(lengths.sum()), int((lengths == 0).sum())
-        known = None if previous is None else previous.header.trained_on
         if rows >= two_stages_from:
-            kept = known is not None and rows <= _GROWTH * known
-            header = header.model_copy(update={"trained_on": known if kept else rows})
+            # made anew with every version: what a search finds follows from the pages alone
+            header = header.model_copy(update={"trained_on": rows})
         if previous is not None and previous.header.unsaved() == header:
             self._files.sweep(rf"{ENCODED}|\..*\.tmp")
             return blank
@@ -219,23 +216,11 @@ class _Build:
         def write(folder: Path) -> None:
             write_banks(folder, self._banks())
             if header.trained_on is not None:
-                self._candidates(open_bank(folder), trained_anew=header.trained_on != known).save(folder)
+                bank = open_bank(folder)
+                Candidates.make(bank, train_clusters(bank)).save(folder)
 
         self._files.publish(write, header)
         return blank
-
-    def _candidates(self, bank: Bank, *, trained_anew: bool) -> Candidates:
-        """Return the first stage, with the clusters and codes of the last version where they still hold."""
-        last = self._previous
-        if trained_anew or last is None or last.candidates is None:
-            return Candidates.make(bank, train_clusters(bank))
-        known, row = np.full(len(bank.vectors), -1, np.int64), 0
-        for document in self._header.documents:
-            first, row = row, row + document.pages
-            if self._held.get(document.doc_id) == document:
-                old = last.bank.offsets[list(last.rows.span(document.doc_id))]
-                known[bank.offsets[first] : bank.offsets[row]] = last.candidates.codes[slice(*old)]
-        return Candidates.make(bank, last.candidates.clusters, known)
 
     def _banks(self) -> Iterator[Bank]:
         for document in self._header.documents:

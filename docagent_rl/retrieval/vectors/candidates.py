@@ -37,39 +37,34 @@ class Candidates:
 
     Args:
         clusters: their centres.
-        codes: uint16: the cluster of each vector.
         starts: int64 of shape (clusters + 1,): cluster i has the pages from starts[i] to starts[i + 1].
         pages: int32: rows of the index, rising within a cluster.
         rows: of the index.
     """
 
     clusters: Clusters
-    codes: np.ndarray
     starts: np.ndarray
     pages: np.ndarray
     rows: int
 
     @classmethod
-    def make(cls, bank: Bank, clusters: Clusters, known: np.ndarray | None = None) -> Candidates:
-        """List the pages of each cluster; `known` has the cluster of each vector where it is known, -1
-        elsewhere.
-        """
-        codes = np.full(len(bank.vectors), -1, np.int64) if known is None else known
-        missing = np.flatnonzero(codes < 0)
-        for start in range(0, len(missing), _READ):
-            rows = missing[start : start + _READ]
+    def make(cls, bank: Bank, clusters: Clusters) -> Candidates:
+        """List the pages of each cluster."""
+        codes = np.zeros(len(bank.vectors), np.int64)
+        for start in range(0, len(codes), _READ):
+            rows = np.arange(start, min(start + _READ, len(codes)))
             codes[rows] = clusters.assign(bank.rows(rows))
         pages = np.repeat(np.arange(bank.num_pages), np.diff(bank.offsets))
         # each page once in a cluster
         keys = np.unique(codes * bank.num_pages + pages)
         starts = np.searchsorted(keys, np.arange(len(clusters) + 1, dtype=np.int64) * bank.num_pages)
         listed = (keys % bank.num_pages).astype(np.int32)
-        return cls(clusters, codes.astype(np.uint16), starts.astype(np.int64), listed, bank.num_pages)
+        return cls(clusters, starts.astype(np.int64), listed, bank.num_pages)
 
     def save(self, folder: Path) -> None:
         """Write the arrays to a folder, for `open`."""
-        arrays = {"centroids": self.clusters.centres, "codes": self.codes}
-        for name, array in {**arrays, "starts": self.starts, "pages": self.pages}.items():
+        arrays = {"centroids": self.clusters.centres, "starts": self.starts, "pages": self.pages}
+        for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array)
 
     @classmethod
@@ -82,8 +77,7 @@ class Candidates:
         centroids, starts, pages = (
             np.load(folder / f"{name}.npy") for name in ("centroids", "starts", "pages")
         )
-        codes = np.load(folder / "codes.npy", mmap_mode="r")
-        return cls(Clusters(centroids), codes, starts, pages, rows)
+        return cls(Clusters(centroids), starts, pages, rows)
 
     def sums(self, query: np.ndarray, probes: int = PROBES) -> np.ndarray:
         """Return the scores of pages by their clusters, but for a number that all pages share.

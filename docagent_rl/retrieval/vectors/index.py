@@ -90,7 +90,7 @@ class VectorHeader(IndexHeader):
     @property
     def identity(self) -> tuple[object, ...]:
         """All that rankings depend on, but for vectors that an unsteady encoder made of the same pages."""
-        return self.source, self.documents, self.files.get("centroids.npy"), self.files.get("codes.npy")
+        return self.source, self.documents, self.files.get("centroids.npy"), self.files.get("pages.npy")
 
 
 def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[StoredDocument]:

@@ -46,7 +46,6 @@ class VectorRetriever:
         """The contents of a page that its rank depends on."""
         self._encoder = encoder
         self._candidates = candidates
-        self._span = (0, index.num_pages)
 
     def __eq__(self, other: object) -> bool:
         """Return whether both rank alike: the same pages and the same vectors of them."""
@@ -64,18 +63,12 @@ class VectorRetriever:
         """See `VectorIndex.check`."""
         self.index.check(store)
 
-    def part(self, number: int, of: int) -> VectorRetriever:
-        """See `Divisible.part`; the index is shared."""
-        found = VectorRetriever(self.index, self._encoder, candidates=self._candidates)
-        found._span = self.index.rows.parts(of)[number]
-        return found
-
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
         """See `Retriever.search`."""
         check_queries(queries, top_k)
-        start, end = self._span if doc_id is None else self.index.rows.span(doc_id)
+        start, end = self.index.rows.span(doc_id)
         everywhere = self.index.rows.rows(exclude)
         excluded = everywhere[(everywhere >= start) & (everywhere < end)]
         hits: list[list[Hit]] = [[] for _ in queries]
@@ -84,26 +77,20 @@ class VectorRetriever:
             return hits
         if doc_id is None and self.index.candidates is not None:
             for number, query in usable:
-                hits[number] = self._two_stages(query, start, end, everywhere, top_k)
+                hits[number] = self._two_stages(query, everywhere, top_k)
             return hits
         scores = self.index.scores([query for _, query in usable], doc_id)
-        if doc_id is None:
-            scores = scores[:, start:end]
         scores[:, excluded - start] = NO_SCORE
         for (number, _), found in zip(usable, scores, strict=True):
             rows = rank_rows(found, top_k)
             hits[number] = self._hits(start + rows, found[rows])
         return hits
 
-    def _two_stages(
-        self, query: np.ndarray, start: int, end: int, excluded: np.ndarray, top_k: int
-    ) -> list[Hit]:
+    def _two_stages(self, query: np.ndarray, excluded: np.ndarray, top_k: int) -> list[Hit]:
         assert self.index.candidates is not None
         sums = np.where(self.index.filled, self.index.candidates.sums(query), NO_SCORE)
         sums[excluded] = NO_SCORE
-        # those of the whole corpus, so that parts together score what one alone would
         rows = np.sort(rank_rows(sums, max(top_k, self._candidates)))
-        rows = rows[(rows >= start) & (rows < end)]
         scores = scattered_scores(self.index.bank, query, rows)
         best = rank_rows(scores, top_k)
         return self._hits(rows[best], scores[best])
@@ -114,7 +101,7 @@ class VectorRetriever:
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        return (self.index.header.identity, self._candidates, self._span)
+        return (self.index.header.identity, self._candidates)
 
 
 class LateEncoder:

@@ -39,7 +39,7 @@ def config_of(index, **service):
 
 @pytest.fixture(scope="module")
 def actors(cluster, store, saved):
-    return open_retriever(config_of(saved, shards=2, replicas=2), store)
+    return open_retriever(config_of(saved, replicas=2), store)
 
 
 def search(retriever, query, **options):
@@ -65,7 +65,7 @@ class Poisoned:
         return [[Hit(self.ref, 1.0)] for _ in queries]
 
 
-def test_shards_and_replicas_answer_as_one_retriever(actors, bm25):
+def test_replicas_answer_as_one_retriever(actors, bm25):
     queries = ["cat", "birds sing", "", "unheard", "cat \ud83d \x00"]
     for options in OPTIONS:
         assert actors.search(queries, **options) == bm25.search(queries, **options)
@@ -78,14 +78,14 @@ def test_all_processes_of_a_run_share_the_actors(cluster, actors, store, saved):
     def elsewhere(config, store):
         return len(open_retriever(config, store).search(["cat"], top_k=2)[0])
 
-    assert cluster.get(elsewhere.remote(config_of(saved, shards=2, replicas=2), store)) == 2
-    assert len(cluster.util.list_named_actors(all_namespaces=True)) == 4
+    assert cluster.get(elsewhere.remote(config_of(saved, replicas=2), store)) == 2
+    assert len(cluster.util.list_named_actors(all_namespaces=True)) == 2
 
 
 async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(cluster, actors, bm25):
     service = RetrieverService(actors, deadline_s=300, backoff_s=0.05)
     handles = list(actors._handles.values())
-    victims = [(await handle.health.remote())["pid"] for handle in (handles[0], handles[3])]
+    victims = [(await handle.health.remote())["pid"] for handle in handles]
     queries = [("cat", "birds sing", "grow table")[n % 3] + f" {n}" for n in range(90)]
 
     async def kill():
@@ -101,7 +101,7 @@ async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(clust
     assert len(notes) == len(queries)
     pids = set()
     async with asyncio.timeout(300):
-        while len(pids) < 4:
+        while len(pids) < 2:
             with suppress(cluster.exceptions.RayError):
                 pids = {(await handle.health.remote())["pid"] for handle in handles}
     assert not pids & set(victims)
@@ -167,10 +167,7 @@ def test_what_actors_cannot_open_is_one_error(cluster, store, saved, tmp_path, m
     with pytest.raises((UserError, InfrastructureError), match="missing") as caught:
         open_retriever(config_of(tmp_path / "missing"), store)
     assert "\n" not in str(caught.value)
-    config = RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service={"shards": 2})
-    with pytest.raises(UserError, match="shards=2"):
-        open_before_run(config, store)
-    open_before_run(config_of(saved, shards=3), store)
+    open_before_run(config_of(saved, replicas=3), store)
     monkeypatch.setattr(cluster, "is_initialized", lambda: False)
     with pytest.raises(InfrastructureError):
         open_retriever(config_of(saved), store)

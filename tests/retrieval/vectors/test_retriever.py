@@ -84,18 +84,6 @@ def test_two_stages_give_the_same_scores(retriever, staged):
         assert found == _sorted(found)
 
 
-@pytest.mark.parametrize("top_k", [5, 200])
-def test_parts_together_are_the_whole(either, top_k):
-    """With fewer candidates than pages as well."""
-    hidden = either.search(QUERIES[:1], top_k=2)[0]
-    asked = {"top_k": top_k, "exclude": {hit.ref for hit in hidden}}
-    answers = [either.part(number, 3).search(QUERIES, **asked) for number in range(3)]
-    assert all(any(answer) for answer in answers)
-    merged = [_sorted(hit for part in found for hit in part)[:top_k] for found in zip(*answers, strict=True)]
-    assert merged == either.search(QUERIES, **asked)
-    assert either.part(0, 3) != either.part(1, 3)
-
-
 def test_equal_retrievers_rank_alike(built, staged, retriever, corpus):
     again = VectorRetriever(VectorIndex.open(built), HashingEncoder())
     assert len({again, retriever, staged}) == 2

@@ -1,0 +1,104 @@
+"""Late interaction in collections of engines, through the code that a run searches with.
+
+    python -m benchmarks.retrieval.collections --data FOLDER --pages 2000
+
+Qdrant by its engine in the process, LanceDB in a folder; pages are those of `benchmarks.retrieval.corpus`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from benchmarks.common import show, single_thread
+from benchmarks.retrieval.corpus import gold, written
+from benchmarks.retrieval.corpus_data import DIM, tokens
+from docagent_rl.documents import PageContent, PageRef
+from docagent_rl.retrieval.config import EngineConfig, SearchEngine
+from docagent_rl.retrieval.engines.collection import Asked, Collection, CollectionHeader, VectorPage
+from docagent_rl.retrieval.engines.opening import open_collection
+from docagent_rl.retrieval.index_files import IndexFiles
+from docagent_rl.retrieval.vectors.bank import Bank
+from docagent_rl.retrieval.vectors.index import Kind, Source
+from docagent_rl.retrieval.vectors.maxsim import rounded
+
+_TOP, _PAGES_A_DOCUMENT, _AT_A_TIME = 10, 50, 500
+_COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")
+
+
+def opened(engine: SearchEngine, folder: Path) -> Collection:
+    """An empty collection in a folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    source = Source(kind=Kind.LATE_INTERACTION, encoder="0" * 64, content=PageContent.TEXT, dim=DIM)
+    header = CollectionHeader(kind=source.kind, engine=engine, collection="pages", source=source, spec={})
+    collection = open_collection(IndexFiles(folder), header, EngineConfig())
+    collection.create()
+    return collection
+
+
+def stored(bank: Bank) -> Iterator[VectorPage]:
+    """The pages of a bank, in documents of 50."""
+    for row in range(bank.num_pages):
+        ref = PageRef(f"{row // _PAGES_A_DOCUMENT:06}", row % _PAGES_A_DOCUMENT + 1)
+        yield VectorPage(ref, "0" * 64, bank.page(row))
+
+
+def row_of(ref: PageRef) -> int:
+    """The number of a page in the bank."""
+    return int(ref.doc_id) * _PAGES_A_DOCUMENT + ref.page - 1
+
+
+def measured(engine: SearchEngine, bank: Bank, queries: list[np.ndarray], folder: Path) -> Iterator[tuple]:
+    """Rows of the table: all documents with two numbers of candidates, and one document."""
+    best, _ = gold(bank, queries)
+    collection, start = opened(engine, folder), time.process_time()
+    pages = stored(bank)
+    while some := list(islice(pages, _AT_A_TIME)):
+        collection.add(some)
+    collection.finish()
+    built = time.process_time() - start
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+    for doc_id, candidates in ((None, 100), (None, 200), ("000000", 0)):
+        found, cpu, wall = [], time.process_time(), time.perf_counter()
+        for query in queries:
+            asked = Asked(rounded(query), doc_id, _TOP, frozenset(), candidates)
+            hits = collection.search(asked)
+            found.append({row_of(hit.ref) for hit in hits})
+        spent = [(time.process_time() - cpu), (time.perf_counter() - wall)]
+        recall = np.mean([len(want & got) / _TOP for want, got in zip(best, found, strict=True)])
+        label = (
+            f"{engine.value}, {f'{candidates} candidates' if doc_id is None else 'a document of 50 pages'}"
+        )
+        times = [f"{each / len(queries) * 1e3:.1f}" for each in spent]
+        yield label, f"{built:.0f}", f"{size:.0f}", *times, f"{recall:.3f}" if doc_id is None else ""
+
+
+def main(
+    data: Annotated[Path, typer.Option(help="Folder for vectors that are made once, and for collections.")],
+    pages: Annotated[int, typer.Option(help="Pages of some 126 vectors.")] = 2000,
+    questions: Annotated[int, typer.Option(help="Queries.")] = 40,
+) -> None:
+    """Processor time of all threads of this process."""
+    single_thread(cpu=True)
+    real = tokens(data, 3000, 100)
+    bank, queries = written(data, real, pages), real.queries[:questions]
+    rows = [
+        row
+        for engine in (SearchEngine.QDRANT, SearchEngine.LANCEDB)
+        for row in measured(engine, bank, queries, data / f"collection-{engine.value}")
+    ]
+    _, exact = gold(bank, queries)
+    rows.append(("embedded, all pages", "", f"{bank.vectors.nbytes / 1e6:.0f}",
+                 f"{float(np.median(exact.seconds)) * 1e3:.1f}", "", "1.000"))  # fmt: skip
+    show(f"{pages:,} pages, {len(bank.vectors) / 1e6:.2f} M vectors", _COLUMNS, rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)
