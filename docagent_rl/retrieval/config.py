@@ -197,11 +197,6 @@ class RetrieverConfig(Section):
             raise ValueError(
                 f"service.timeout_s={self.service.timeout_s:g} of one try is longer than deadline_s of all"
             )
-        if self.rerank is not None and self.backend is Backend.RAY and self.service.shards > 1:
-            raise ValueError(
-                "rerank scores the best pages of the whole corpus, which no shard has: set service.shards=1 "
-                "and raise service.replicas"
-            )
         if unknown := set(self.weights) - set(self.parts):
             raise ValueError(f"weights names {', '.join(sorted(unknown))}, which parts does not")
         if any(not 0 <= weight < float("inf") for weight in self.weights.values()):

@@ -104,8 +104,6 @@ def test_a_part_of_a_hybrid_may_be_reranked_and_equals_another_of_the_same(secti
 def test_actors_read_the_model_and_the_driver_does_not(section, store):
     given = {**section().model_dump(), "backend": "ray"}
     assert open_before_run(RetrieverConfig.model_validate(given), store)._reranker is None
-    with pytest.raises(ValidationError, match="shards"):
-        RetrieverConfig.model_validate({**given, "service": {"shards": 2}})
 
 
 @pytest.mark.parametrize("model", ["no-such-reranker", "minilm"])
