@@ -6,7 +6,6 @@ import asyncio
 import threading
 
 import pytest
-from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef

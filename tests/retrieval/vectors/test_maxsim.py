@@ -180,9 +180,10 @@ def test_sums_are_those_of_the_definition(pages, candidates):
 
 
 def test_a_cluster_lists_its_pages_once_in_order():
-    bank = make_bank([np.ones((n, 1), np.float32) for n in (1, 2, 0, 2, 2)], 1)
-    clusters = Clusters(np.ones((5, 1), np.float32))
-    found = Candidates.make(bank, clusters, np.array([3, 2, 0, 2, 0, 2, 2]))
+    # each vector is the centre of its cluster
+    centres = np.eye(5, dtype=np.float32)
+    bank = make_bank([centres[codes] for codes in ([3], [2, 0], [], [2, 0], [2, 2])], 5)
+    found = Candidates.make(bank, Clusters(centres))
     assert found.starts.tolist() == [0, 2, 2, 5, 6, 6]
     assert found.pages.tolist() == [1, 3, 1, 3, 4, 0]
 
