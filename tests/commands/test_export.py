@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.cli import app
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 
 
 def exported(*arguments):
@@ -15,7 +15,7 @@ def exported(*arguments):
 
 
 def test_a_whole_model_stays_where_it_is_or_is_copied(tmp_path):
-    model = build_tiny_qwen2_5_vl(tmp_path / "model")
+    model = build_tiny_model(tmp_path / "model")
     assert exported(model) == str(model)
     assert exported(model, "--out", tmp_path / "copy") == str(tmp_path / "copy")
     first, second = (folder / "model.safetensors" for folder in (model, tmp_path / "copy"))

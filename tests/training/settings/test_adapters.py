@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import Finding, composed, judged
 from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_kind, recipe_names
-from docagent_rl.lab.tiny.model import build_tiny_qwen2_5_vl
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.settings.adapters import check_adapters, check_tower, read_adapters
 from docagent_rl.training.workers.extensions import ENCODERS, PROJECTORS
 
@@ -19,7 +19,7 @@ SFT = "sft_vrag_rl_qwen2_5_vl_7b"
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    return build_tiny_qwen2_5_vl(tmp_path_factory.mktemp("models") / "tiny")
+    return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def run(*overrides):
