@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.e2e.identity import agreement, images
 from tests.e2e.lora import STEPS
@@ -40,7 +41,7 @@ def test_the_adapter_learns_and_the_reference_is_its_base(run):
 
 
 def test_the_checkpoint_becomes_a_model_of_the_base_s_names(lora):
-    before = load_file(lora.adapter.workspace / "models" / "tiny_vrag_rl" / "model.safetensors")
+    before = load_file(DemoPaths(lora.adapter.workspace).model("vrag_rl") / "model.safetensors")
     after = load_file(lora.exported / "model.safetensors")
     assert before.keys() == after.keys()
     moved = {name for name in after if not torch.equal(after[name].float(), before[name].bfloat16().float())}
