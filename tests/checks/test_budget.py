@@ -333,8 +333,10 @@ def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_page_is_what_the_command_prints_and_every_recipe_fits_eight_gpus():
+def test_the_page_is_what_the_command_prints_and_every_recipe_fits_its_gpus():
     assert PAGE.read_text(encoding="utf-8") == budget_page(1, 8, 80)
     for recipe in recipe_names():
-        lines = budget(run_of(recipe, "trainer.nnodes=1", "trainer.n_gpus_per_node=8"), 80 * GIB)
-        assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < 79 * GIB
+        nodes, memory = (2, 141) if recipe.endswith("_30b_a3b") else (1, 80)
+        run = run_of(recipe, f"trainer.nnodes={nodes}", "trainer.n_gpus_per_node=8")
+        lines = budget(run, memory * GIB)
+        assert max(total(lines, place) for place in (Place.UPDATE, Place.ROLLOUT)) < (memory - 1) * GIB
