@@ -28,7 +28,8 @@ SEARCH_PROCESS = GIB
 """Estimate: an actor that searches, with torch and without CUDA, beside its model."""
 SERVER_IMAGES = 4 * GIB
 """vLLM's cache of preprocessed images (`mm_processor_cache_gb`), of each server."""
-VALUES_OF_A_PATCH = 3 * 2 * 14 * 14
+CHANNELS, FRAMES = 3, 2
+"""Of an image, of which a video's encoder takes two frames at a time: both are the page."""
 PATCHES_OF_A_TOKEN = 4
 
 
@@ -181,6 +182,8 @@ class Run:
     """Rows of a step."""
     image_tokens: int
     """Visual tokens of a row at most."""
+    image_unit: int
+    """Pixels of a visual token's side."""
     agents: int
     """Agent loop workers of the run."""
     images: int
@@ -255,14 +258,17 @@ def logits(model: Model, tokens: int, *, fused: bool) -> int:
     return tokens * model.vocabulary * (2 * BFLOAT16 + 2 * FLOAT32) + head
 
 
-def patches(image_tokens: int) -> int:
-    """Return the bytes of a row's images as they travel, a byte a value of one frame of two."""
-    return image_tokens * PATCHES_OF_A_TOKEN * VALUES_OF_A_PATCH // 2
+def patches(image_tokens: int, unit: int) -> int:
+    """Return the bytes of a row's images as they travel: a byte a value of one frame.
+
+    A token is a square of `unit` pixels.
+    """
+    return image_tokens * CHANNELS * unit**2
 
 
-def features(image_tokens: int) -> int:
+def features(image_tokens: int, unit: int) -> int:
     """Return the bytes that a pass makes of them, float32, both frames."""
-    return image_tokens * PATCHES_OF_A_TOKEN * VALUES_OF_A_PATCH * FLOAT32
+    return patches(image_tokens, unit) * FRAMES * FLOAT32
 
 
 def _update(run: Run, gpu_memory: int) -> Iterator[Line]:
@@ -295,7 +301,7 @@ def _work(part: Trained, run: Run) -> Iterator[Line]:
         if part.frozen_vision:
             vision //= max(model.vision_layers, 1)  # one layer at a time
         what = f"{name}: states of {images:,} visual tokens"
-        yield Line(place, what, vision + features(images), estimate=True)
+        yield Line(place, what, vision + features(images, run.image_unit), estimate=True)
     if not part.unused_head:
         what = f"{name}: logits, {'fused' if part.fused else 'not fused'}"
         yield Line(place, what, logits(model, tokens, fused=part.fused), estimate=True)
@@ -337,7 +343,7 @@ def _host(run: Run) -> Iterator[Line]:
             yield Line(place, what, (part.weights + part.optimizer) * gpus)
     if run.server.adapters and run.server.sleeps:
         yield Line(place, "server: weights, asleep", run.server.weights * gpus)
-    step = run.rows * patches(run.image_tokens) // run.nodes
+    step = run.rows * patches(run.image_tokens, run.image_unit) // run.nodes
     if step:
         yield Line(place, f"images of {run.rows} rows, queue and workers", 2 * step, estimate=True)
         servers = max(gpus // run.server.gpus, 1)

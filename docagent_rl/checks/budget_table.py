@@ -28,6 +28,7 @@ from docagent_rl.checks.budget import (
     total,
 )
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.models import get_family
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import MODELS, KnownModel, Precision
 from docagent_rl.retrieval.rerank.spec import RERANKERS, KnownReranker
@@ -105,6 +106,7 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
     trained = [_trained(config, parsed, name, each, layout.longest) for name, each in sizes.items()]
     kept = [trainer.max_actor_ckpt_to_keep, trainer.max_critic_ckpt_to_keep][: len(trained)]
     system = get_system(parsed.system)
+    vision = get_family(parsed.model_family).vision
     image_tokens = system.max_image_tokens(system.parse_config(parsed.env))
     share, sleeps = rollout.gpu_memory_utilization, rollout.free_cache_engine
     apart = 0 if OmegaConf.select(policy.model, "lora.merge") else trained[0].adapters
@@ -116,6 +118,7 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
         nodes=trainer.nnodes,
         rows=layout.rows,
         image_tokens=min(image_tokens, layout.longest),
+        image_unit=vision.grid.unit if vision else 0,
         agents=rollout.agent.num_workers,
         images=parsed.rollout.image_cache_mb << 20 if parsed.rollout.image_cache_mb else CAPACITY,
         kept=None if None in kept else max(kept),

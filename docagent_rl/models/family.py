@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from docagent_rl.actions.coordinates import Frame
@@ -12,15 +11,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.grid import ImageGrid
 
 KEY = "docagent.model_family"
-
-
-class Positions(StrEnum):
-    """The position ids of a trajectory's tokens."""
-
-    TEXT = "text"
-    """One a token, counted from 0."""
-    MROPE = "mrope"
-    """Three a token (time, height, width); tokens of an image count its rows and columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,30 +21,26 @@ class Vision:
         grid: of visual tokens, with the limits of the released checkpoints.
         patch: side of a patch in pixels.
         frame: in which its pre-training writes boxes.
-        tower: names of the modules of encoder and projector, below the model.
         merge: patches of a side that become one token.
     """
 
     grid: ImageGrid
     patch: int
     frame: Frame
-    tower: tuple[str, ...]
     merge: int = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A model family.
+    """A model family: what has to be known of a model before it is loaded.
+
+    Placeholders, position ids, its template and its layers are asked of processor and model.
 
     Args:
         name: its module in `docagent_rl.models`, and `docagent.model_family`.
         title: as people write it.
         model_types: `model_type` of its configurations in transformers.
         vision: its images; `None`: a model of text.
-        positions: of its tokens.
-        thinking: argument of its chat template that turns thoughts on and off; `None`: it has none.
-        linear: names of the linear layers of its language model, for LoRA.
-        fused: verl 0.9.1 computes log-probs of it without a matrix of logits.
         released: by name on the hub, what in `config.json` differs from the defaults of transformers.
     """
 
@@ -62,10 +48,6 @@ class Family:
     title: str
     model_types: tuple[str, ...]
     vision: Vision | None = None
-    positions: Positions = Positions.TEXT
-    thinking: str | None = None
-    linear: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-    fused: bool = True
     released: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def check_config(self, path: str, model_type: str) -> None:

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from docagent_rl.models.family import Family
 
-FAMILY = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",), fused=False)
+FAMILY = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",))

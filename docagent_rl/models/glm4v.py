@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import GridRule, ImageGrid
-from docagent_rl.models.family import Family, Positions, Vision
+from docagent_rl.models.family import Family, Vision
 
 FAMILY = Family(
     name="glm4v",
@@ -16,8 +16,5 @@ FAMILY = Family(
         grid=ImageGrid(unit=28, min_pixels=112 * 112, max_pixels=9_633_792, rule=GridRule.GLM4V),
         patch=14,
         frame=Frame.NORM1000,
-        tower=("visual",),
     ),
-    positions=Positions.MROPE,
-    linear=("q_proj", "k_proj", "v_proj", "o_proj", "gate_up_proj", "down_proj"),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import ImageGrid
-from docagent_rl.models.family import Family, Positions, Vision
+from docagent_rl.models.family import Family, Vision
 
 
 def _config(hidden: int, inner: int, layers: int, heads: int, kv: int, **more: Any) -> dict[str, Any]:
@@ -31,9 +31,7 @@ FAMILY = Family(
         grid=ImageGrid(unit=28, min_pixels=56 * 56, max_pixels=12_845_056),
         patch=14,
         frame=Frame.ENCODER,
-        tower=("visual",),
     ),
-    positions=Positions.MROPE,
     released={
         "Qwen/Qwen2.5-VL-7B-Instruct": {
             **_config(3584, 18944, 28, 28, 4, vocab_size=152064),

@@ -26,7 +26,6 @@ FAMILY = Family(
     name="qwen3",
     title="Qwen3",
     model_types=("qwen3",),
-    thinking="enable_thinking",
     released={
         "Qwen/Qwen3-8B": _config(4096, 12288, tied=False),
         "Qwen/Qwen3-4B": _config(2560, 9728, tied=True),

@@ -6,13 +6,12 @@ from typing import Any
 
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents.grid import ImageGrid
-from docagent_rl.models.family import Family, Positions, Vision
+from docagent_rl.models.family import Family, Vision
 
 VISION = Vision(
     grid=ImageGrid(unit=32, min_pixels=256 * 256, max_pixels=4096 * 4096),
     patch=16,
     frame=Frame.NORM1000,
-    tower=("visual",),
 )
 SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]}
 """Of the tower beside 2B and 4B; larger models have that of the defaults."""
@@ -43,7 +42,6 @@ FAMILY = Family(
     title="Qwen3-VL",
     model_types=("qwen3_vl",),
     vision=VISION,
-    positions=Positions.MROPE,
     released={
         "Qwen/Qwen3-VL-2B-Instruct": _config(2048, 6144, 28, 16, SMALL, tied=True),
         "Qwen/Qwen3-VL-4B-Instruct": _config(2560, 9728, 36, 32, SMALL, tied=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docagent_rl.models.family import Family, Positions
+from docagent_rl.models.family import Family
 from docagent_rl.models.qwen3_vl import VISION
 
 _30B = {
@@ -29,7 +29,5 @@ FAMILY = Family(
     title="Qwen3-VL-MoE",
     model_types=("qwen3_vl_moe",),
     vision=VISION,
-    positions=Positions.MROPE,
-    linear=("q_proj", "k_proj", "v_proj", "o_proj"),  # experts are one tensor a layer, no linear layers
     released={"Qwen/Qwen3-VL-30B-A3B-Instruct": _30B},
 )

@@ -58,7 +58,7 @@ SMALL = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "num_hidd
 SMALL |= {"num_attention_heads": 2, "num_key_value_heads": 2}
 TOWER = {"hidden_size": 24, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 QWEN2_TOWER = {"depth": 3, "embed_dim": 16, "mlp_ratio": 2}
-PLAIN |= {"rows": 16, "image_tokens": 20, "agents": 4, "images": 1000, "kept": 2}
+PLAIN |= {"rows": 16, "image_tokens": 20, "image_unit": 28, "agents": 4, "images": 1000, "kept": 2}
 
 
 def sizes(place, memory=GIB, **changes) -> dict[str, int]:
@@ -110,7 +110,8 @@ def test_states_of_layers():
     # a patch: 2 (11 x 8 + 4 x 16) + 8 x 8 = 368, input 16; four patches a token
     assert kept_vision(MODEL, 10, checkpointing=False) == 40 * 3 * 368
     assert kept_vision(MODEL, 10, checkpointing=True) == 40 * (3 * 16 + 368)
-    assert features(1) == 4 * 1176 * 4 == 8 * patches(1)
+    assert features(1, 28) == 4 * 1176 * 4 == 8 * patches(1, 28)
+    assert patches(10, 32) == 10 * 3 * 32 * 32
 
 
 def test_logits_of_all_positions_and_of_512_at_a_time():
@@ -129,7 +130,7 @@ def test_the_update_holds_the_shards_of_all_and_the_work_of_one():
         "policy: gradients": 5_000,
         "policy: gathered layers": 2 * (500 + 500 + 2 * 2_000) + 4 * 2_000,
         "policy: states of 100 tokens": 58_000,
-        "policy: states of 20 visual tokens": 80 * (48 + 368) + features(20),
+        "policy: states of 20 visual tokens": 80 * (48 + 368) + features(20, 28),
         "policy: logits, fused": 100 * 50 * 22 + 1_000,
         "contexts": CONTEXT,
     }
@@ -157,7 +158,7 @@ def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
     one, two = (sizes(Place.HOST, nodes=n, trained=[replace(POLICY, shards=8 * n)]) for n in (1, 2))
     rows = "images of 16 rows, queue and workers"
     assert (one["reference, float32"], two["reference, float32"]) == (40_000, 20_000)
-    assert (one[rows], two[rows]) == (32 * patches(20), 16 * patches(20))
+    assert (one[rows], two[rows]) == (32 * patches(20, 28), 16 * patches(20, 28))
     assert one["image caches of the servers"] == 4 * SERVER_IMAGES
     assert one["processes"] == 16 * PROCESS + 4 * AGENT_PROCESS
     assert one["largest model while it loads"] == 40_000

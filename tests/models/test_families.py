@@ -10,7 +10,8 @@ from docagent_rl.documents.display import DisplayError
 from docagent_rl.models import families, family_of, get_family
 from docagent_rl.rollout.images import image_tokens
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.settings.models import known_model
+from docagent_rl.training.settings.models import known_model, on_meta
+from docagent_rl.training.workers.extensions import vision_modules
 
 PUBLISHED = {
     "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
@@ -82,6 +83,16 @@ def test_the_processor_of_a_family_is_accepted_and_makes_patches_of_bytes(family
 def test_a_processor_that_sees_otherwise_is_refused(family, change):
     with pytest.raises(UserError, match=f"model_family={family.name}: {next(iter(change))}"):
         family.check_processor(Processor(family.name, **change).image_processor)
+
+
+@pytest.mark.parametrize("family", SEEING, ids=lambda family: family.name)
+def test_the_tower_of_a_family_is_found_and_holds_its_vision(family):
+    config = transformers.AutoConfig.for_model(family.model_types[0])
+    model = on_meta(config)
+    towers = tuple(f"{name}." for name, _ in vision_modules(model))
+    seeing = [name for name, _ in model.named_parameters() if "visual" in name or "vision" in name]
+    assert seeing
+    assert all(name.startswith(towers) for name in seeing)
 
 
 @pytest.mark.parametrize("family", families(), ids=lambda family: family.name)

@@ -21,9 +21,10 @@ from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
+from docagent_rl.models import get_family
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.patching import patch_status
-from docagent_rl.training.settings.models import SFT_KEY, vision_problem
+from docagent_rl.training.settings.models import SFT_KEY, check_model_type, vision_problem
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
@@ -129,9 +130,26 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
         made = f"; `docagent-rl demo --system {section.tiny_model}` makes one" if section.profile else ""
         yield f"model.path={path}: no model there (config.json is missing){made}"
         return
+    if problem := _family_problem(folder, section):
+        yield problem
     freezes = section.freeze_vision_tower and not config.model.get("lora_rank")
     if freezes and (problem := vision_problem(SFT_KEY, folder)):
         yield problem
+
+
+def _family_problem(folder: Path, section: SftSection) -> str | None:
+    from transformers import AutoImageProcessor
+
+    family = get_family(section.model_family)
+    try:
+        check_model_type(family, "model.path", str(folder))
+        if family.vision is not None:
+            family.check_processor(AutoImageProcessor.from_pretrained(folder, local_files_only=True))
+    except UserError as error:
+        return str(error)
+    except OSError as error:
+        return f"model.path={folder}: no image processor: {error}"
+    return None
 
 
 def _row_problems(config: DictConfig) -> Iterator[str]:

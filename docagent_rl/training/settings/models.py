@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.models import families, get_family
+from docagent_rl.models import Family, families, get_family
 
 if TYPE_CHECKING:
     from torch import nn
@@ -103,9 +103,7 @@ def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
     """
     family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))
     for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
-        path = str(OmegaConf.select(run, key))
-        if (config := model_config(path)) is not None:
-            family.check_config(f"{key}={path}", config.model_type)
+        check_model_type(family, key, str(OmegaConf.select(run, key)))
     frame = getattr(getattr(env, "coords", None), "frame", None)
     if family.vision is None or frame is None:
         return
@@ -116,6 +114,20 @@ def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
             family.title,
             family.vision.frame.value,
         )
+
+
+def check_model_type(family: Family, key: str, path: str) -> None:
+    """Refuse a model of another family; names that only the hub knows are left to the loader.
+
+    Raises:
+        UserError: the model's type is none of the family's, or its `config.json` names none.
+    """
+    try:
+        config = model_config(path)
+    except ValueError as error:
+        raise UserError(f"{key}={path}: its config.json is of no model: {error}") from error
+    if config is not None:
+        family.check_config(f"{key}={path}", config.model_type)
 
 
 def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:

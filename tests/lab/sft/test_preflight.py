@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -134,6 +135,17 @@ def test_a_good_run_passes_and_everything_that_is_missing_is_in_one_error(sft):
     with pytest.raises(UserError) as told:
         check_sft(sft(*(f"{key}={value}" for key, value in missing.items())))
     assert all(key in str(told.value) and value in str(told.value) for key, value in missing.items())
+
+
+def test_a_model_and_an_image_processor_of_another_family_are_refused(sft, tmp_path):
+    run = sft()
+    with pytest.raises(UserError, match=r"model_family=qwen3_vl: model\.path=.*qwen2_5_vl"):
+        check_sft(sft("docagent.model_family=qwen3_vl", f"model.path={run.model.path}"))
+    copy = shutil.copytree(run.model.path, tmp_path / "model")
+    for settings in copy.glob("*processor_config.json"):
+        settings.write_text(settings.read_text().replace('"patch_size": 14', '"patch_size": 16'))
+    with pytest.raises(UserError, match="patch_size of the model's image processor is 16"):
+        check_sft(sft(f"model.path={copy}"))
 
 
 def test_rows_of_another_tokenizer_are_refused(sft):
