@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import shutil
 import sys
 
 import pytest
+import torch
 
 from docagent_rl.patches import vllm_cpu_version
 from docagent_rl.patches.vllm_cpu_version import AliasFinder
@@ -104,3 +106,14 @@ def test_pieces_of_the_prompt_do_not_change_what_a_seed_samples(vllm_report):
     assert "CPU Generator does not use offset" in report["original_error"]  # else the patch is not needed
     assert report["pieces"] == report["whole"]
     assert len({tuple(tokens) for tokens in report["whole"]}) == 3
+
+
+@probed
+def test_experts_are_activated_outside_of_the_loading_of_a_model():
+    experts = pytest.importorskip("vllm.model_executor.layers.fused_moe.cpu_fused_moe")
+    activate = experts._CPU_MOE_ACT_FN[experts.MoEActivation.SILU]
+    gate_up = torch.tensor([[0.0, 2.0, 3.0, 5.0]])
+    with pytest.raises(AssertionError, match="vLLM config is not set"):
+        activate.__wrapped__(gate_up)  # else the patch is not needed
+    expected = torch.tensor([[0.0, 10 / (1 + math.exp(-2))]])
+    torch.testing.assert_close(activate(gate_up), expected)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import torch
 from verl.plugin.platform import get_platform
-from verl.workers.rollout.utils import get_vision_placeholder_token_ids, qwen2_5_vl_dedup_image_tokens
+from verl.workers.rollout.utils import get_vision_placeholder_token_ids
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.inputs import TokensPrompt
@@ -113,23 +113,22 @@ class TokenEngine:
         )
         # the patches themselves stand for a handle: they are at hand
         named = [NamedImage.of(image, image.patches) for image in images]
-        prompt = qwen2_5_vl_dedup_image_tokens(list(ids), self._processor)
         try:
-            return await self._sample(prompt, named, parameters, every=False)
+            return await self._sample(ids, named, parameters, every=False)
         except EvictedError:
-            return await self._sample(prompt, named, parameters, every=True)
+            return await self._sample(ids, named, parameters, every=True)
         except EngineDeadError as error:
             raise InfrastructureError(f"the engine of {self._settings.model} died: {error}") from error
 
     async def _sample(
-        self, prompt: list[int], named: Sequence[NamedImage], parameters: SamplingParams, *, every: bool
+        self, ids: Sequence[int], named: Sequence[NamedImage], parameters: SamplingParams, *, every: bool
     ) -> Sampled:
         data = {}
         if named:
             loaded, _ = await self._pages.load(named, every=every)
             data = {IMAGE: loaded}
         final = None
-        request: Any = TokensPrompt(prompt_token_ids=prompt, multi_modal_data=data)
+        request: Any = TokensPrompt(prompt_token_ids=list(ids), multi_modal_data=data)
         async for output in self._engine.generate(request, parameters, f"play-{next(self._numbers)}"):
             final = output
         if final is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -75,7 +76,7 @@ class Pages:
         )
 
     def input(self, prompt_ids: Sequence[int], images: Sequence[LoadedImage]) -> MultiModalInput:
-        """Return the engine's input for a prompt with one placeholder an image; nothing is awaited.
+        """Return the engine's input for a prompt with a run of placeholders an image; nothing is awaited.
 
         Raises:
             EvictedError: the cache does not hold an image any more that was not fetched.
@@ -133,22 +134,24 @@ def expand(
 ) -> tuple[list[int], list[PlaceholderRange]]:
     """Repeat the placeholder of each image as often as it has tokens.
 
+    A run of placeholders is one image: agent loops repeat them, and verl's server makes one of them for the
+    image processor of Qwen2-VL alone. Chat templates put a mark between two images.
+
     Raises:
-        ValueError: placeholders and images differ in number.
+        ValueError: runs of placeholders and images differ in number.
     """
     ids: list[int] = []
     places: list[PlaceholderRange] = []
-    start = 0
-    for size in sizes:
-        try:
-            at = prompt_ids.index(token, start)
-        except ValueError:
-            raise ValueError(f"{len(sizes)} images for {len(places)} placeholders") from None
-        ids += prompt_ids[start:at]
-        places.append(PlaceholderRange(offset=len(ids), length=size))
-        ids += [token] * size
-        start = at + 1
-    rest = prompt_ids[start:]
-    if token in rest:
-        raise ValueError(f"{len(sizes)} images for {len(sizes) + list(rest).count(token)} placeholders")
-    return [*ids, *rest], places
+    runs = [(each, list(run)) for each, run in groupby(prompt_ids, lambda each: each == token)]
+    found = sum(is_image for is_image, _ in runs)
+    if found != len(sizes):
+        raise ValueError(f"{len(sizes)} images for {found} placeholders")
+    left = iter(sizes)
+    for is_image, run in runs:
+        if is_image:
+            size = next(left)
+            places.append(PlaceholderRange(offset=len(ids), length=size))
+            ids += [token] * size
+        else:
+            ids += run
+    return ids, places

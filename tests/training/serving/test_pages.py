@@ -144,8 +144,9 @@ async def test_the_engine_can_resolve_every_request_however_small_the_cache(
     assert 3 < sent < 40
 
 
-def test_placeholders_by_hand():
-    ids, places = expand([1, 9, 2, 9, 3], 9, [2, 3])
+@pytest.mark.parametrize("prompt_ids", [[1, 9, 2, 9, 3], [1, 9, 9, 2, 9, 9, 9, 3]])
+def test_a_run_of_placeholders_is_an_image(prompt_ids):
+    ids, places = expand(prompt_ids, 9, [2, 3])
     assert ids == [1, 9, 9, 2, 9, 9, 9, 3]
     assert [(p.offset, p.length) for p in places] == [(1, 2), (4, 3)]
     for sizes in ([4], [4, 4, 4]):

