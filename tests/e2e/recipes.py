@@ -53,8 +53,13 @@ SWITCHES = {
 RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
 """SPO over several rows a trajectory, on two data-parallel ranks with a replica each, for one step."""
 
-MODELS = ("vrag_rl_qwen3_vl_4b",)
-"""Another family of models: visual tokens of another size, boxes in another unit."""
+MODELS = {
+    # visual tokens of another size, boxes in another unit
+    "vrag_rl_qwen3_vl_4b": (),
+    # placeholders that the server gets repeated, and a forward pass of verl that has to be patched
+    "vrag_rl_qwen2_5_vl_3b": ("docagent.model_family=glm4v", "docagent.env.coords.frame=norm1000"),
+}
+"""Other families of models, and what a recipe of Qwen2.5-VL needs for one."""
 
 RECIPES = (*CORE, *SWITCHES, *RANKS, *MODELS)
 LONGEST_FIRST = (
@@ -66,6 +71,7 @@ LONGEST_FIRST = (
     "unidoc_rl_qwen2_5_vl_7b",
     "alden_qwen2_5_vl_7b",
     "vrag_rl_qwen3_vl_4b",
+    "vrag_rl_qwen2_5_vl_3b",
     "vrag_rl_qwen2_5_vl_7b",
 )
 
@@ -106,7 +112,7 @@ def configuration(recipe: str) -> DictConfig:
 def extra(recipe: str) -> tuple[str, ...]:
     """What its run is told beside the steps."""
     retriever = [f"+retriever={RETRIEVERS[recipe]}"] if recipe in RETRIEVERS else []
-    return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
+    return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()), *MODELS.get(recipe, ()))
 
 
 def chosen(session: pytest.Session) -> list[str]:

@@ -7,6 +7,7 @@ import torch
 import transformers.models.glm4v.modeling_glm4v as glm4v
 import verl.models.transformers.glm4v as upstream
 from transformers import AutoModelForImageTextToText, Glm4vConfig
+from verl.utils import flops_counter
 
 from tests.patches.conftest import SMALL
 
@@ -27,6 +28,17 @@ def model():
     marks = {"image_token_id": IMAGE, "image_start_token_id": START, "image_end_token_id": END}
     config = Glm4vConfig(text_config=text, vision_config=vision, video_token_id=61, **marks)
     return AutoModelForImageTextToText.from_config(config, attn_implementation="eager").float().model
+
+
+def test_operations_are_those_of_the_language_model(model):
+    count = flops_counter.ESTIMATE_FUNC["glm4v"]
+    with pytest.raises(AttributeError, match="hidden_size"):
+        count.__wrapped__(model.config, 8, [5, 3], 2.0)  # else the patch is not needed
+    found = count(model.config, 8, [5, 3], 2.0)
+    width, inner, heads, keys = 32, 48, 2 * 16, 16
+    layer = 3 * width * inner + width * (2 * heads + 2 * keys)
+    matrices = 6 * 8 * (layer + 2 * 64 * width)
+    assert found == pytest.approx((matrices + 6 * (25 + 9) * 16 * 2) / 2 / 1e12)
 
 
 @pytest.fixture

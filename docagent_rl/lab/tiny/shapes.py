@@ -126,7 +126,7 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "glm4v": Shape(
         "Glm4v",
-        text={},
+        text={"attention_bias": True},  # as released; transformers has biases either way, vLLM by this key
         rope={"mrope_section": [2, 3, 3], "partial_rotary_factor": 0.5},
         vision={**TOWER, "image_size": 336},
         processor="Glm4v",
