@@ -170,7 +170,7 @@ async def _ours(stage: Stage, trajectories: Sequence[Played], each_row: EachRow)
         server = _server(stage, trajectories, number, routes)
         with replay.bill.timed(FRONT_END) as part:
             loaded, _ = await pages[server].load(received, every=False)
-            part.nbytes += sum(kept[i.image.key].nbytes for i in loaded if i.pixel_values is not None)
+            part.nbytes += sum(kept[i.image.key].nbytes for i in loaded if i.value is not None)
             request = {
                 "prompt_token_ids": prompt_of(stage, len(shown)),
                 "multi_modal_data": {"image": loaded},

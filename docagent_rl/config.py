@@ -244,12 +244,13 @@ class DocAgentConfig(Section):
         except ValidationError as error:
             raise UserError(explain(error, "docagent")) from error
         system, env = get_system(config.system), config.env
-        vision = get_family(config.model_family).vision
-        if config.profile is Profile.CPU:
-            small = system.small if vision is None else _large_enough(system.small, vision.grid)
+        vision, tiny = get_family(config.model_family).vision, config.profile is Profile.CPU
+        grid = None if vision is None else (tiny and vision.small) or vision.grid
+        if tiny:
+            small = system.small if grid is None else _large_enough(system.small, grid)
             env = merged(env, merged(small, config.env_cpu))
-        if vision is not None and "display" in system.config_type.model_fields:
-            env = merged({"display": {"grid": vision.grid.model_dump(mode="json")}}, env)
+        if grid is not None and "display" in system.config_type.model_fields:
+            env = merged({"display": {"grid": grid.model_dump(mode="json")}}, env)
         return config.model_copy(update={"env": env})
 
 

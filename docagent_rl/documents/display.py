@@ -76,6 +76,8 @@ class DisplayRule(BaseModel):
 
         The default covers ordinary pages; without `snap`, narrow crops may take a few tokens more.
         """
+        if (tiles := self.grid.most_tokens) is not None:
+            return tiles
         unit = self.grid.unit
         most, least = self.max_pixels / unit**2, self.min_pixels / unit**2
         spread = math.sqrt(side_ratio) + 1 / math.sqrt(side_ratio)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 from enum import StrEnum
+from functools import cache
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -22,6 +24,9 @@ class GridRule(StrEnum):
     GLM4V = "glm4v"
     """Limits are on the pixels of the two frames that an image becomes; sides below one visual token are
     enlarged first (`smart_resize` of GLM-4.1V and GLM-4.6V)."""
+    TILES = "tiles"
+    """An image of any size becomes tiles, as many as suit its side ratio, and one more that shows the whole
+    of it (`get_optimal_tiled_canvas` of GOT-OCR2, which InternVL uses)."""
 
 
 class ImageGrid(BaseModel):
@@ -40,6 +45,10 @@ class ImageGrid(BaseModel):
     max_pixels: int = Field(12_845_056, ge=1)
     """Larger images are reduced to about this area (`size.longest_edge` of the checkpoint)."""
     rule: GridRule = GridRule.QWEN2_VL
+    tile: int = Field(448, ge=1)
+    """Side of a tile in pixels (`size` of the checkpoint); of `tiles` alone."""
+    max_tiles: int = Field(12, ge=1)
+    """Tiles at most, that of the whole not counted (`max_patches` of the checkpoint); of `tiles` alone."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -47,10 +56,17 @@ class ImageGrid(BaseModel):
             raise ValueError("min_pixels is above max_pixels")
         if self.image_limits()[1] < self.unit**2:
             raise ValueError(f"max_pixels is below one visual token ({self.unit}x{self.unit} pixels)")
+        if self.rule is GridRule.TILES and self.tile % self.unit:
+            raise ValueError(f"tile is no multiple of a visual token's side, {self.unit} pixels")
         return self
 
     def image_limits(self) -> tuple[int, int]:
-        """Return the areas between which a still image is only rounded, in pixels."""
+        """Return the areas between which a still image is only rounded, in pixels.
+
+        Tiles have none: images of any size are resized.
+        """
+        if self.rule is GridRule.TILES:
+            return 1, sys.maxsize
         frames = FRAMES if self.rule is GridRule.GLM4V else 1
         return -(-self.min_pixels // frames), self.max_pixels // frames
 
@@ -60,6 +76,9 @@ class ImageGrid(BaseModel):
         Raises:
             DisplayError: a side is below 1 px, or the side ratio is above 200.
         """
+        if self.rule is GridRule.TILES:
+            columns, rows = tiled_canvas(size, self.tile, self.max_tiles)
+            return columns * self.tile, rows * self.tile
         if self.rule is GridRule.QWEN2_VL:
             return smart_resize(size, self.unit, self.min_pixels, self.max_pixels)
         if 0 < min(size) < self.unit:
@@ -70,7 +89,22 @@ class ImageGrid(BaseModel):
     def tokens(self, size: Size) -> int:
         """Return the number of visual tokens of an image."""
         width, height = self.resize(size)
-        return width * height // self.unit**2
+        tokens = width * height // self.unit**2
+        return tokens if self.rule is not GridRule.TILES else self._with_whole(tokens)
+
+    @property
+    def most_tokens(self) -> int | None:
+        """The visual tokens of an image at most, where its size has no influence."""
+        if self.rule is not GridRule.TILES:
+            return None
+        return self._with_whole(self.max_tiles * self._tile_tokens)
+
+    @property
+    def _tile_tokens(self) -> int:
+        return (self.tile // self.unit) ** 2
+
+    def _with_whole(self, tokens: int) -> int:
+        return tokens if tokens == self._tile_tokens else tokens + self._tile_tokens
 
 
 def smart_resize(size: Size, unit: int, min_pixels: int, max_pixels: int, frames: int = 1) -> Size:
@@ -88,3 +122,26 @@ def smart_resize(size: Size, unit: int, min_pixels: int, max_pixels: int, frames
         grow = math.sqrt(min_pixels / (frames * size[0] * size[1]))
         grid = [math.ceil(side * grow / unit) * unit for side in size]
     return grid[0], grid[1]
+
+
+@cache
+def _canvases(most: int) -> list[tuple[int, int]]:
+    """Return all grids of at most this many tiles, small ones first, each as columns and rows."""
+    sides = range(1, most + 1)
+    return sorted(((x, y) for x in sides for y in sides if x * y <= most), key=lambda grid: grid[0] * grid[1])
+
+
+def tiled_canvas(size: Size, tile: int, most: int) -> tuple[int, int]:
+    """Return columns and rows of the tiles of an image: the grid whose side ratio is nearest to its own.
+
+    Of several with one ratio it is the largest that has less than twice the image's area.
+    """
+    check_size(size)
+    width, height = size
+    best, least = (1, 1), math.inf
+    for grid in _canvases(most):
+        distance = abs(width / height - grid[0] / grid[1])
+        fills = 2 * width * height > tile**2 * grid[0] * grid[1]
+        if distance < least or (distance == least and fills):
+            best, least = grid, distance
+    return best

@@ -8,7 +8,7 @@ from typing import Any
 
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.grid import ImageGrid
+from docagent_rl.documents.grid import GridRule, ImageGrid
 
 KEY = "docagent.model_family"
 
@@ -22,12 +22,26 @@ class Vision:
         patch: side of a patch in pixels.
         frame: in which its pre-training writes boxes.
         merge: patches of a side that become one token.
+        small: the grid of the family's tiny model; `None`: `grid`.
     """
 
     grid: ImageGrid
     patch: int
     frame: Frame
     merge: int = 2
+    small: ImageGrid | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether images travel as they are shown: tiles are no patches of bytes (`rollout.whole`)."""
+        return self.grid.rule is GridRule.TILES
+
+    def numbers(self, grid: ImageGrid) -> dict[str, int]:
+        """Return what an image processor has to say for the family's images to have this grid."""
+        if grid.rule is GridRule.TILES:
+            return {"size.height": grid.tile, "size.width": grid.tile, "max_patches": grid.max_tiles}
+        limits = {"size.shortest_edge": grid.min_pixels, "size.longest_edge": grid.max_pixels}
+        return {"patch_size": self.patch, "merge_size": self.merge, **limits}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +74,22 @@ class Family:
             advice = _advice(model_type)
             raise UserError(f"{KEY}={self.name}: {path} is a model of type {model_type}; {advice}")
 
-    def check_processor(self, image_processor: Any) -> None:
-        """Refuse an image processor that sees images otherwise than the family does.
+    def check_processor(self, image_processor: Any, grid: ImageGrid | None = None) -> None:
+        """Refuse an image processor that sees images otherwise than by `grid`, the family's by default.
 
         Raises:
             UserError: names the first number that differs.
         """
         if self.vision is None:
             return
-        limits = image_processor.size
-        found = {
-            "patch_size": image_processor.patch_size,
-            "merge_size": image_processor.merge_size,
-            "size.shortest_edge": limits["shortest_edge"],
-            "size.longest_edge": limits["longest_edge"],
-        }
-        grid = self.vision.grid
-        expected = dict(
-            zip(found, (self.vision.patch, self.vision.merge, grid.min_pixels, grid.max_pixels), strict=True)
-        )
-        for name, value in found.items():
-            if value != expected[name]:
+        for name, expected in self.vision.numbers(grid or self.vision.grid).items():
+            part, _, key = name.partition(".")
+            value = getattr(image_processor, part, None)
+            value = value[key] if key and value is not None else value
+            if value != expected:
                 raise UserError(
                     f"{KEY}={self.name}: {name} of the model's image processor is {value}, of the family "
-                    f"{expected[name]}: boxes and token counts would be wrong. Name the family of the model, "
+                    f"{expected}: boxes and token counts would be wrong. Name the family of the model, "
                     "or restore its preprocessor_config.json"
                 )
 

@@ -17,7 +17,9 @@ from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import inserted
 from docagent_rl.config import plain
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
+from docagent_rl.rollout.images import merges
 from docagent_rl.rollout.ledger import Placed
+from docagent_rl.rollout.whole import marks
 
 _ASSISTANT = "docagent-assistant-turn"
 
@@ -34,7 +36,7 @@ class ChatCodec:
 
     Observation tokens come from the chat template: a conversation is rendered once with and once without the
     new messages, and the difference is tokenised. Image placeholders are expanded to the number of features
-    of each image, the rule of the Qwen-VL processors (a test holds the two equal).
+    of each image, with the marks around them that a processor adds (a test holds the two equal).
 
     Text of a document or a user may spell a special token (`<|im_end|>`). Such spellings are broken by an
     invisible character before rendering, so that content can never open a turn or stand in for an image.
@@ -212,9 +214,18 @@ class ChatCodec:
         sizes = iter([image.num_tokens for image in images])
         expanded: list[int] = []
         for token_id in ids:
-            repeat = next(sizes) if token_id == self.image_token_id else 1
-            expanded.extend([token_id] * repeat)
+            if token_id != self.image_token_id:
+                expanded.append(token_id)
+            else:
+                before, after = self._marks
+                expanded += [*before, *[token_id] * next(sizes), *after]
         return expanded
+
+    @cached_property
+    def _marks(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The tokens around the placeholders of an image that the template leaves to the processor."""
+        images = getattr(self.processor, "image_processor", None)
+        return ((), ()) if images is None or merges(images) else marks(self.processor)
 
 
 _TEXT = "Ab 12,  <search>c</search>\n\n\td & \"e\" 'é' {f}"

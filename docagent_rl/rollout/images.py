@@ -14,6 +14,7 @@ from cachetools import LRUCache
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.images import Picture, Size
 from docagent_rl.rollout.patches import FORMAT, GRIDS, PATCHES, PatchFormat, features, pack, picture
+from docagent_rl.rollout.whole import whole_features, whole_tokens
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -50,8 +51,14 @@ class EncodedImage:
     def make(
         cls, ref: Picture, pixels: Image, image_processor: Any, layout: PatchFormat | None = None
     ) -> EncodedImage:
-        """Encode an image by a processor, whose format is found out when it is not given."""
+        """Encode an image by a processor, whose format is found out when it is not given.
+
+        Raises:
+            ValueError: the processor makes no patches of bytes.
+        """
         layout = layout or PatchFormat.of(image_processor)
+        if layout is None:
+            raise ValueError(f"{type(image_processor).__name__} makes no patches of bytes")
         return cls(ref, *pack(image_processor, pixels, layout), layout)
 
     @property
@@ -63,6 +70,26 @@ class EncodedImage:
     def nbytes(self) -> int:
         """Memory held, in bytes."""
         return self.patches.nbytes
+
+
+class WholeImage(EncodedImage):
+    """An image as it is shown, of which the model's processor makes features (`rollout.whole`)."""
+
+    __slots__ = ("_pixels",)
+
+    def __init__(self, ref: Picture, pixels: Image, num_tokens: int) -> None:
+        self.key, self.ref, self.num_tokens, self.handle = ref.key, ref, num_tokens, None
+        self._pixels = pixels
+
+    @property
+    def pixels(self) -> Image:
+        """RGB, as it is shown."""
+        return self._pixels
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes."""
+        return 3 * self._pixels.width * self._pixels.height
 
 
 class ImageCache(Protocol):
@@ -108,9 +135,7 @@ class ImageEncoder:
 
     Two trajectories that ask for the same image at the same time share one computation; with a cache, so do
     trajectories of several processes. `render` makes the pixels of a reference; it is called in a thread.
-
-    Raises:
-        UserError: the image processor is not of the Qwen-VL kind.
+    Whole images are in no cache of the run: each process keeps its own.
     """
 
     def __init__(
@@ -120,11 +145,11 @@ class ImageEncoder:
         settings: ImageSettings | None = None,
     ) -> None:
         settings = settings or ImageSettings()
-        self._image_processor = processor.image_processor
+        self._processor = processor
         self._layout = PatchFormat.of(processor.image_processor)
         self._render = render
         self._executor = ThreadPoolExecutor(settings.threads or cores(), thread_name_prefix="docagent-image")
-        self._image_cache = settings.image_cache
+        self._image_cache = None if self._layout is None else settings.image_cache
         self._kept = LRUCache[str, EncodedImage](settings.capacity, lambda image: image.nbytes)
         self._pending: dict[str, asyncio.Task[tuple[EncodedImage, bool]]] = {}
 
@@ -166,15 +191,18 @@ class ImageEncoder:
             return found, False
         try:
             loop = asyncio.get_running_loop()
-            image = await loop.run_in_executor(
-                self._executor,
-                lambda: EncodedImage.make(ref, self._render(ref), self._image_processor, self._layout),
-            )
+            image = await loop.run_in_executor(self._executor, self._make, ref)
             return image if self._image_cache is None else await self._image_cache.put(image), True
         except BaseException:  # cancelled too: others wait for what was announced to the image cache
             if self._image_cache is not None:
                 self._image_cache.drop(ref)
             raise
+
+    def _make(self, ref: Picture) -> EncodedImage:
+        pixels = self._render(ref)
+        if self._layout is not None:
+            return EncodedImage.make(ref, pixels, self._processor.image_processor, self._layout)
+        return WholeImage(ref, pixels, image_tokens([pixels.size], self._processor)[0])
 
     def _keep(self, key: str, task: asyncio.Task[tuple[EncodedImage, bool]]) -> None:
         self._pending.pop(key, None)
@@ -212,9 +240,16 @@ def join_patches(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
     }
 
 
-def join_features(images: Sequence[EncodedImage]) -> dict[str, Tensor]:
-    """Return the features of a whole row, as a model takes them."""
+def join_features(images: Sequence[EncodedImage], processor: Any | None = None) -> dict[str, Tensor]:
+    """Return the features of a whole row, as a model takes them; `processor` is that of whole images."""
+    if any_whole(images):
+        return whole_features([image.pixels for image in images], processor)
     return features(join_patches(images))
+
+
+def any_whole(images: Sequence[EncodedImage]) -> bool:
+    """Return whether images are whole ones; a model has the one kind or the other."""
+    return any(isinstance(image, WholeImage) for image in images)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +268,11 @@ def sized(pictures: Sequence[Picture], processor: Any | None) -> list[SizedImage
     return [SizedImage(count) for count in image_tokens([picture.size for picture in pictures], processor)]
 
 
+def merges(image_processor: Any) -> bool:
+    """Return whether a processor merges patches to tokens, so that placeholders are all that it writes."""
+    return hasattr(image_processor, "merge_size")
+
+
 def image_tokens(sizes: Sequence[Size], processor: Any | None) -> list[int]:
     """Count visual tokens of images by their sizes, `(width, height)` in pixels, as the processor does.
 
@@ -244,5 +284,7 @@ def image_tokens(sizes: Sequence[Size], processor: Any | None) -> list[int]:
         if sizes:
             raise UserError("the environment shows images, but the model has no image processor")
         return []
+    if not merges(images):
+        return whole_tokens(sizes, processor)
     merged = images.merge_size**2
     return [images.get_number_of_image_patches(high, wide, {}) // merged for wide, high in sizes]

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from docagent_rl.base.errors import UserError
-
 if TYPE_CHECKING:
     import torch
     from PIL.Image import Image
@@ -49,22 +47,15 @@ class PatchFormat:
     std: tuple[float, ...]
 
     @classmethod
-    def of(cls, image_processor: Any) -> PatchFormat:
+    def of(cls, image_processor: Any) -> PatchFormat | None:
         """Find out the format of a processor, by what it makes of a small picture.
 
-        Raises:
-            UserError: it does something else with pixels.
+        `None`: it does something else with pixels, so that images travel as they are shown.
         """
         try:
-            found = cls._probed(image_processor)
+            return cls._probed(image_processor)
         except (AttributeError, TypeError, KeyError, RuntimeError):  # RuntimeError: of other shapes
-            found = None
-        if found is None:
-            raise UserError(
-                f"the image processor {type(image_processor).__name__} does not rescale, normalise and cut "
-                "images as those of Qwen2-VL, Qwen2.5-VL and Qwen3-VL do: use a model of that family"
-            )
-        return found
+            return None
 
     @classmethod
     def _probed(cls, image_processor: Any) -> PatchFormat | None:

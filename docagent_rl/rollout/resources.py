@@ -14,6 +14,7 @@ from omegaconf import DictConfig
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
+from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation
 from docagent_rl.envs.images import render
 from docagent_rl.envs.roles import RoleConfig
@@ -63,7 +64,9 @@ class TrajectoryResources(EnvResources):
             )
         self.encoder: ImageEncoder | None = None
         if (images_of := getattr(processor, "image_processor", None)) is not None:
-            get_family(config.model_family).check_processor(images_of)
+            display = config.env.get("display", {})
+            grid = ImageGrid(**display["grid"]) if "grid" in display else None
+            get_family(config.model_family).check_processor(images_of, grid)
             store = self.services.store
             settings = images or own_images(config.rollout)
             self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)

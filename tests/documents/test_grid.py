@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from transformers.models.glm4v.image_processing_glm4v import smart_resize as published_glm
+from transformers.models.got_ocr2.image_processing_got_ocr2 import get_optimal_tiled_canvas as published_tiles
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as published
 
-from docagent_rl.documents.display import DisplayError
+from docagent_rl.documents.display import DisplayError, DisplayRule
 from docagent_rl.documents.grid import GridRule, ImageGrid, smart_resize
 
 
@@ -49,12 +50,28 @@ def test_the_rule_of_glm_equals_the_published_one(width, height, low, high):
     assert grid.tokens((width, height)) == math.prod(expected) // 784
 
 
+@given(side, side, st.sampled_from([1, 4, 12]))
+def test_tiles_are_the_published_ones(width, height, most):
+    grid = ImageGrid(rule=GridRule.TILES, max_tiles=most)
+    try:
+        found = grid.resize((width, height))
+    except DisplayError:  # a side ratio above 200
+        return
+    columns, rows = published_tiles((height, width), (448, 448), 1, most)
+    assert found == (448 * columns, 448 * rows)
+    tiles = columns * rows
+    assert grid.tokens((width, height)) == 256 * (tiles + (tiles > 1)) <= grid.most_tokens
+    assert DisplayRule(grid=grid).max_tokens() == grid.most_tokens == {1: 256, 4: 1280, 12: 3328}[most]
+
+
 def test_limits_of_two_frames_are_half_of_those_of_an_image():
     assert ImageGrid().image_limits() == (3136, 12_845_056)
     assert ImageGrid(min_pixels=101, max_pixels=9999, rule="glm4v").image_limits() == (51, 4999)
 
 
-@pytest.mark.parametrize("values", [{"min_pixels": 9, "max_pixels": 8}, {"unit": 4000}, {"size": 3}])
+@pytest.mark.parametrize(
+    "values", [{"min_pixels": 9, "max_pixels": 8}, {"unit": 4000}, {"size": 3}, {"rule": "tiles", "tile": 50}]
+)
 def test_what_is_no_grid_is_refused(values):
     with pytest.raises(ValidationError):
         ImageGrid(**values)

@@ -35,7 +35,8 @@ PROCESSORS = {
     ),
 }
 """Image processors of the released checkpoints, by family."""
-SEEING = [family for family in families() if family.vision is not None]
+SEEING = [family for family in families() if family.name in PROCESSORS]
+"""Families whose images are patches of bytes; those of InternVL are not (`tests/rollout/test_whole.py`)."""
 
 
 class Processor:
@@ -101,6 +102,16 @@ def test_types_are_those_of_transformers_and_of_one_family(family):
         assert name in transformers.CONFIG_MAPPING
         assert family_of(name) is family
         family.check_config("a/model", name)
+
+
+def test_tiles_are_those_of_the_familys_checkpoints_and_of_the_runs_grid():
+    family, size = get_family("internvl"), {"height": 448, "width": 448}
+    released = transformers.GotOcr2ImageProcessor(size=size, max_patches=12)
+    family.check_processor(released)
+    with pytest.raises(UserError, match=r"internvl: max_patches .* is 12, of the family 1"):
+        family.check_processor(released, family.vision.small)
+    with pytest.raises(UserError, match=r"internvl: size\.height .* is 384, "):
+        family.check_processor(transformers.GotOcr2ImageProcessor())
 
 
 def test_what_there_is_not_is_named():

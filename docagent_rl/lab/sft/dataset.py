@@ -112,6 +112,11 @@ def _image_cache(store: str | None, processor: Any | None) -> Callable[[Picture]
     documents = None if store is None else DocumentStore(store)
     images = getattr(processor, "image_processor", None)
     layout = None if documents is None or images is None else PatchFormat.of(images)
+    if documents is not None and images is not None and layout is None:
+        raise UserError(
+            f"supervised fine-tuning takes no images of {type(images).__name__}, which makes no patches of "
+            "bytes: use a model of another family (docs/models.md)"
+        )
     cache: LRUCache[str, EncodedImage] = LRUCache(CACHE_BYTES, getsizeof=lambda image: image.nbytes)
 
     @cached(cache, key=lambda picture: picture.key)

@@ -100,7 +100,8 @@ def build_tiny_model(
     if _is_built(path, fingerprint):
         remove_leftovers(path)
         return path
-    tokenizer = build_tokenizer(_texts(conversations), get_shape(family).tokens)
+    shape = get_shape(family)
+    tokenizer = build_tokenizer(_texts(conversations), shape.tokens, shape.attributes)
     processor = build_processor(tokenizer, family)
     model = build_model(tiny_config(tokenizer, family), seed)
     if warm_up:

@@ -9,6 +9,7 @@ from typing import Any
 import transformers
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.documents.grid import GridRule, ImageGrid
 from docagent_rl.lab.tiny.tokenizer import (
     END_OF_TEXT,
     END_OF_TURN,
@@ -72,6 +73,7 @@ class Shape:
         image_processor: class.
         pixels: settings of the image processor beside those of the family.
         tokens: special tokens that have other names than Qwen's, by Qwen's.
+        attributes: special tokens by the name under which the processor asks the tokenizer for them.
     """
 
     prefix: str
@@ -82,6 +84,7 @@ class Shape:
     image_processor: str = "Qwen2VLImageProcessor"
     pixels: Mapping[str, Any] = field(default_factory=dict)
     tokens: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
 
     def token(self, name: str) -> str:
         """Return the family's name of a special token of Qwen's."""
@@ -93,6 +96,12 @@ def _qwen3(prefix: str, text: Mapping[str, Any], rope: Mapping[str, Any], **visi
     return Shape(prefix, text, rope, tower, processor="Qwen3VL", pixels=QWEN3_PIXELS)
 
 
+INTERNVL = {
+    IMAGE_TOKEN: "<IMG_CONTEXT>",
+    VIDEO_TOKEN: "<video>",
+    VISION_START: "<img>",
+    VISION_END: "</img>",
+}
 _ROPE = {"rope_type": "default", "rope_theta": ROPE_THETA}
 _INTERLEAVED = {"mrope_section": [6, 5, 5], "mrope_interleaved": True}
 _QUARTER = {"mrope_section": [3, 3, 2], "mrope_interleaved": True, "partial_rotary_factor": 0.25}
@@ -122,6 +131,26 @@ SHAPES: Mapping[str, Shape] = {
             "head_dim": 32,
             "layer_types": ["full_attention"] * LAYERS,
             "rope_parameters": dict.fromkeys(("full_attention", "sliding_attention"), _ROPE),
+        },
+    ),
+    "internvl": Shape(
+        "InternVL",
+        text={"model_type": "qwen2", "layer_types": ["full_attention"] * LAYERS},
+        vision={
+            "hidden_size": 96,
+            "intermediate_size": 192,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 3,
+        },
+        processor="InternVL",
+        image_processor="GotOcr2ImageProcessor",
+        pixels={"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]},
+        tokens=INTERNVL,
+        attributes={
+            "start_image_token": INTERNVL[VISION_START],
+            "end_image_token": INTERNVL[VISION_END],
+            "context_image_token": INTERNVL[IMAGE_TOKEN],
+            "video_token": INTERNVL[VIDEO_TOKEN],
         },
     ),
     "glm4v": Shape(
@@ -179,6 +208,11 @@ def tiny_config(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     config = getattr(transformers, f"{shape.prefix}Config")
     if vision is None:
         return config(**text, dtype="float32")
+    if vision.grid.rule is GridRule.TILES:
+        grid, image = vision.grid, token(IMAGE_TOKEN)
+        tower = {**shape.vision, "image_size": grid.tile, "patch_size": vision.patch}
+        tokens = {"image_token_id": image, "image_seq_length": (grid.tile // grid.unit) ** 2}
+        return config(text_config=text, vision_config=tower, **tokens, dtype="float32")
     tower = {**shape.vision, "patch_size": vision.patch, "temporal_patch_size": 2, "spatial_merge_size": 2}
     ids = {f"{name}_token_id": token(mark) for name, mark in (OTHER_MARKS if shape.tokens else MARKS).items()}
     return config(text_config=text, vision_config=tower, **ids, tie_word_embeddings=True, dtype="float32")
@@ -189,6 +223,8 @@ def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     shape, vision = get_shape(family), get_family(family).vision
     if vision is None:
         return tokenizer
+    if vision.grid.rule is GridRule.TILES:
+        return _tiling_processor(tokenizer, shape, vision.small or vision.grid)
     settings = {
         "size": {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels},
         "merge_size": vision.merge,
@@ -201,5 +237,17 @@ def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
         image_processor=getattr(transformers, shape.image_processor)(**settings),
         tokenizer=tokenizer,
         video_processor=getattr(transformers, f"{video}VideoProcessor")(**settings),
+        chat_template=tokenizer.chat_template,
+    )
+
+
+def _tiling_processor(tokenizer: Any, shape: Shape, grid: ImageGrid) -> Any:
+    size = {"height": grid.tile, "width": grid.tile}
+    images = getattr(transformers, shape.image_processor)
+    return getattr(transformers, f"{shape.processor}Processor")(
+        image_processor=images(size=size, crop_to_patches=True, max_patches=grid.max_tiles, **shape.pixels),
+        tokenizer=tokenizer,
+        video_processor=getattr(transformers, f"{shape.processor}VideoProcessor")(size=size),
+        image_seq_length=(grid.tile // grid.unit) ** 2,
         chat_template=tokenizer.chat_template,
     )

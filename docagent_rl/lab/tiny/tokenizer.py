@@ -16,6 +16,8 @@ from transformers import Qwen2Tokenizer
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.corpus import sentences
+from docagent_rl.rollout.images import image_tokens, merges
+from docagent_rl.rollout.whole import marks, whole_features
 
 END_OF_TEXT = "<|endoftext|>"
 END_OF_TURN = "<|im_end|>"
@@ -87,12 +89,16 @@ CHAT_TEMPLATE = """\
 
 
 def build_tokenizer(
-    texts: Iterable[str] = (), names: Mapping[str, str] = MappingProxyType({})
+    texts: Iterable[str] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
+    attributes: Mapping[str, str] = MappingProxyType({}),
 ) -> Qwen2Tokenizer:
     """Return the tokenizer; the same for the same texts, since corpus and trainer are deterministic.
 
     Its merges come from the built-in corpus and from `texts`, so that words of known prompts are few tokens.
     `names` are those of special tokens that a family calls otherwise, by Qwen's, in the template too.
+    `attributes` are special tokens by the name under which a family's processor asks the tokenizer for them;
+    it then writes the marks around an image itself.
     `len(tokenizer)` is `BPE_VOCABULARY + len(SPECIAL_TOKENS)`; ids run from 0 without holes.
     """
     vocabulary, merges = _train(texts)
@@ -110,6 +116,9 @@ def build_tokenizer(
         clean_up_tokenization_spaces=False,
     )
     template = CHAT_TEMPLATE
+    if attributes:
+        tokenizer._set_model_specific_special_tokens(special_tokens=dict(attributes))
+        template = template.replace(VISION_START, "").replace(VISION_END, "")
     for token, name in names.items():
         template = template.replace(token, name)
     tokenizer.chat_template = template
@@ -157,10 +166,10 @@ class Example:
     """(t,) bool, true on what the assistant wrote, its end of turn included."""
 
     pixel_values: torch.Tensor | None
-    """(p, 1176) float32, or None without images."""
+    """(p, 1176) float32, or as another processor makes them; None without images."""
 
     image_grid_thw: torch.Tensor | None
-    """(i, 3) int64, or None without images."""
+    """(i, 3) int64, or None without images and for processors without grids."""
 
     def shortened(self, context: int) -> Example:
         """Return the example without its images and with at most `context` tokens before the first turn.
@@ -193,16 +202,15 @@ def encode(conversation: Conversation, processor: Any) -> Example:
     tokenizer = getattr(processor, "tokenizer", processor)  # a model of text has no other
     _validate_turns(conversation, getattr(processor, "image_token", None))
     pictures = list(images_of(conversation))
-    vision = processor.image_processor(images=pictures, return_tensors="pt") if pictures else {}
-    sizes = _visual_tokens(vision, processor)
+    vision, shown = _images(pictures, processor)
     ids: list[int] = []
     supervised: list[bool] = []
     image = getattr(processor, "image_token_id", -1)
     for text, is_supervised in _segments(conversation, tokenizer):
         for token in tokenizer.encode(text, add_special_tokens=False):
-            repeats = next(sizes) if token == image else 1
-            ids.extend([token] * repeats)
-            supervised.extend([is_supervised] * repeats)
+            tokens = next(shown) if token == image else [token]
+            ids.extend(tokens)
+            supervised.extend([is_supervised] * len(tokens))
     input_ids = torch.tensor(ids)
     return Example(
         input_ids=input_ids,
@@ -245,11 +253,19 @@ def _validate_turns(conversation: Conversation, placeholder: str | None) -> None
             raise UserError(f"message {index} of a warm-up conversation has {placeholder} in its text")
 
 
-def _visual_tokens(vision: dict, processor: Any) -> Iterator[int]:
-    """Yield the number of visual tokens of each image."""
-    if "image_grid_thw" not in vision:
-        return iter(())
-    return iter((vision["image_grid_thw"].prod(-1) // processor.image_processor.merge_size**2).tolist())
+def _images(
+    pictures: Sequence[Image.Image], processor: Any
+) -> tuple[Mapping[str, torch.Tensor], Iterator[list[int]]]:
+    """Return the features of images, and the tokens of each."""
+    if not pictures:
+        return {}, iter(())
+    token, (before, after) = processor.image_token_id, ((), ())
+    if merges(processor.image_processor):
+        vision = processor.image_processor(images=pictures, return_tensors="pt")
+    else:
+        vision, (before, after) = whole_features(pictures, processor), marks(processor)
+    sizes = image_tokens([picture.size for picture in pictures], processor)
+    return vision, ([*before, *[token] * size, *after] for size in sizes)
 
 
 def _segments(conversation: Conversation, tokenizer: Any) -> Iterator[tuple[str, bool]]:

@@ -22,6 +22,8 @@ from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode, images
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
 FINAL_FACTOR = 0.05
+TOWERS = ("visual", "vision_tower")
+"""Names of the vision tower in a model."""
 MIN_SHARED = 64
 """Shortest common opening, in tokens, that is worth a pass of its own."""
 
@@ -119,8 +121,9 @@ def warm_up(
     with _threads(settings.threads):
         examples = [encode(conversation, processor) for conversation in conversations]
         model.requires_grad_(True)
-        if hasattr(model.model, "visual"):
-            model.model.visual.requires_grad_(False)
+        for name in TOWERS:
+            if hasattr(model.model, name):
+                getattr(model.model, name).requires_grad_(False)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(
             parameters, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY
@@ -170,7 +173,8 @@ def batch_loss(model: Any, batch: Sequence[Example]) -> torch.Tensor:
     )
     pixels = [example.pixel_values for example in batch if example.pixel_values is not None]
     grids = [example.image_grid_thw for example in batch if example.image_grid_thw is not None]
-    vision = {"pixel_values": torch.cat(pixels), "image_grid_thw": torch.cat(grids)} if pixels else {}
+    vision = {"pixel_values": torch.cat(pixels)} if pixels else {}
+    vision |= {"image_grid_thw": torch.cat(grids)} if grids else {}
     # (3, b, t): time, height and width of every token; (b, t) in a model of text
     grid = vision.get("image_grid_thw")
     if hasattr(model.model, "get_rope_index"):

@@ -12,7 +12,7 @@ import torch
 from ray.actor import ActorHandle
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
-from docagent_rl.rollout.images import EncodedImage, join_patches
+from docagent_rl.rollout.images import EncodedImage, any_whole, join_features, join_patches
 from docagent_rl.rollout.patches import GRIDS
 from docagent_rl.training.agent_loop.loop import place, validating
 from docagent_rl.training.agent_loop.output import IMAGES
@@ -95,15 +95,18 @@ class DocAgentLoopWorker(_Worker):
             return {}
         images = _images(output)
         named = self._directory is not None and all(image.handle is not None for image in images)
-        if self._directory is None or not named or validating.get():
+        if any_whole(images):
+            row = join_features(images, self.processor)
+        elif self._directory is None or not named or validating.get():
             row = join_patches(images)
         else:
             row = name_images(images, self._directory)
         grid = row.get(GRIDS)
         if grid is not None:
             row["images_seqlens"] = torch.repeat_interleave(grid[:, 1] * grid[:, 2], grid[:, 0])
-        # makes `_compute_position_ids` mark the placeholders, and is removed by it
-        row["mm_token_type_ids"] = torch.zeros_like(input_ids)
+        if hasattr(self.processor, "get_rope_index"):
+            # makes `_compute_position_ids` mark the placeholders, and is removed by it
+            row["mm_token_type_ids"] = torch.zeros_like(input_ids)
         return row
 
     def _compute_position_ids(

@@ -17,12 +17,12 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.rollout import Sampled
 from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
-from docagent_rl.training.serving.requests import NamedImage
+from docagent_rl.training.serving.requests import NamedImage, SentImage, sent
 
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
 """It has the mask of ids that a policy may never sample."""
@@ -112,7 +112,7 @@ class TokenEngine:
             detokenize=False,
         )
         # the patches themselves stand for a handle: they are at hand
-        named = [NamedImage.of(image, image.patches) for image in images]
+        named = [sent(image, None if isinstance(image, WholeImage) else image.patches) for image in images]
         try:
             return await self._sample(ids, named, parameters, every=False)
         except EvictedError:
@@ -121,7 +121,7 @@ class TokenEngine:
             raise InfrastructureError(f"the engine of {self._settings.model} died: {error}") from error
 
     async def _sample(
-        self, ids: Sequence[int], named: Sequence[NamedImage], parameters: SamplingParams, *, every: bool
+        self, ids: Sequence[int], named: Sequence[SentImage], parameters: SamplingParams, *, every: bool
     ) -> Sampled:
         data = {}
         if named:

@@ -8,12 +8,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
+from PIL.Image import Image
 from vllm.inputs.engine import mm_input
 from vllm.inputs.preprocess import InputPreprocessor
 from vllm.multimodal.inputs import MultiModalKwargsItem, MultiModalKwargsItems, PlaceholderRange
 
 from docagent_rl.rollout.patches import GRIDS, unpack
-from docagent_rl.training.serving.requests import LoadedImage, NamedImage, all_loaded
+from docagent_rl.training.serving.requests import (
+    LoadedImage,
+    NamedImage,
+    SentImage,
+    ShownImage,
+    all_loaded,
+)
 
 if TYPE_CHECKING:
     from vllm.inputs.engine import MultiModalInput
@@ -33,17 +40,17 @@ class EvictedError(ValueError):
 class Pages:
     """The images that an engine's cache does not hold, fetched, and the engine's input of them.
 
-    The engine's own preprocessing (pixels, resizing, hashing of pixels) is never run. Its cache is: the
-    front end knows by name what the engine holds, and sends that no more. `renderer` is vLLM's, with its
-    multi-modal processor and cache; `dtype` the model's.
+    The engine's own preprocessing (resizing, hashing of pixels) is run for whole images alone, once for each
+    that its cache does not hold: the front end knows by name what the engine holds, and sends that no more.
+    `renderer` is vLLM's, with its multi-modal processor and cache; `dtype` the model's.
     """
 
     def __init__(self, renderer: Any, dtype: torch.dtype) -> None:
         self._renderer = renderer
         self._dtype = dtype
-        self._loading: dict[str, asyncio.Task[torch.Tensor]] = {}
+        self._loading: dict[str, asyncio.Task[torch.Tensor | Image]] = {}
 
-    async def load(self, images: Sequence[NamedImage], *, every: bool) -> tuple[list[LoadedImage], int]:
+    async def load(self, images: Sequence[SentImage], *, every: bool) -> tuple[list[LoadedImage], int]:
         """Fetch the images that the cache does not hold now, or every one; return how many this call fetched.
 
         Raises:
@@ -62,12 +69,15 @@ class Pages:
         found = dict(zip(missing, values, strict=True))
         return [LoadedImage(image, found.get(image.key)) for image in images], fresh
 
-    def _task(self, image: NamedImage) -> asyncio.Task[torch.Tensor]:
+    def _task(self, image: SentImage) -> asyncio.Task[torch.Tensor | Image]:
         task = self._loading.get(image.key)
         if task is None:
-            task = self._loading[image.key] = asyncio.create_task(self._fetch(image))
+            task = self._loading[image.key] = asyncio.create_task(self._value(image))
             task.add_done_callback(lambda _: self._loading.pop(image.key, None))
         return task
+
+    async def _value(self, image: SentImage) -> torch.Tensor | Image:
+        return image.pixels if isinstance(image, ShownImage) else await self._fetch(image)
 
     async def _fetch(self, image: NamedImage) -> torch.Tensor:
         patches = await image.handle
@@ -87,7 +97,7 @@ class Pages:
         ids, places = expand(prompt_ids, token, [loaded.image.num_tokens for loaded in images])
         keys = [loaded.image.key for loaded in images]
         cached = [cache is not None and cache.is_cached_item(key) for key in keys]
-        fetched = {loaded.image.key: loaded for loaded in images if loaded.pixel_values is not None}
+        fetched = {loaded.image.key: loaded for loaded in images if loaded.value is not None}
         if any(not held and key not in fetched for held, key in zip(cached, keys, strict=True)):
             raise EvictedError("the server's cache has lost an image")
         items: list[MultiModalKwargsItem | None] = []
@@ -95,11 +105,8 @@ class Pages:
             cache.touch_sender_cache_item(key)  # so that adding one of them does not drop another
         for key, held in zip(keys, cached, strict=True):
             item = None
-            if not held:  # as vLLM makes it of its processor's output
-                loaded = fetched[key]
-                fields: Any = {"pixel_values": loaded.pixel_values, GRIDS: torch.tensor([loaded.image.grid])}
-                config = processor._get_mm_fields_config(fields, {})
-                item = MultiModalKwargsItems.from_hf_inputs(fields, config)[IMAGE][0]
+            if not held:
+                item = _item(processor, fetched[key])
             if cache is not None:
                 # no prompt updates: the placeholders are expanded here
                 item, _ = cache.get_and_update_item(None if item is None else (item, []), key)
@@ -111,6 +118,17 @@ class Pages:
             mm_hashes={IMAGE: keys},
             mm_placeholders={IMAGE: places},
         )
+
+
+def _item(processor: Any, loaded: LoadedImage) -> MultiModalKwargsItem:
+    """Return an image as vLLM makes it of its processor's output."""
+    if isinstance(loaded.image, NamedImage):
+        grid = torch.tensor([loaded.image.grid])
+        fields: Any = {"pixel_values": loaded.value, GRIDS: grid}
+    else:
+        parsed = processor.info.parse_mm_data({IMAGE: [loaded.value]})
+        fields = processor._apply_hf_processor_mm_only(parsed, {}, {})
+    return MultiModalKwargsItems.from_hf_inputs(fields, processor._get_mm_fields_config(fields, {}))[IMAGE][0]
 
 
 class PagePreprocessor(InputPreprocessor):

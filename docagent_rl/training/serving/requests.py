@@ -9,9 +9,10 @@ from typing import Any, TypeGuard
 
 import psutil
 from omegaconf import DictConfig, OmegaConf
+from PIL.Image import Image
 from torch import Tensor
 
-from docagent_rl.rollout.images import EncodedImage
+from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import PatchFormat
 
 SHARES = 4
@@ -62,20 +63,42 @@ class NamedImage:
 
 
 @dataclass(frozen=True, slots=True)
-class LoadedImage:
-    """A named image in a server.
+class ShownImage:
+    """An image of a request that the server's own processor makes features of.
 
-    `pixel_values` are (p, channels * frames * side * side) in the model's dtype; `None`: the server's cache
-    had the image when it was asked.
+    `key` is its content, `num_tokens` the number of its placeholders, `pixels` the picture as it is shown.
     """
 
-    image: NamedImage
-    pixel_values: Tensor | None
+    key: str
+    num_tokens: int
+    pixels: Image
 
 
-def all_named(images: Any) -> TypeGuard[Sequence[NamedImage]]:
-    """Return whether images come from an agent loop of ours; others are for vLLM to preprocess."""
-    return bool(images) and all(isinstance(image, NamedImage) for image in images)
+SentImage = NamedImage | ShownImage
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedImage:
+    """An image in a server.
+
+    `value` is of a named image its `pixel_values`, (p, channels * frames * side * side) in the model's dtype,
+    of another its pixels; `None`: the server's cache had the image when it was asked.
+    """
+
+    image: SentImage
+    value: Tensor | Image | None
+
+
+def all_named(images: Any) -> TypeGuard[Sequence[SentImage]]:
+    """Return whether images come from an agent loop of ours, by a name of their content."""
+    return bool(images) and all(isinstance(image, SentImage) for image in images)
+
+
+def sent(image: EncodedImage, handle: Any = None) -> SentImage:
+    """Return what stands for an image in a request; patches are found by a handle, by default its own."""
+    if isinstance(image, WholeImage):
+        return ShownImage(image.key, image.num_tokens, image.pixels)
+    return NamedImage.of(image, handle)
 
 
 def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
@@ -84,9 +107,9 @@ def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:
 
 
 def for_server(images: Sequence[EncodedImage]) -> list[Any] | None:
-    """Return `image_data` of `generate`: names, or pixels where the images lie in no image cache."""
-    if all(image.handle is not None for image in images):
-        return [NamedImage.of(image) for image in images] or None
+    """Return `image_data` of `generate`: images by name, or pixels where patches lie in no image cache."""
+    if all(image.handle is not None or isinstance(image, WholeImage) for image in images):
+        return [sent(image) for image in images] or None
     return [image.pixels for image in images]
 
 

@@ -6,6 +6,7 @@ Apart from `workers.extensions`, whose base class imports the rollout servers.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -99,13 +100,23 @@ def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
     """Refuse a model of another family, and warn of boxes in another unit than its pre-training's.
 
     Raises:
-        UserError: the model's type is none of the family's.
+        UserError: the model's type is none of the family's, or the family trains on one rank alone.
     """
     family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))
     for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
         check_model_type(family, key, str(OmegaConf.select(run, key)))
+    if family.vision is None:
+        return
+    sizes = (OmegaConf.select(run, f"trainer.{key}", default=1) for key in ("nnodes", "n_gpus_per_node"))
+    ranks = math.prod(map(int, sizes))
+    if family.vision.whole and ranks > 1:
+        raise UserError(
+            f"docagent.model_family={family.name}: trainer.nnodes x trainer.n_gpus_per_node is {ranks}, and "
+            "this family trains on one rank alone: a rank whose rows show no image would leave out the "
+            "vision tower, for which the others wait"
+        )
     frame = getattr(getattr(env, "coords", None), "frame", None)
-    if family.vision is None or frame is None:
+    if frame is None:
         return
     if frame is not family.vision.frame and Frame.NORM1000 in (frame, family.vision.frame):
         logger.warning(

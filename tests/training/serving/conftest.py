@@ -38,16 +38,20 @@ def encoded(pictures, processor):
 @pytest.fixture(scope="session")
 def front_end(tmp_path_factory, processor):
     """vLLM's own front end of a tiny Qwen2.5-VL, without an engine behind it."""
-    from docagent_rl.lab.tiny.shapes import tiny_config
+    return open_front_end(tmp_path_factory.mktemp("model"), processor, "qwen2_5_vl")
+
+
+def open_front_end(folder, processor, family):
+    """That of the tiny model of a family."""
+    from docagent_rl.lab.tiny.shapes import get_shape, tiny_config
 
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     import verl  # noqa: F401  the plugin makes vLLM find its platform
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.v1.engine.input_processor import InputProcessor
 
-    folder = tmp_path_factory.mktemp("model")
-    config = tiny_config(processor.tokenizer)
-    config.architectures = ["Qwen2_5_VLForConditionalGeneration"]
+    config = tiny_config(processor.tokenizer, family)
+    config.architectures = [f"{get_shape(family).prefix}ForConditionalGeneration"]
     config.save_pretrained(folder)
     processor.save_pretrained(folder)
     arguments = AsyncEngineArgs(model=str(folder), dtype="bfloat16", max_model_len=2048, enforce_eager=True)

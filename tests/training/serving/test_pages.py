@@ -164,7 +164,7 @@ async def test_a_server_sends_what_it_has_lost_and_leaves_the_parameters_alone(
 
     async def upstream_generate(self, prompt_ids, parameters, request_id, image_data=None, **_):
         parameters.pop("max_tokens")
-        asked.append([image.pixel_values is not None for image in image_data])
+        asked.append([image.value is not None for image in image_data])
         pages.input(prompt_ids, image_data)
         return TokenOutput(token_ids=[1], extra_fields={})
 

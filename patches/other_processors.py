@@ -1,0 +1,59 @@
+"""Processors that verl does not list.
+
+Upstream: verl 0.9.1, `verl/utils/tokenizer/tokenizer.py`, `hf_processor`. It matches the processor's class
+against a list, because the position ids of those families come from a method of their model, and answers
+every other one with a warning and no processor: the policy would be trained as a model of text. verl has a
+case for models that count a position a token (Gemma 4), which needs nothing of the list.
+
+Here a processor that is not listed is returned where transformers has a model of images and text for the
+configuration and that model has no positions of its own.
+
+Unneeded once `hf_processor` returns such processors.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from docagent_rl.training.patching import Patch, replace
+
+
+def _unlisted(path: str, options: dict[str, Any]) -> Any | None:
+    from transformers import AutoConfig, AutoModel, AutoModelForImageTextToText, AutoProcessor
+
+    try:
+        config = AutoConfig.from_pretrained(path, **options)
+        if type(config) not in AutoModelForImageTextToText._model_mapping:
+            return None
+        if hasattr(AutoModel._model_mapping[type(config)], "get_rope_index"):
+            return None
+        processor = AutoProcessor.from_pretrained(path, **options)
+    except (OSError, ValueError, KeyError, ImportError):
+        return None  # upstream has said what is wrong
+    if getattr(processor, "image_processor", None) is None:
+        return None
+    processor.config = config  # as upstream binds it
+    return processor
+
+
+def _apply(module: ModuleType) -> None:
+    listed = module.hf_processor
+
+    def hf_processor(name_or_path: str, **options: Any) -> Any | None:
+        """Load the processor of a model; `None`: it has none, or positions that verl does not know."""
+        found = listed(name_or_path, **options)
+        return _unlisted(name_or_path, options) if found is None else found
+
+    replace(module, "hf_processor", hf_processor)
+
+
+PATCH = Patch(
+    name="other_processors",
+    package="verl",
+    versions="==0.9.1",
+    reference="verl/utils/tokenizer/tokenizer.py::hf_processor",
+    reason="a model of images whose processor is not in verl's list, such as InternVL's, gets none",
+    target_module="verl.utils.tokenizer.tokenizer",
+    apply=_apply,
+)
