@@ -16,7 +16,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from docagent_rl.training.patching import Patch, replace
+from docagent_rl.training.patching import Patch, on_import, replace
 
 
 def _unlisted(path: str, options: dict[str, Any]) -> Any | None:
@@ -46,6 +46,8 @@ def _apply(module: ModuleType) -> None:
         return _unlisted(name_or_path, options) if found is None else found
 
     replace(module, "hf_processor", hf_processor)
+    for package in ("verl.utils.tokenizer", "verl.utils"):  # from which others take it
+        on_import(package, lambda copy: vars(copy).update(hf_processor=hf_processor))
 
 
 PATCH = Patch(
