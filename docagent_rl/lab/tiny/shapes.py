@@ -42,6 +42,7 @@ DELTA_NET = {
     "linear_value_head_dim": 32,
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
+    "mamba_ssm_dtype": "float32",  # as released: vLLM keeps the state in it
 }
 TOWER = {"depth": 2, "hidden_size": 96, "intermediate_size": 192, "num_heads": 3, "out_hidden_size": WIDTH}
 TOWER_QWEN3 = {**TOWER, "num_position_embeddings": 256}
