@@ -249,7 +249,7 @@ class DocAgentConfig(Section):
         if tiny:
             small = system.small if grid is None else _large_enough(system.small, grid)
             env = merged(env, merged(small, config.env_cpu))
-        if grid is not None and "display" in system.config_type.model_fields:
+        if grid is not None and system.shows_images and "display" in system.config_type.model_fields:
             env = merged({"display": {"grid": grid.model_dump(mode="json")}}, env)
         return config.model_copy(update={"env": env})
 

@@ -33,6 +33,8 @@ def test_the_profile_changes_sizes_only_when_it_is_on():
     }
     text = DocAgentConfig.parse({**SECTION, "model_family": "qwen3"})
     assert text.env == SECTION["env"]  # a model of text has no grid
+    seeker = {**SECTION, "system": "mm_doc_r1", "env": {}, "model_family": "qwen3_5"}
+    assert DocAgentConfig.parse(seeker).env == {}  # its images are for the reader, a model of its own
     with pytest.raises(UserError, match="'vragrl'"):
         DocAgentConfig.parse({**SECTION, "profile": "cpu", "system": "vragrl"})
 

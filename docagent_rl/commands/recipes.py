@@ -198,6 +198,23 @@ def budget_command(
     typer.echo(text, nl=False)
 
 
+@app.command("fit")
+def fit_command(
+    nnodes: Nodes = None,
+    gpus_per_node: Gpus = None,
+    gpu_memory: float = option(80, "GiB of one GPU.", min=1),
+) -> None:
+    """Print the largest run of every system that GPUs hold, with all weights and with LoRA, as Markdown.
+
+    By the budget, estimates included; no GPU is needed. By default one GPU.
+
+    Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory 24
+    """
+    from docagent_rl.checks.fit import fit_page  # imports verl, which takes seconds
+
+    typer.echo(fit_page(Cluster(nnodes, gpus_per_node), gpu_memory), nl=False)
+
+
 @app.command("variants")
 def variants_command() -> None:
     """Print what the papers and the released code of the systems do differently, as Markdown.

@@ -104,6 +104,8 @@ class System:
     protocol."""
     padding: Mapping[str, str] = field(default_factory=dict)
     """The rewards of turns that lead to nothing, in words, by variant of its configuration."""
+    shows_images: bool = True
+    """The policy sees images; otherwise `display` is for a role's model, whose grid it keeps."""
     model_family: str = "qwen2_5_vl"
     """The family of the models that it was published with (`docagent_rl.models`)."""
 

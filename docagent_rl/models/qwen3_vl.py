@@ -13,8 +13,9 @@ VISION = Vision(
     patch=16,
     frame=Frame.NORM1000,
 )
-SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096, "deepstack_visual_indexes": [5, 11, 17]}
-"""Of the tower beside 2B and 4B; larger models have that of the defaults."""
+SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096}
+"""Of the tower beside 2B and 4B, of Qwen3.5-4B too; larger models have that of the defaults."""
+_DEEP = SMALL | {"deepstack_visual_indexes": [5, 11, 17]}
 
 
 def _config(
@@ -43,8 +44,8 @@ FAMILY = Family(
     model_types=("qwen3_vl",),
     vision=VISION,
     released={
-        "Qwen/Qwen3-VL-2B-Instruct": _config(2048, 6144, 28, 16, SMALL, tied=True),
-        "Qwen/Qwen3-VL-4B-Instruct": _config(2560, 9728, 36, 32, SMALL, tied=True),
+        "Qwen/Qwen3-VL-2B-Instruct": _config(2048, 6144, 28, 16, _DEEP, tied=True),
+        "Qwen/Qwen3-VL-4B-Instruct": _config(2560, 9728, 36, 32, _DEEP, tied=True),
         "Qwen/Qwen3-VL-8B-Instruct": _config(4096, 12288, 36, 32, {}, tied=False),
         "Qwen/Qwen3-VL-32B-Instruct": _config(5120, 25600, 64, 64, {}, tied=False),
     },

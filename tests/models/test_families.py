@@ -23,6 +23,8 @@ PUBLISHED = {
     "Qwen/Qwen3-VL-8B-Instruct": 8_767_123_696,
     "Qwen/Qwen3-VL-32B-Instruct": 33_357_390_064,
     "Qwen/Qwen3-VL-30B-A3B-Instruct": 31_070_754_032,
+    "Qwen/Qwen3.5-4B": 4_539_265_536,
+    "Qwen/Qwen3.5-9B": 9_409_813_744,
 }
 """Parameters, as the checkpoints' files count them."""
 QWEN3 = {"patch_size": 16, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}

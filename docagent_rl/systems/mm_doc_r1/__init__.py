@@ -25,6 +25,7 @@ SYSTEM = System(
     env=MMDocEnv,
     make_grammar=MMDocEnv.make_grammar,
     prompt_spec=MMDocEnv.spec,
+    shows_images=False,
     model_family="qwen3",
     marks=Marks("reward/correctness"),
     formula=lambda config: config.reward.formula,

@@ -1,0 +1,174 @@
+"""For GPUs of a size, the largest run of each system that their memory holds, by the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from itertools import product
+
+from omegaconf import DictConfig, OmegaConf
+
+from docagent_rl.checks.budget import BFLOAT16, FLOAT32, GIB, Line, Place, budget, total
+from docagent_rl.checks.budget_table import gib, read_run
+from docagent_rl.checks.recipe_check import Cluster, Finding, composed, judged
+from docagent_rl.checks.recipe_list import recipe_names
+from docagent_rl.config import DocAgentConfig, plain
+from docagent_rl.models import get_family
+from docagent_rl.systems import SYSTEMS
+from docagent_rl.training.settings.arithmetic import read_layout
+from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
+from docagent_rl.training.settings.models import known_model
+
+ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
+OFFLOADED = tuple(
+    f"{section}.{state}_offload=true"
+    for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
+    for state in ("param", "optimizer")
+)
+OVERLAYS = {80: "gpu_80", 48: "gpu_48", 24: "gpu_24"}
+"""Of LoRA (`+lora=`), by GiB of the GPU that each is for."""
+
+
+RESPONSE, CONTEXT = "data.max_response_length", "actor_rollout_ref.rollout.max_model_len"
+SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
+"""Of a recipe's response that are tried."""
+
+
+class Training(StrEnum):
+    """The part of a policy that is trained."""
+
+    WHOLE = "all weights"
+    ADAPTER = "LoRA"
+
+    def choices(self, gpu_memory: float) -> tuple[tuple[str, ...], ...]:
+        """Return overrides to try on GPUs of so many GiB, the fastest first."""
+        if self is Training.WHOLE:
+            return ((), OFFLOADED)
+        fitting = [name for size, name in OVERLAYS.items() if size <= gpu_memory]
+        return tuple((f"+lora={name}",) for name in fitting or ["gpu_24"])
+
+    @property
+    def least(self) -> int:
+        """Bytes of a parameter that all GPUs hold together in any case.
+
+        With an adapter the frozen weights are there twice, in bfloat16, while the server gets it.
+        """
+        return 4 * FLOAT32 if self is Training.WHOLE else 2 * BFLOAT16
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A recipe, as far as it has to be known before it is sized."""
+
+    recipe: str
+    parameters: int
+    """Of its policy; 0 if only the hub knows it."""
+    critics: tuple[tuple[str, ...], ...]
+    """Overrides of the critics to try: the recipe's, and the smallest of the family."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A run that fits."""
+
+    recipe: str
+    overrides: tuple[str, ...]
+    lines: Sequence[Line]
+
+    @property
+    def command(self) -> str:
+        """The launch command."""
+        return " ".join(["python -m verl.trainer.main_ppo --config-name", self.recipe, *self.overrides])
+
+
+def candidates(system: str) -> list[Candidate]:
+    """List the recipes of a system whose model is known here, the largest policy first."""
+    found = [_candidate(name) for name in recipe_names() if name.startswith(f"{system}_")]
+    known = (each for each in found if each.parameters)
+    return sorted(known, key=lambda each: (-each.parameters, len(each.recipe), each.recipe))
+
+
+def largest_fit(
+    recipes: Sequence[Candidate], training: Training, cluster: Cluster, gpu_memory: float
+) -> Fit | None:
+    """Return the first run of recipes, in their order, that GPUs hold, estimates included.
+
+    Where a critic does not fit beside the policy, the smallest model of the family is tried as critic; where
+    nothing fits at the recipes' lengths, shorter contexts are.
+    """
+    gpus, memory = (cluster.nodes or 1) * (cluster.gpus_per_node or 1), int(gpu_memory * GIB)
+    possible = [each for each in recipes if each.parameters * training.least <= gpus * memory]
+    for share, each in product(SHARES, possible):
+        for choice, critic in product(training.choices(gpu_memory), each.critics):
+            if (found := _fit(each.recipe, (*choice, *critic), share, cluster, memory)) is not None:
+                return found
+    return None
+
+
+def fit_page(cluster: Cluster, gpu_memory: float) -> str:
+    """Write the largest runs of every system for GPUs of `gpu_memory` GiB, as Markdown."""
+    gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs of {gpu_memory:g} GiB"
+    head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in Place)} |"
+    rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(Place)]
+    commands = []
+    for system in sorted(SYSTEMS):
+        recipes = candidates(system)
+        for training in Training:
+            found = largest_fit(recipes, training, cluster, gpu_memory)
+            if found is None:
+                rows.append(f"| {system} | {training}: nothing fits |" + " |" * len(Place))
+                continue
+            sizes = " | ".join(gib(total(found.lines, place)) for place in Place)
+            rows.append(f"| {system} | {training} of `{found.recipe}` | {sizes} |")
+            commands.append(f"{found.command}\n")
+    return "\n".join(rows) + "\n\n```bash\n" + "".join(commands) + "```\n"
+
+
+def _candidate(recipe: str) -> Candidate:
+    config = composed(recipe)
+    critics: list[tuple[str, ...]] = [()]
+    if OmegaConf.select(config, "critic.enable"):
+        released = get_family(str(config.docagent.model_family)).released
+        smallest = min(released, key=_parameters, default=None)
+        if smallest is not None and smallest != config.critic.model.path:
+            critics.append((f"critic.model.path={smallest}",))
+    return Candidate(recipe, _parameters(str(config.actor_rollout_ref.model.path)), tuple(critics))
+
+
+def _parameters(path: str) -> int:
+    model = known_model(path)
+    return 0 if model is None else sum(each.numel() for each in model.parameters())
+
+
+def _fit(
+    recipe: str, overrides: tuple[str, ...], share: Fraction, cluster: Cluster, memory: int
+) -> Fit | None:
+    config = composed(recipe, overrides)
+    wanted = {NODES: cluster.nodes or 1, PER_NODE: cluster.gpus_per_node or 1}
+    wanted |= remedy(read_layout(config, wanted[NODES], wanted[PER_NODE]))
+    wanted |= _shortened(config, share)
+    changed = {key: value for key, value in wanted.items() if OmegaConf.select(config, key) != value}
+    for key, value in changed.items():
+        OmegaConf.update(config, key, value)
+    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    if run is None:
+        return None
+    lines = budget(run, memory)
+    if any(total(lines, place) > memory for place in ON_GPU) or judged(Finding(recipe), config).problem:
+        return None
+    return Fit(recipe, (*overrides, *(f"{key}={value}" for key, value in changed.items())), lines)
+
+
+def _shortened(config: DictConfig, share: Fraction) -> dict[str, int]:
+    """Return the keys that leave a share of the response."""
+    if share == 1:
+        return {}
+    prompt, response = int(config.data.max_prompt_length), int(config.data.max_response_length)
+    shorter = int(response * share)
+    found = {RESPONSE: shorter, CONTEXT: prompt + shorter}
+    for key in (key for part in read_layout(config).parts for key in part.tokens):
+        rows = int(OmegaConf.select(config, key)) // (prompt + response)
+        found[key] = max(rows, 1) * (prompt + shorter)
+    return found

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks.budget import GIB, total
+from docagent_rl.checks.budget_table import read_run
+from docagent_rl.checks.fit import ON_GPU, Candidate, Training, _shortened, candidates, largest_fit
+from docagent_rl.checks.pages import budget_of_recipe
+from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, composed
+from docagent_rl.config import DocAgentConfig, plain
+
+ONE = Cluster(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("memory", "first"), [(16, "gpu_24"), (24, "gpu_24"), (50, "gpu_48"), (80, "gpu_80"), (140, "gpu_80")]
+)
+def test_overlays_are_of_the_gpus_size_or_smaller(memory, first):
+    assert Training.ADAPTER.choices(memory)[0] == (f"+lora={first}",)
+
+
+def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
+    found = candidates("alden")
+    assert [each.parameters for each in found] == sorted((each.parameters for each in found), reverse=True)
+    assert {each.recipe for each in found} >= {"alden_qwen3_vl_4b", "alden_qwen2_5_vl_7b"}
+    smaller = {each.recipe: each.critics for each in found}["alden_qwen3_vl_4b"]
+    assert smaller == ((), ("critic.model.path=Qwen/Qwen3-VL-2B-Instruct",))
+
+
+def test_nothing_is_tried_of_models_that_no_gpu_can_hold():
+    none = Candidate("there_is_no_such_recipe", 10**12, ((),))
+    assert largest_fit([none], Training.ADAPTER, ONE, 80) is None
+
+
+def test_shorter_contexts_shorten_what_depends_on_them():
+    config = composed("vrag_rl_qwen2_5_vl_7b")
+    assert _shortened(config, Fraction(1)) == {}
+    found = _shortened(config, Fraction(1, 2))
+    assert found.pop("data.max_response_length") == 4608
+    assert found.pop("actor_rollout_ref.rollout.max_model_len") == 5632
+    assert found["actor_rollout_ref.actor.ppo_max_token_len_per_gpu"] == 2 * 5632
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("memory", "recipes", "found"),
+    [
+        (24, ["vrag_rl_qwen2_5_vl_3b"], "vrag_rl_qwen2_5_vl_3b"),
+        (24, ["unidoc_rl_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_3b"], "unidoc_rl_qwen2_5_vl_3b"),
+        (12, ["vrag_rl_qwen2_5_vl_3b"], None),
+    ],
+)
+def test_the_command_is_that_of_a_run_within_the_gpu(memory, recipes, found):
+    known = {each.recipe: each for system in ("vrag_rl", "unidoc_rl") for each in candidates(system)}
+    fit = largest_fit([known[name] for name in recipes], Training.ADAPTER, ONE, memory)
+    assert (fit and fit.recipe) == found
+    if fit is None:
+        return
+    _, overrides = fit.command.split(f"--config-name {fit.recipe}")
+    lines = budget_of_recipe(fit.recipe, overrides.split(), AS_WRITTEN, memory)
+    assert all(total(lines, place) == total(fit.lines, place) <= memory * GIB for place in ON_GPU)
+
+
+@pytest.mark.slow
+def test_sizes_go_together_on_the_gpus_that_are_given():
+    known = {each.recipe: each for each in candidates("vrag_rl")}
+    fit = largest_fit([known["vrag_rl_qwen2_5_vl_3b"]], Training.WHOLE, Cluster(1, 2), 80)
+    assert "trainer.n_gpus_per_node=2" in fit.overrides
+    config = OmegaConf.merge(composed(fit.recipe, fit.overrides))
+    assert read_run(config, DocAgentConfig.parse(plain(config.docagent))).gpus_per_node == 2
