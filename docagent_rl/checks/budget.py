@@ -51,6 +51,8 @@ class Model:
     kv: int
     """Width of keys, and of values."""
     vocabulary: int
+    linear_layers: int = 0
+    """Those of linear attention, which keep a state of fixed size in place of keys and values."""
     vision_layers: int = 0
     vision_hidden: int = 0
     vision_inner: int = 0
@@ -147,7 +149,8 @@ class Server:
     @property
     def trajectory(self) -> int:
         """Bytes of keys and values of one longest trajectory on one GPU, bfloat16."""
-        return 2 * BFLOAT16 * self.model.layers * self.model.kv * self.longest // self.gpus
+        attending = self.model.layers - self.model.linear_layers
+        return 2 * BFLOAT16 * attending * self.model.kv * self.longest // self.gpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ def sizes_of(model: nn.Module) -> Model:
         inner=_size(config, "intermediate_size", "moe_intermediate_size") or 4 * config.hidden_size,
         kv=_size(config, "num_key_value_heads", "num_attention_heads") * head_dim,
         vocabulary=config.vocab_size,
+        linear_layers=sum(kind == "linear_attention" for kind in getattr(config, "layer_types", None) or ()),
         vision_layers=_size(vision, "depth", "num_hidden_layers", "num_layers"),
         vision_hidden=wide,
         vision_inner=_size(vision, "intermediate_size") or int(getattr(vision, "mlp_ratio", 4) * wide),

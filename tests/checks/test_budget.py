@@ -147,6 +147,8 @@ def test_what_is_offloaded_waits_in_host_memory_and_a_server_that_does_not_sleep
 
 def test_the_servers_cache_is_what_its_share_leaves_and_one_trajectory_at_least():
     assert SERVER.trajectory == 2 * 2 * 4 * 5 * 100 // 2
+    linear = replace(SERVER, model=replace(MODEL, linear_layers=3))
+    assert linear.trajectory == SERVER.trajectory // 4
     found = sizes(Place.ROLLOUT, 8 * GIB)
     cache = 4 * GIB - 10_000 - SERVER_WORKSPACE
     assert found[f"server: cache, {cache // 4_000} of the longest trajectories at 100 tokens"] == cache
