@@ -84,7 +84,7 @@ def build_command(
     k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate."),
     b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1."),
     stemmer: Stemmer = option(
-        _DEFAULTS.stemmer, "BM25: reduce words to stems; english needs the package PyStemmer."
+        _DEFAULTS.stemmer, "BM25: reduce words to stems; none, where texts are not English."
     ),
     classic: bool = option(
         _DEFAULTS.classic, "BM25: scores times k1 + 1, as Robertson's formula has them.", "--classic"

@@ -67,6 +67,8 @@ class ProbedDocument:
     """Of the files when they were hashed."""
     sizes: tuple[tuple[float, float], ...] = ()
     """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as such."""
+    title: str = ""
+    """As the file states it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ def probe(source: SourceDocument) -> ProbedDocument:
         beat("its structure")
         with open_pdf(path) as pdf:
             beat("its outline")
-            return ProbedDocument(source, digest, pdf.num_pages, pdf.outline(), stamp)
+            found = ProbedDocument(source, digest, pdf.num_pages, pdf.outline(), stamp)
+            return replace(found, title=pdf.title())
     except OSError as error:
         raise _unreadable(error) from error
 

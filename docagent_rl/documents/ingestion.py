@@ -301,6 +301,7 @@ class _Ingest:
             ),
             outline=job.probed.outline,
             pages=pages,
+            title=job.probed.title,
         )
         path = self.plan.layout.manifest(doc_id)
         replaced = path.exists()

@@ -181,6 +181,8 @@ class Manifest:
     """The renderer with its version: for the record only."""
     outline: tuple[OutlineEntry, ...]
     pages: tuple[PageEntry, ...]
+    title: str = ""
+    """As the PDF states it, on one line; empty where it states none, and for page images."""
 
     def __post_init__(self) -> None:
         if not self.doc_id:

@@ -80,6 +80,11 @@ class OpenPdf:
             entries.append(OutlineEntry(clean_text(title).strip(), bookmark.level + 1, page))
         return tuple(entries)
 
+    def title(self) -> str:
+        """Return the title that the file states, on one line; empty where there is none."""
+        text = utf16(lambda *buffer: pdfium_c.FPDF_GetMetaText(self._pdf, b"Title", *buffer))
+        return " ".join(clean_text(text).split())
+
 
 class _KeptPdf:
     """The PDF that this process read last, kept open for the next range of its pages."""

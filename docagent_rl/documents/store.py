@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import hashlib
 import io
+import json
 import os
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
@@ -40,6 +41,8 @@ T = TypeVar("T")
 
 _CACHED_MANIFESTS = 256
 _WHITE_QUALITY = 90
+_CONTEXTS = 1
+"""Version of the rules for titles and headings: indexes of texts made by others are built anew."""
 
 
 class PageContent(StrEnum):
@@ -133,15 +136,14 @@ class DocumentStore:
                 yield PageRef(doc_id, number)
 
     def fingerprint(self, content: PageContent) -> str:
-        """Return a SHA-256 over all documents' ids and the hashes of their pages' images or texts.
+        """Return a SHA-256 over all documents' ids and their `digests`.
 
         An index keeps it to notice that the store has changed since; a change of the rasters leaves the
         fingerprint of the texts as it was.
         """
         digest = hashlib.sha256()
         for doc_id in self.doc_ids():
-            pages = self.manifest(doc_id).pages
-            hashes = [page.image if content is PageContent.IMAGE else page.text or "-" for page in pages]
+            hashes = self.document(doc_id).digests(content)
             # lengths first, so that no two corpora give the same stream
             name = doc_id.encode("utf-8")
             digest.update(f"{len(name)} {len(hashes)} ".encode() + name + " ".join(hashes).encode())
@@ -192,6 +194,23 @@ class Document:
     def outline(self) -> list[OutlineEntry]:
         """The PDF's bookmarks in reading order; empty when it has none and for page images."""
         return list(self._manifest.outline)
+
+    @property
+    def title(self) -> str:
+        """The title that the PDF states; empty when it states none and for page images."""
+        return self._manifest.title
+
+    def digests(self, content: PageContent) -> list[str]:
+        """Return the hashes of all that an index of such a content is made of, pages in their order.
+
+        An index of texts holds titles and headings too (`docagent_rl.retrieval.context`).
+        """
+        pages = self._manifest.pages
+        if content is PageContent.IMAGE:
+            return [page.image for page in pages]
+        marks = json.dumps([_CONTEXTS, self.title, [astuple(entry) for entry in self.outline]])
+        prints = [f"{page.text or '-'} {page.typography or '-'}" for page in pages]
+        return [*prints, hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest()]
 
     @property
     def source(self) -> Source:
@@ -330,7 +349,9 @@ def derive(
                 _page(store, layout.objects, faces(PageRef(doc_id, number)), own)
                 for number, own in enumerate(found.pages, start=1)
             )
-            manifest = replace(found, pages=pages, outline=tuple(outline(doc_id, found.outline)))
+            # a title would tell what the pages do not show any more
+            entries = tuple(outline(doc_id, found.outline))
+            manifest = replace(found, pages=pages, outline=entries, title="")
             write(layout.manifest(doc_id), dump_record(manifest))
     return DocumentStore(target)
 

@@ -1,4 +1,4 @@
-"""BM25 over the text layer of pages, by bm25s.
+"""BM25 over the text of pages and the headings that they stand under, by bm25s.
 
 The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each occurrence of a
 token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`,
@@ -23,9 +23,10 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
+from docagent_rl.retrieval.context import page_context
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 
@@ -113,7 +114,8 @@ class BM25Settings:
     """Slowness of saturation by repetitions of a word, from 0."""
     b: float = 0.75
     """Discount of long pages, 0 to 1."""
-    stemmer: Stemmer = Stemmer.NONE
+    stemmer: Stemmer = Stemmer.ENGLISH
+    """Of other languages: none."""
     classic: bool = False
     """Scores are multiplied by k1 + 1, as in Robertson's formula."""
 
@@ -170,10 +172,10 @@ class BM25Retriever:
     def build(
         cls, store: DocumentStore, *, settings: BM25Settings | None = None, progress: bool = False
     ) -> BM25Retriever:
-        """Index the text of all pages of `store`.
+        """Index the text of all pages of `store`, each with its title and headings (`context`).
 
         Raises:
-            UserError: No page has text, or the stemmer is not installed.
+            UserError: No page has text.
         """
         settings = settings or BM25Settings()
         doc_ids = store.doc_ids()
@@ -187,7 +189,7 @@ class BM25Retriever:
         shown = track(pages, "Indexing pages", console=Console(stderr=True), disable=not progress)
         tokenize, vocabulary = Tokenizer(settings.stemmer), {}
         rows = [
-            [vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(store.page(ref).text())]
+            [vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(_indexed_text(store, ref))]
             for ref in shown
         ]
         if not vocabulary:
@@ -219,7 +221,7 @@ class BM25Retriever:
         """Read an index that `save` wrote, verifying every file. Nothing is unpickled.
 
         Raises:
-            UserError: There is no index, it is damaged or of another version, or its stemmer is missing.
+            UserError: There is no index, it is damaged or of another version.
         """
         return IndexFiles(Path(path)).read(cls._load)
 
@@ -282,6 +284,12 @@ class BM25Retriever:
             Hit(self._rows.ref(start + row), float(score) * self._factor)
             for row, score in zip(rows, scores[rows], strict=True)
         ]
+
+
+def _indexed_text(store: DocumentStore, ref: PageRef) -> str:
+    """Return a page's text behind its title and headings; nothing of a page without text."""
+    text = store.page(ref).text()
+    return f"{page_context(store, ref).words()}\n{text}" if text.strip() else ""
 
 
 def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> BM25Retriever:

@@ -8,8 +8,6 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-from docagent_rl.base.errors import UserError
-
 UNSPACED = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 """Scripts without spaces (Han, Hiragana, Katakana, Thai, Lao, Myanmar, Khmer): every character is a word."""
 WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
@@ -24,28 +22,20 @@ class Stemmer(StrEnum):
 
     NONE = "none"
     ENGLISH = "english"
-    """The English Snowball stemmer of the package PyStemmer."""
+    """The English Snowball stemmer."""
 
 
 class Tokenizer:
     """Folded words and numbers, single characters included; nothing is stopped.
 
     The same text gives the same tokens everywhere; no file and no network is read.
-
-    Raises:
-        UserError: The stemmer is not installed.
     """
 
     def __init__(self, stemmer: Stemmer = Stemmer.NONE) -> None:
         self._stem: Callable[[list[str]], list[str]] = list
         if stemmer is Stemmer.NONE:
             return
-        try:
-            module = importlib.import_module("Stemmer")
-        except ModuleNotFoundError as error:
-            raise UserError(
-                f"the stemmer {stemmer.value!r} needs the package PyStemmer: pip install PyStemmer"
-            ) from error
+        module = importlib.import_module("Stemmer")  # has no types
         # a Snowball object is not thread safe and costs little, so each call has its own
         self._stem = lambda words: module.Stemmer(stemmer.value).stemWords(words)
 

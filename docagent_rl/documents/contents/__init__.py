@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from docagent_rl.documents.contents.capitals import capital_headings
 from docagent_rl.documents.contents.labels import (
     Caption,
     Label,
@@ -30,12 +31,14 @@ from docagent_rl.documents.contents.pages import (
     settled,
 )
 from docagent_rl.documents.contents.printed import has_leaders, printed_contents
+from docagent_rl.documents.contents.titles import document_title
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.typography import MEASURED, Line
 
 __all__ = [
     "Caption",
     "Heading",
+    "document_title",
     "list_of_figures",
     "render_contents",
     "render_figures",
@@ -59,6 +62,8 @@ _LINE_SPACING = 1.5
 _SIGNS = frozenset("<>=$[]{}#\\|~^_*@")
 _SENTENCE_END = (".", ",", ";", ":", "!")
 _FOLIO = re.compile(r"\s\d{1,3}$")
+_NUMBERS = re.compile(r"(?<!\S)[-+(]?[$€£]?\d[\d.,]*[%)]?(?!\S)")
+_FEWEST_NUMBERS, _NUMBERS_SHARE = 2, 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +197,8 @@ def text_headings(pages: Pages) -> list[Heading]:
     """Return the headings of a document, in reading order.
 
     Those that the printed table of contents names; lines that are set as such headings are, or, without a
-    table, in large print; where the print is not known, lines whose section numbers continue one another.
+    table, in large print, and lines whose section numbers continue one another and whose print stands out;
+    where print tells nothing, all lines with such numbers. Where these are few, lines in capitals.
     `pages` have no running headers.
     """
     printed = printed_contents(pages)
@@ -200,20 +206,22 @@ def text_headings(pages: Pages) -> list[Heading]:
     usual, size = body_print(body)
     more = _styled(body, size, printed.entries) if size else []
     if not printed.entries or not size:
+        numbered = _numbered(body, printed.entries)
+        standing = [block for block in numbered if not size or _stands_out(block.print, usual)]
         styled = {(block.page, block.first) for block in more}
-        more += [
-            block
-            for block in _numbered(body, printed.entries)
-            if (block.page, block.first) not in styled
-            and (
-                not size
-                or block.print.font == MEASURED
-                or block.print.size >= LARGER * usual.size
-                or (block.print.size >= usual.size and block.print.bold > usual.bold)
-            )
-        ]
+        found = standing or ([] if more else capital_headings(body) or numbered)
+        more += [block for block in found if (block.page, block.first) not in styled]
+    if len(printed.entries) + len(more) < _FEWEST_ENTRIES:
+        more = capital_headings(body) or more
     blocks = sorted([*printed.entries, *more], key=lambda block: (block.page, block.first))
     return _levelled([block for block in blocks if _has_letters(block.text)])
+
+
+def _stands_out(print: Print, usual: Print) -> bool:
+    """Return whether the print of a numbered line is another one than that of most letters."""
+    if print.font == MEASURED or print.size >= LARGER * usual.size:
+        return True
+    return print.size >= usual.size and (print.font != usual.font or print.bold > usual.bold)
 
 
 def _has_letters(text: str) -> bool:
@@ -258,9 +266,20 @@ def _styled(pages: Pages, body: float, listed: Sequence[Block]) -> list[Block]:
                 block.text[0].isalnum()
                 and not block.text.endswith(_SENTENCE_END)
                 and not _SIGNS.intersection(block.text)
+                and not _is_of_table(pages[block.page], block)
             )
         )
     ]
+
+
+def _is_of_table(lines: Sequence[Line], block: Block) -> bool:
+    """Return whether a heading read in a picture is a row of a table, or its head: rows of numbers follow."""
+    texts = [block.text, *(line.text for line in lines[block.last + 1 : block.last + 2])]
+    return any(
+        len(numbers := _NUMBERS.findall(text)) >= _FEWEST_NUMBERS
+        and len(numbers) >= _NUMBERS_SHARE * len(text.split())
+        for text in texts
+    )
 
 
 def _blocks(page: int, lines: Sequence[Line], body: float) -> Iterator[Block]:

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.retrieval.context import PageContext
 from docagent_rl.retrieval.encoders.checkpoints import (
     check_complete,
     image_tokens,
@@ -44,7 +45,7 @@ class LateImageEncoder(LocalEncoder):
         config = self._model.config
         return self._kept(getattr(self._model, "dim", None) or config.embedding_dim)
 
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
+    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
         return self._images(pages, lambda batch: self._encode(self._processor.process_images(batch)))
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -117,7 +118,7 @@ class LastTokenEncoder(LocalEncoder):
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
         return self._kept(model.config.text_config.hidden_size)
 
-    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
+    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
         return self._images(
             pages, lambda batch: self._encode([self.spec.page_prompt or ""] * len(batch), batch)
         )

@@ -15,6 +15,7 @@ import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
+from docagent_rl.retrieval.context import page_context
 from docagent_rl.retrieval.encoders.spec import PageEncoder
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
@@ -128,15 +129,20 @@ def encode_batch(
         UserError: the store has not these pages any more, or an object is damaged.
         InfrastructureError: the encoder cannot read its files, or gives other arrays than promised.
     """
-    stored, image = map(store.page, batch), encoder.content is PageContent.IMAGE
-    pages: Any = [page.image() if image else page.text() for page in stored]
+    stored = map(store.page, batch)
     try:
-        found = encoder.encode_pages(pages)
+        if encoder.content is PageContent.IMAGE:
+            found = encoder.encode_pages([page.image() for page in stored])
+        elif getattr(getattr(encoder, "spec", None), "context", False):
+            contexts = [page_context(store, ref) for ref in batch]
+            found = encoder.encode_pages([page.text() for page in stored], contexts)
+        else:
+            found = encoder.encode_pages([page.text() for page in stored])
     except OSError as error:
         raise InfrastructureError(f"the encoder failed at {batch[0]}: {error}") from error
-    if len(found) != len(pages):
+    if len(found) != len(batch):
         raise InfrastructureError(
-            f"the encoder gave vectors of {len(found)} pages for {len(pages)} from {batch[0]} on"
+            f"the encoder gave vectors of {len(found)} pages for {len(batch)} from {batch[0]} on"
         )
     for ref, vectors in zip(batch, found, strict=True):
         if vectors.ndim != 2 or vectors.shape[1] != encoder.dim or not np.isfinite(vectors).all():

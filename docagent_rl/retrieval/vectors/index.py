@@ -64,7 +64,7 @@ class StoredDocument(_Frozen):
     doc_id: str = Field(min_length=1)
     pages: int = Field(ge=1)
     digest: Sha256
-    """Over the hashes of its pages' images or texts."""
+    """Over its `Document.digests`."""
 
 
 class VectorHeader(IndexHeader):
@@ -101,12 +101,8 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
     """
     for doc_id in store.doc_ids():
         document = store.document(doc_id)
-        pages = [document.page(number) for number in range(1, document.num_pages + 1)]
-        hashes = [
-            page.image_hash if content is PageContent.IMAGE else page.text_hash or "-" for page in pages
-        ]
-        digest = hashlib.sha256(" ".join(hashes).encode()).hexdigest()
-        yield StoredDocument(doc_id=doc_id, pages=len(pages), digest=digest)
+        digest = hashlib.sha256(" ".join(document.digests(content)).encode()).hexdigest()
+        yield StoredDocument(doc_id=doc_id, pages=document.num_pages, digest=digest)
 
 
 class VectorIndex:

@@ -23,7 +23,7 @@ from docagent_rl.documents.contents import (
 from docagent_rl.envs.checks import played_pages, references
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
 from docagent_rl.retrieval.bm25 import BM25Settings, load_bm25s
-from docagent_rl.retrieval.tokens import Tokenizer, readable, spans
+from docagent_rl.retrieval.tokens import Stemmer, Tokenizer, readable, spans
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.mm_doc_r1.config import MIN_CHARS, MMDocConfig
 
@@ -44,7 +44,7 @@ class PageIndex:
 
     def __init__(self, doc_id: str, texts: Mapping[int, str], settings: BM25Settings | None = None) -> None:
         bm25s = load_bm25s()
-        settings = settings or BM25Settings()
+        settings = settings or BM25Settings(stemmer=Stemmer.NONE)
         self._tokenize = Tokenizer(settings.stemmer)
         self._refs = [PageRef(doc_id, number) for number in sorted(texts)]
         vocabulary: dict[str, int] = {}
@@ -224,5 +224,5 @@ def _prepared(document: Document, pages: range, config: MMDocConfig) -> Document
         headings=headings,
         toc=render_contents(headings, omitted=len(everything) - len(headings)),
         figures=render_figures(figures, omitted=len(captions) - len(figures)),
-        index=PageIndex(document.doc_id, texts, BM25Settings(k1=search.k1, b=search.b)),
+        index=PageIndex(document.doc_id, texts, BM25Settings(k1=search.k1, b=search.b, stemmer=Stemmer.NONE)),
     )

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
+from docagent_rl.retrieval.context import PageContext, Section
 from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from tests.retrieval.encoders.conftest import MINILM, assert_same, tiny_spec
@@ -249,3 +250,12 @@ def test_images_by_sentence_transformers(tmp_path, tiny, pictures):
     assert_same([model.encode_pages([page])[0] for page in pictures], together)
     assert {vectors.shape for vectors in [*together, *model.encode_queries(["revenue"])]} == {(1, 128)}
     assert np.abs(together[0] - together[1]).max() > 1e-3
+
+
+def test_passages_are_encoded_behind_their_context_where_the_specification_says_so(minilm):
+    behind = open_encoder({**MINILM, "context": True})
+    context = PageContext("Atlas", (Section(0, ("Whales",)),))
+    assert_same(behind.encode_pages([WHALES], [context]), minilm.encode_pages([f"Atlas > Whales\n{WHALES}"]))
+    assert_same(minilm.encode_pages([WHALES], [context]), minilm.encode_pages([WHALES]))
+    assert [len(found) for found in behind.encode_pages([""], [context])] == [0]
+    assert behind.fingerprint != minilm.fingerprint
