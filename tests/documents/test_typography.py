@@ -144,7 +144,7 @@ def test_sizes_alike_become_one_and_tell_the_outline_of_a_scan():
 def test_the_head_of_a_table_on_a_scan_is_no_heading():
     noise, pages = random.Random(3), {}
     for page, letter in enumerate("abcdef", start=1):
-        prose = [line("".join(noise.choices("abcdefgh ", k=60)), 10, row / 40) for row in range(3, 23)]
+        prose = [line("".join(noise.choices("abcdefgh ", k=120)), 10, row / 40) for row in range(3, 23)]
         table = [line(f"Region {letter} and sales", 16, 0.6), line(f"{letter}{letter} 12 4,5", 10, 0.63)]
         row = line(f"Part {letter} {letter}{letter} 74% 91%", 16, 0.66)
         pages[page] = [line(f"Rivers {letter}", 16, 0.02), *prose[:9], *table, row, *prose[9:]]
