@@ -22,10 +22,9 @@ from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
 from docagent_rl.training.settings.models import known_model
 
 ON_GPU = (Place.UPDATE, Place.SYNC, Place.ROLLOUT)
-OFFLOADED = tuple(
-    f"{section}.{state}_offload=true"
+POLICY_OFFLOADED, CRITIC_OFFLOADED = (
+    tuple(f"{section}.{state}_offload=true" for state in ("param", "optimizer"))
     for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
-    for state in ("param", "optimizer")
 )
 OVERLAYS = {80: "gpu_80", 48: "gpu_48", 24: "gpu_24"}
 """Of LoRA (`+lora=`), by GiB of the GPU that each is for."""
@@ -45,7 +44,7 @@ class Training(StrEnum):
     def choices(self, gpu_memory: float) -> tuple[tuple[str, ...], ...]:
         """Return overrides to try on GPUs of so many GiB, the fastest first."""
         if self is Training.WHOLE:
-            return ((), OFFLOADED)
+            return ((), POLICY_OFFLOADED)
         fitting = [name for size, name in OVERLAYS.items() if size <= gpu_memory]
         return tuple((f"+lora={name}",) for name in fitting or ["gpu_24"])
 
@@ -66,7 +65,7 @@ class Candidate:
     parameters: int
     """Of its policy; 0 if only the hub knows it."""
     critics: tuple[tuple[str, ...], ...]
-    """Overrides of the critics to try: the recipe's, and the smallest of the family."""
+    """Overrides of the critics to try: the recipe's, offloaded, and the smallest of the family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,8 @@ def fit_page(cluster: Cluster, gpu_memory: float) -> str:
             if found is None:
                 rows.append(f"| {system} | {training}: nothing fits |" + " |" * len(Place))
                 continue
-            sizes = " | ".join(gib(total(found.lines, place)) for place in Place)
+            taken = (total(found.lines, place) for place in Place)
+            sizes = " | ".join(gib(size) if size else "" for size in taken)
             rows.append(f"| {system} | {training} of `{found.recipe}` | {sizes} |")
             commands.append(f"{found.command}\n")
     return "\n".join(rows) + "\n\n```bash\n" + "".join(commands) + "```\n"
@@ -131,9 +131,10 @@ def _candidate(recipe: str) -> Candidate:
     critics: list[tuple[str, ...]] = [()]
     if OmegaConf.select(config, "critic.enable"):
         released = get_family(str(config.docagent.model_family)).released
+        critics.append(CRITIC_OFFLOADED)
         smallest = min(released, key=_parameters, default=None)
         if smallest is not None and smallest != config.critic.model.path:
-            critics.append((f"critic.model.path={smallest}",))
+            critics.append((*CRITIC_OFFLOADED, f"critic.model.path={smallest}"))
     return Candidate(recipe, _parameters(str(config.actor_rollout_ref.model.path)), tuple(critics))
 
 
