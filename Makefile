@@ -82,7 +82,7 @@ faults: setup
 
 # in the environment that is there: set-up would install the CPU's. CHECK='--only models' runs one
 gpu-check:
-	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m tools.gpu_check --seconds 600 $(CHECK)
+	@$(if $(wildcard $(BIN)/python),$(BIN)/python,python3) -m tools.gpu_check $(CHECK)
 
 documents: setup
 	@$(BIN)/python -m tools.documents $(WORKSPACE)/documents/pdfs

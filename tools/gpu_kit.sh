@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs what `make gpu-check` needs beside an image with torch 2.11, triton and what commonly comes with them, for a
+# Packs what `make gpu-check` needs beside an image with Python 3.12, torch 2.11 for CUDA, triton, numpy, pandas,
+# pyarrow, pillow and what commonly comes with them (requirements/gpu.txt has versions and hashes), for a
 # GPU that reaches no package index: verl, Ray and what they import, at the versions of requirements/gpu.txt; and,
 # in a second file, vLLM with the machine code of one generation of GPUs. There:
 #
@@ -7,7 +8,7 @@
 #   python3 -m compileall -q -j 0 /tmp/kit; PYTHONPATH=/tmp/kit python3 -m tools.gpu_check
 #
 # Usage: tools/gpu_kit.sh [FOLDER [PYTHON_VERSION [ARCHITECTURE]]]     (., 3.12, 90: H100 and H200)
-# Writes gpu-kit.tar.xz and gpu-kit-vllm.tar.xz, about 50 and 43 MiB; without the second one, the recipe is skipped.
+# Writes gpu-kit.tar.xz and gpu-kit-vllm.tar.xz, about 50 and 43 MiB; without the second one, `recipe` is not run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -23,10 +23,10 @@ app = typer.Typer(add_completion=False)
 def main(
     only: Annotated[list[str] | None, typer.Option(help="A check to run; repeat for several.")] = None,
     out: Annotated[Path, typer.Option(help="JSON file to write.")] = Path("gpu-check.json"),
-    seconds: Annotated[float | None, typer.Option(help="For all checks together.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="For all checks together; 600 on a GPU.")] = None,
     names: Annotated[bool, typer.Option("--list", help="Name the checks and end.")] = False,
 ) -> None:
-    """Check the training path on this machine's GPU; status 1 if a check fails.
+    """Check the training path on this machine's GPU; status 1 if a check fails, 3 if one was not run.
 
     Example: python -m tools.gpu_check --only attention --only models
     """
@@ -53,6 +53,10 @@ def main(
     console.print(f"{out}", highlight=False)
     if any(result.outcome is Outcome.FAIL for _, result in found):
         raise typer.Exit(1)
+    missing = [check.name for check, result in found if result.outcome is Outcome.NOT_RUN]
+    if missing:
+        console.print(f"Not run, so nothing is known of: {', '.join(missing)}", highlight=False)
+        raise typer.Exit(3)
 
 
 if __name__ == "__main__":

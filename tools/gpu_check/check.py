@@ -21,6 +21,7 @@ class Outcome(StrEnum):
     PASS = "PASS"
     FAIL = "FAIL"
     SKIP = "SKIP"
+    NOT_RUN = "NOT RUN"
 
 
 class CheckError(Exception):
@@ -34,8 +35,8 @@ class Check:
     Attributes:
         name: in the table, and for `--only`.
         about: what it shows.
-        limit_s: seconds after which it is ended.
-        needs: it is skipped where one of these is missing.
+        limit_s: seconds that are kept for it on a GPU; it may take what checks before it left over.
+        needs: it is not run where one of these is missing.
     """
 
     name: str
@@ -54,7 +55,7 @@ class Result:
     """The findings of a check.
 
     Attributes:
-        outcome: PASS, FAIL or SKIP.
+        outcome: PASS, FAIL, SKIP (says nothing about this machine) or NOT RUN (nothing is known).
         summary: one line.
         device: where it ran, `cuda` or `cpu`.
         numbers: what was measured, by name.

@@ -1,18 +1,22 @@
-"""The checks, in the order they run."""
+"""The checks, the most telling first; their limits fill the ten minutes of a GPU."""
 
 from __future__ import annotations
 
 from tools.gpu_check.check import Check, Need
 
+TOTAL_S = 600.0
+"""For all checks on a GPU."""
+
 CHECKS = (
-    Check("imports", "versions, plugin, patches, attention", 120),
-    Check("attention", "varlen attention against plain attention, forward and backward", 90),
-    Check("models", "actor, reference, critic in bf16 against padded float32", 180),
-    Check("divergences", "k3 and exact KL against whole logits: memory and time", 120),
-    Check("transfer", "weights from process to process, and a receiver that fails", 120),
-    Check("resume", "saved, loaded, the same next step", 120),
-    Check("widths", "layers of a 7B model at the longest rows", 300),
-    Check("recipe", "two steps of a recipe", 420, frozenset({Need.VLLM})),
+    Check("imports", "versions, plugin, patches, attention", 40),
+    Check("formulas", "KL estimators, log-probs and their gradients against formulas in float64", 25),
+    Check("models", "three families, packed bf16 and padded float32, against transformers row by row", 105),
+    Check("recipe", "two steps of recipes: server and trainer token by token", 270, frozenset({Need.VLLM})),
+    Check("transfer", "weights from process to process, and a receiver that fails", 30),
+    Check("resume", "saved, loaded, the same next step", 30),
+    Check("attention", "varlen attention against plain attention, forward and backward", 25),
+    Check("divergences", "k3 and exact KL against whole logits: memory and time", 30),
+    Check("widths", "layers of a 7B model at the longest rows", 45),
 )
 
 

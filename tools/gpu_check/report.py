@@ -15,7 +15,12 @@ from rich.text import Text
 
 from tools.gpu_check.check import Check, Machine, Outcome, Result
 
-STYLES = {Outcome.PASS: "green", Outcome.FAIL: "bold red", Outcome.SKIP: "yellow"}
+STYLES = {
+    Outcome.PASS: "green",
+    Outcome.FAIL: "bold red",
+    Outcome.SKIP: "yellow",
+    Outcome.NOT_RUN: "bold yellow",
+}
 PACKAGES = ("torch", "triton", "transformers", "verl", "vllm", "flash-attn", "ray", "tensordict")
 
 

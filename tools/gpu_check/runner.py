@@ -15,11 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tools.gpu_check.check import Check, Machine, Outcome, Result
+from tools.gpu_check.registry import TOTAL_S
 
 ROOT = Path(__file__).parents[2]
 LOG_END = 4000
 SLOW_PROCESSOR = 3
-"""Times the limit of a check where it runs on a processor."""
+"""Times the time for all checks where they run on a processor."""
+DEADLINE = "GPU_CHECK_DEADLINE"
+"""Variable of a check's process: the `time.time()` at which it is ended."""
 FULL = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
 """Names of a full GPU in a log."""
 
@@ -33,22 +36,28 @@ def run_checks(
         checks: which.
         machine: where.
         folder: for their files and logs.
-        limit_s: seconds for all together; checks that would begin later are skipped.
+        limit_s: seconds for all together. A check may take what is left of them less the limits of those
+            after it; one for which nothing is left is not run.
 
     Yields:
         Each check with its result, as soon as it is there.
     """
-    began = time.monotonic()
-    for check in checks:
+    chosen = list(checks)
+    slow = SLOW_PROCESSOR if machine.gpu is None else 1
+    total = TOTAL_S * slow if limit_s is None else limit_s
+    end = time.monotonic() + total
+    for number, check in enumerate(chosen):
         lacking = machine.lacks(check)
-        left = float("inf") if limit_s is None else limit_s - (time.monotonic() - began)
+        kept = slow * sum(later.limit_s for later in chosen[number + 1 :] if not machine.lacks(later))
+        left = end - time.monotonic()
+        # a total below the sum of limits goes to the first checks
+        limit = min(left, max(slow * check.limit_s, left - kept))
         if lacking:
-            yield check, Result(Outcome.SKIP, f"needs {' and '.join(lacking)}")
-        elif left <= 0:
-            yield check, Result(Outcome.SKIP, f"the {limit_s:g} s for all checks were over")
+            yield check, Result(Outcome.NOT_RUN, f"needs {' and '.join(lacking)}")
+        elif limit <= 0:
+            yield check, Result(Outcome.NOT_RUN, f"the {total:g} s for all checks were over")
         else:
-            limit = check.limit_s * (SLOW_PROCESSOR if machine.gpu is None else 1)
-            yield check, run_one(check, machine, folder, min(limit, left))
+            yield check, run_one(check, machine, folder, limit)
 
 
 def run_one(
@@ -76,7 +85,7 @@ def run_one(
         process = subprocess.Popen(
             (command or _command)(check, result, own),
             cwd=ROOT,
-            env=environment(machine, own),
+            env=environment(machine, own) | {DEADLINE: str(time.time() + limit_s)},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

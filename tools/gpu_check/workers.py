@@ -117,9 +117,9 @@ def infer(made: TrainingWorker, data: TensorDict) -> Tensor:
     return torch.cat([row.float().cpu()[mask.bool().cpu()] for row, mask in rows])
 
 
-def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, Tensor]:
-    """One step: its loss, the norm of the gradient, and all gradients in one vector on the processor."""
-    data, seen = data.copy(), []
+def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, dict[str, Tensor]]:
+    """One step: its loss, the norm of the gradient, and gradients by parameter, on the processor."""
+    data, seen = data.copy(), {}
     step = made.engine.optimizer_step
     made.engine.optimizer_step = partial(_watched, made, step, seen)
     tu.assign_non_tensor(data, mini_batch_size=len(data), global_batch_size=len(data), epochs=1)
@@ -127,7 +127,13 @@ def update(made: TrainingWorker, data: TensorDict) -> tuple[float, float, Tensor
         found = tu.get(made.train_mini_batch(data), "metrics")
     finally:
         made.engine.optimizer_step = step
-    return _number(found["loss"]), _number(found["grad_norm"]), seen[0]
+    return _number(found["loss"]), _number(found["grad_norm"]), seen
+
+
+def optimizer_states(made: TrainingWorker) -> dict[str, Tensor]:
+    """Tensors that the optimizer holds of each parameter, on the processor."""
+    states = enumerate(made.engine.optimizer.state.values())
+    return {f"{number}.{name}": _whole(each) for number, state in states for name, each in state.items()}
 
 
 def train_without_step(made: TrainingWorker, data: TensorDict) -> None:
@@ -147,15 +153,20 @@ def _no_step(made: TrainingWorker) -> float:
     return 0.0
 
 
-def _watched(made: TrainingWorker, step: Any, seen: list[Tensor]) -> Any:
-    parts = [_whole(p.grad) for p in made.engine.module.parameters() if p.grad is not None]
-    seen.append(torch.cat([part.flatten() for part in parts]))
+def _watched(made: TrainingWorker, step: Any, seen: dict[str, Tensor]) -> Any:
+    named = made.engine.module.named_parameters()
+    seen |= {_plain_name(name): _whole(p.grad) for name, p in named if p.grad is not None}
     return step()
+
+
+def _plain_name(name: str) -> str:
+    """The name without the wrapper of checkpointing."""
+    return name.replace("_checkpoint_wrapped_module.", "")
 
 
 def _whole(tensor: Tensor) -> Tensor:
     whole = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
-    return whole.detach().float().cpu()
+    return whole.detach().float().cpu().clone()  # the step clips in place
 
 
 def _number(value: Any) -> float:

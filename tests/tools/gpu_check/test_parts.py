@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pandas as pd
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.checks.recipe_check import composed
 from tools.gpu_check.check import Machine, Outcome
 from tools.gpu_check.meter import Cost, Meter
+from tools.gpu_check.parts.recipe import KINDS, SHORT, SMALL, overrides
 from tools.gpu_check.parts.widths import extrapolated
 from tools.gpu_check.registry import CHECKS
 from tools.gpu_check.runner import run_one
@@ -46,3 +52,23 @@ def test_a_mark_parts_the_peaks():
     found = meter.measure(call)
     assert found.peak_mib > 200
     assert 30 < found.later_mib < 200
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)
+def test_a_gpu_computes_as_the_recipe_says(kind):
+    def flat(config: Any) -> dict[str, Any]:
+        plain = OmegaConf.to_container(config, resolve=False)
+        return pd.json_normalize(plain).iloc[0].to_dict()
+
+    machine = Machine("a GPU", 80.0, vllm=True)
+    own, recipe = (
+        flat(composed(kind.recipe, list(more)))
+        for more in (overrides(kind, machine), [each for each in kind.more if each.startswith("+")])
+    )
+    changed = {name for name in own | recipe if str(own.get(name)) != str(recipe.get(name))}
+    named = {each.partition("=")[0] for each in (*SMALL, *SHORT, *kind.more)}
+    assert {name for name in changed - named if not name.startswith("docagent.retriever.")} == set()
+    assert own["actor_rollout_ref.model.use_fused_kernels"]
+    assert own["actor_rollout_ref.actor.use_dynamic_bsz"]
+    rollout = {"enforce_eager": False, "free_cache_engine": True, "enable_prefix_caching": True}
+    assert {name: own[f"actor_rollout_ref.rollout.{name}"] for name in rollout} == rollout

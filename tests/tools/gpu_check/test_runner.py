@@ -12,7 +12,9 @@ from dataclasses import replace
 import pytest
 
 from tests.processes import ends
+from tools.gpu_check import runner
 from tools.gpu_check.check import Check, Machine, Need, Outcome, Result
+from tools.gpu_check.registry import CHECKS, TOTAL_S
 from tools.gpu_check.runner import environment, run_checks, run_one
 
 CPU, GPU = Machine(None, 0.0, vllm=False), Machine("a GPU", 80.0, vllm=True)
@@ -69,12 +71,28 @@ def test_a_result_of_an_earlier_run_does_not_count(tmp_path):
     assert [outcome(tmp_path, code).outcome for code in codes] == [Outcome.PASS, Outcome.FAIL]
 
 
-def test_what_a_machine_lacks_or_would_begin_too_late_is_skipped(tmp_path):
+def test_what_a_machine_lacks_or_would_begin_too_late_is_not_run(tmp_path):
     check = replace(CHECK, needs=frozenset(Need))
     ((_, found),) = run_checks([check], CPU, tmp_path)
-    assert (found.outcome, found.summary) == (Outcome.SKIP, "needs a GPU and vLLM")
+    assert (found.outcome, found.summary) == (Outcome.NOT_RUN, "needs a GPU and vLLM")
     assert GPU.lacks(check) == []
     late = [result.outcome for _, result in run_checks([CHECK, CHECK], CPU, tmp_path, limit_s=0)]
-    assert late == [Outcome.SKIP, Outcome.SKIP]
+    assert late == [Outcome.NOT_RUN, Outcome.NOT_RUN]
     assert environment(CPU, tmp_path)["VERL_PLATFORM"] == "cpu"
     assert "VERL_PLATFORM" not in environment(GPU, tmp_path) or "VERL_PLATFORM" in os.environ
+
+
+def test_limits_fill_the_time_of_a_gpu_and_leftovers_pass_on(tmp_path, monkeypatch):
+    assert sum(check.limit_s for check in CHECKS) == TOTAL_S == 600
+    assert max(CHECKS, key=lambda check: check.limit_s).name == "recipe"
+    given: list[float] = []
+
+    def at_once(check, machine, folder, limit_s):
+        given.append(limit_s)
+        return Result(Outcome.PASS, "")
+
+    monkeypatch.setattr(runner, "run_one", at_once)
+    list(run_checks([replace(CHECK, limit_s=100), replace(CHECK, limit_s=200)], GPU, tmp_path, limit_s=500))
+    assert given == pytest.approx([300, 500], abs=1)
+    list(run_checks([replace(CHECK, limit_s=100), replace(CHECK, limit_s=200)], GPU, tmp_path, limit_s=150))
+    assert given[2:] == pytest.approx([100, 150], abs=1)

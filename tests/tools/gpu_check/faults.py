@@ -1,0 +1,159 @@
+"""Program: checks at their tiny sizes, with a fault in what they check; its argument is a folder.
+
+Prints one JSON object: by fault, what the check said, or null where it passed. One reference serves all
+faults, and the fault of packed rows comes last: verl changes the attention of classes for good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from tools.gpu_check.check import Machine
+from tools.gpu_check.runner import environment
+
+MACHINE = Machine(None, 0.0, vllm=False)
+FAMILY = "qwen2_5_vl"
+
+
+def k3_of_another_sign() -> Any:
+    return patch("docagent_rl.losses.estimators._unbounded_k3", lambda d: torch.exp(d) + d - 1)
+
+
+def backward_of_another_sign() -> Any:
+    from docagent_rl.training.attention import _LogProbs
+
+    true = _LogProbs.backward
+    return patch.object(_LogProbs, "backward", staticmethod(lambda ctx, *g: (-true(ctx, *g)[0], None, None)))
+
+
+def fused_backward_of_another_sign() -> Any:
+    from verl.utils.experimental.torch_functional import FusedLinearForPPOFunction as Fused
+
+    true = Fused.backward
+    return patch.object(Fused, "backward", staticmethod(lambda *a: _negated(true(*a))))
+
+
+def _negated(gradients: tuple) -> tuple:
+    return tuple(-each if isinstance(each, torch.Tensor) else each for each in gradients)
+
+
+def byte_patches_stay_bytes() -> Any:
+    return patch("docagent_rl.rollout.patches.features", lambda row, device=None: row)
+
+
+def positions_of_text_alone() -> Any:
+    def positions(ids: torch.Tensor, features: Any, processor: Any) -> torch.Tensor:
+        return torch.arange(len(ids)).repeat(4, 1)
+
+    return patch("tools.gpu_check.rows.position_ids", positions)
+
+
+def temperature_of_one() -> Any:
+    return patch("tools.gpu_check.rows.TEMPERATURE", 1.0)
+
+
+def rows_of_a_pack_see_each_other() -> Any:
+    from docagent_rl.training import attention
+
+    true = attention.plain_varlen_attn
+
+    def whole(query: Any, key: Any, value: Any, cu_q: Any, cu_k: Any, *rest: Any) -> Any:
+        return true(query, key, value, cu_q[[0, -1]], cu_k[[0, -1]], *rest)
+
+    return patch.object(attention, "plain_varlen_attn", whole)
+
+
+def transfer_loses_a_tensor() -> Any:
+    from tools.gpu_check.without_vllm import open_rollout_package
+
+    open_rollout_package()
+    from verl.workers.rollout.vllm_rollout.bucketed_weight_transfer import BucketedWeightSender as Sender
+
+    true = Sender.async_send_weights
+    return patch.object(
+        Sender, "async_send_weights", lambda self, weights: true(self, _but_the_first(weights))
+    )
+
+
+def _but_the_first(weights: Iterator) -> Iterator:
+    next(weights)
+    yield from weights
+
+
+def optimizer_is_not_restored() -> Any:
+    from verl.utils.checkpoint.checkpoint_manager import BaseCheckpointManager
+
+    return patch.object(BaseCheckpointManager, "should_load_optimizer", False)
+
+
+FAULTS: dict[str, list[Callable[[], Any]]] = {
+    "formulas": [k3_of_another_sign, backward_of_another_sign, fused_backward_of_another_sign],
+    "models": [
+        backward_of_another_sign,
+        byte_patches_stay_bytes,
+        positions_of_text_alone,
+        temperature_of_one,
+        rows_of_a_pack_see_each_other,
+    ],
+    "resume": [optimizer_is_not_restored],
+    "transfer": [transfer_loses_a_tensor],
+}
+"""By check, in the order they run."""
+
+
+@contextmanager
+def one_reference() -> Iterator[None]:
+    """Compute transformers' numbers once; the model and the rows of a fault are the same."""
+    from tools.gpu_check.parts import models
+
+    kept: list[Any] = []
+    true = models.reference
+
+    def once(*arguments: Any) -> Any:
+        kept.extend([] if kept else [true(*arguments)])
+        return kept[0]
+
+    with patch.object(models, "reference", once):
+        yield
+
+
+def verdict(check: str, fault: Callable[[], Any], folder: Path) -> str | None:
+    """What a check says of a fault: the text of its failure, or None."""
+    from importlib import import_module
+
+    module = import_module(f"tools.gpu_check.parts.{check}")
+    folder.mkdir(parents=True)
+    families = {"families": (FAMILY,)} if check == "models" else {}
+    try:
+        with fault():
+            module.run(MACHINE, folder, **families)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def main(folder: Path) -> None:
+    """Run every fault."""
+    os.environ.update(environment(MACHINE, folder))
+    import verl  # noqa: F401
+
+    with one_reference():
+        said = {
+            f"{check}: {fault.__name__}": verdict(check, fault, folder / check / fault.__name__)
+            for check, faults in FAULTS.items()
+            for fault in faults
+        }
+    print(json.dumps(said))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,58 @@
+"""A model of transformers on one row at a time, in float32: the reference of what verl's engines compute.
+
+No code of the plugin or of verl: pictures are the image processor's own floats, positions the model's own,
+attention is transformers' plain one, log-probs a `log_softmax` in float64, and gradients torch's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+if TYPE_CHECKING:
+    from tools.gpu_check.rows import ShownRow
+
+LOSS_SCALE = 100
+"""What `workers.surrogate` divides by."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Log-probs of all sampled tokens, (n,) float64, and the gradient of each parameter, on the processor."""
+
+    log_probs: Tensor
+    gradients: dict[str, Tensor]
+
+
+def reference(path: Path, rows: list[ShownRow], processor: Any, temperature: float, device: str) -> Reference:
+    """Compute log-probs, and the gradient of the sum of `-noise * log-prob / LOSS_SCALE`."""
+    images = getattr(processor, "image_processor", None)
+    kind = AutoModelForCausalLM if images is None else AutoModelForImageTextToText
+    model = kind.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").to(device).eval()
+    found = []
+    for row in rows:
+        log_probs = _log_probs(model, row, processor, temperature, device)
+        weight = row.noise[1:][row.sampled[1:]].to(device).double()
+        (-(weight * log_probs).sum() / LOSS_SCALE).backward()
+        found.append(log_probs.detach().cpu())
+    gradients = {name: p.grad.cpu() for name, p in model.named_parameters() if p.grad is not None}
+    return Reference(torch.cat(found), gradients)
+
+
+def _log_probs(model: Any, row: ShownRow, processor: Any, temperature: float, device: str) -> Tensor:
+    """(sampled tokens of the row,) float64."""
+    ids, shown = row.ids[None].to(device), {}
+    if row.pictures:
+        made = processor.image_processor(images=row.pictures, return_tensors="pt").to(device)
+        shown = {"pixel_values": made["pixel_values"], "image_grid_thw": made["image_grid_thw"]}
+        kinds = (ids == processor.image_token_id).long()
+        positions, _ = model.model.get_rope_index(ids, kinds, image_grid_thw=made["image_grid_thw"])
+        shown |= {"position_ids": positions, "mm_token_type_ids": kinds}
+    logits = model(input_ids=ids, use_cache=False, **shown).logits[0, :-1].double() / temperature
+    chosen = logits.log_softmax(1).gather(1, ids[0, 1:, None])[:, 0]
+    return chosen[row.sampled[1:].to(device)]
