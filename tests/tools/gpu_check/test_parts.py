@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from docagent_rl.checks.recipe_check import composed
+from docagent_rl.checks.recipe_check import Finding, composed, judged
 from tools.gpu_check.check import Machine, Outcome
 from tools.gpu_check.meter import Cost, Meter
 from tools.gpu_check.parts.recipe import KINDS, SHORT, SMALL, overrides
@@ -68,6 +68,8 @@ def test_a_gpu_computes_as_the_recipe_says(kind):
     changed = {name for name in own | recipe if str(own.get(name)) != str(recipe.get(name))}
     named = {each.partition("=")[0] for each in (*SMALL, *SHORT, *kind.more)}
     assert {name for name in changed - named if not name.startswith("docagent.retriever.")} == set()
+    config = composed(kind.recipe, list(overrides(kind, machine)))
+    assert judged(Finding(kind.recipe), config).problem is None
     assert own["actor_rollout_ref.model.use_fused_kernels"]
     assert own["actor_rollout_ref.actor.use_dynamic_bsz"]
     rollout = {"enforce_eager": False, "free_cache_engine": True, "enable_prefix_caching": True}
