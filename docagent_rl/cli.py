@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import re
 import sys
 from collections.abc import Callable, Generator
@@ -54,6 +55,7 @@ def main(command: Callable[[], object] = app) -> None:
     Args:
         command: reads its arguments from `sys.argv`; `docagent-rl` by default.
     """
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # standard output is the command's
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # whatever the terminal's encoding lacks is spelt out

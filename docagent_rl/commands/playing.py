@@ -28,7 +28,6 @@ REPLIES = "replies"
 INTERRUPTED = "Interrupted. What was played is kept; the same command goes on from here."
 _QUIET = {
     "VLLM_LOGGING_LEVEL": "ERROR",
-    "VLLM_LOGGING_STREAM": "ext://sys.stderr",  # standard output is the command's
     "TOKENIZERS_PARALLELISM": "false",
 }
 

@@ -88,9 +88,12 @@ def test_the_overlays_leave_out_every_tower_and_no_language_model(place):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", ["language", "gpu_24", "gpu_48", "gpu_80"])
-def test_every_recipe_takes_every_overlay(size):
-    for name in recipe_names():
+def test_every_recipe_takes_the_overlays():
+    # that of 24 GB is all of them, one over the other
+    for name, size in [
+        *((name, "gpu_24") for name in recipe_names()),
+        *(("vrag_rl_qwen2_5_vl_7b", size) for size in ("language", "gpu_48", "gpu_80")),
+    ]:
         made = composed(name, [f"+lora={size}"])
         assert judged(Finding(name), made).problem is None
         assert made.actor_rollout_ref.model.lora_rank == 32
