@@ -23,9 +23,9 @@ from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Stage
 
 DOCS = Path(__file__).parents[2] / "docs"
-COLLECT, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (
+COLLECT, CORPUS, EVALUATION, GENERATE, PROBING, REPORT, SERVICE = (
     (DOCS / f"{name}.md").read_text(encoding="utf-8")
-    for name in ("collect", "evaluation", "generate", "probing", "report", "retrieval/service")
+    for name in ("collect", "your_corpus", "evaluation", "generate", "probing", "report", "retrieval/service")
 )
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 
@@ -39,14 +39,14 @@ def first_cells(page: str) -> list[str]:
     return re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("page", "count"), [(COLLECT, 3), (EVALUATION, 1)])
+@pytest.mark.parametrize(("page", "count"), [(COLLECT, 3), (CORPUS, 8), (EVALUATION, 1)])
 def test_commands_have_the_options_that_are_shown(page, count):
     blocks = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("docagent-rl ")]
     assert len(lines) >= count
     for line in lines:
-        _, name, *rest = shlex.split(line)
-        command = (name, rest[0]) if name == "data" else (name,)
+        _, name, *rest = shlex.split(line, comments=True)
+        command = (name, rest[0]) if name in ("data", "index") else (name,)
         assert {word for word in rest if word.startswith("--")} <= options(*command), line
         if name in ("eval", "collect"):
             assert rest[0] in recipe_names()
