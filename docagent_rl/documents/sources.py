@@ -27,6 +27,7 @@ IMAGE_SUFFIXES = frozenset({
 _OTHER_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 _SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
 
 
@@ -122,6 +123,8 @@ def discover(source: Path) -> Sources:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
             same id.
     """
+    if _ADDRESS.match(str(source)):
+        raise UserError(f"{source} is an address: copy what it holds to a folder of this machine first")
     try:
         if not source.exists():
             raise UserError(f"{source} does not exist")

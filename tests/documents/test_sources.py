@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +124,9 @@ def test_a_document_has_one_id_under_all_locales_or_none(tmp_path):
     ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     for environment, said in (({"LC_ALL": "C"}, "['\\xfc'] 0\n"), (ascii_alone, "[] 1\n")):
         assert subprocess.check_output(command, env={**clean, **environment}, text=True) == said
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/folder", "https://host/a.pdf"])
+def test_an_address_has_to_be_copied_first(address):
+    with pytest.raises(UserError, match="address"):
+        discover(Path(address))
