@@ -29,7 +29,7 @@ SEARCH_PROCESS = GIB
 SERVER_IMAGES = 4 * GIB
 """vLLM's cache of preprocessed images (`mm_processor_cache_gb`), of each server."""
 CHANNELS, FRAMES = 3, 2
-"""Of an image, of which a video's encoder takes two frames at a time: both are the page."""
+"""An image's channels, and its frames: the encoder takes two of a video at a time, and both are the page."""
 PATCHES_OF_A_TOKEN = 4
 
 
@@ -52,7 +52,7 @@ class Model:
     """Width of keys, and of values."""
     vocabulary: int
     linear_layers: int = 0
-    """Those of linear attention, which keep a state of fixed size in place of keys and values."""
+    """Layers of linear attention, which keep a state of fixed size in place of keys and values."""
     vision_layers: int = 0
     vision_hidden: int = 0
     vision_inner: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -16,7 +16,6 @@ from docagent_rl.checks.recipe_check import Cluster, Finding, composed, judged
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.models import get_family
-from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.arithmetic import read_layout
 from docagent_rl.training.settings.divisibility import NODES, PER_NODE, remedy
 from docagent_rl.training.settings.models import known_model
@@ -27,12 +26,10 @@ POLICY_OFFLOADED, CRITIC_OFFLOADED = (
     for section in ("actor_rollout_ref.actor.fsdp_config", "critic.fsdp")
 )
 OVERLAYS = {80: "gpu_80", 48: "gpu_48", 24: "gpu_24"}
-"""Of LoRA (`+lora=`), by GiB of the GPU that each is for."""
-
-
+"""Overlays of LoRA (`+lora=`) by the GiB of the GPU that each is for."""
 RESPONSE, CONTEXT = "data.max_response_length", "actor_rollout_ref.rollout.max_model_len"
 SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
-"""Of a recipe's response that are tried."""
+"""Shares of a recipe's response that are tried."""
 
 
 class Training(StrEnum):
@@ -106,13 +103,13 @@ def largest_fit(
     return None
 
 
-def fit_page(cluster: Cluster, gpu_memory: float) -> str:
-    """Write the largest runs of every system for GPUs of `gpu_memory` GiB, as Markdown."""
+def fit_page(cluster: Cluster, gpu_memory: float, systems: Iterable[str]) -> str:
+    """Write the largest runs of systems for GPUs of `gpu_memory` GiB, as Markdown."""
     gpus = f"{cluster.nodes or 1} x {cluster.gpus_per_node or 1} GPUs of {gpu_memory:g} GiB"
     head = f"| system | trains | {' | '.join(f'{place}, GiB' for place in Place)} |"
     rows = [f"# The largest runs on {gpus}\n", head, "|---|---|" + "---:|" * len(Place)]
     commands = []
-    for system in sorted(SYSTEMS):
+    for system in systems:
         recipes = candidates(system)
         for training in Training:
             found = largest_fit(recipes, training, cluster, gpu_memory)

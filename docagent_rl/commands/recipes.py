@@ -35,7 +35,7 @@ from docagent_rl.checks.recipe_list import (
 from docagent_rl.commands.options import argument, option
 from docagent_rl.config import plain
 from docagent_rl.lab.viewer.folder import reward_of
-from docagent_rl.systems import get_system
+from docagent_rl.systems import SYSTEMS, get_system
 
 _KINDS = {
     Kind.RL: ("reinforcement learning", "python"),
@@ -212,7 +212,8 @@ def fit_command(
     """
     from docagent_rl.checks.fit import fit_page  # imports verl, which takes seconds
 
-    typer.echo(fit_page(Cluster(nnodes, gpus_per_node), gpu_memory), nl=False)
+    systems = track(sorted(SYSTEMS), console=Console(stderr=True), transient=True)
+    typer.echo(fit_page(Cluster(nnodes, gpus_per_node), gpu_memory, systems), nl=False)
 
 
 @app.command("variants")

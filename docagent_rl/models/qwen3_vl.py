@@ -14,7 +14,7 @@ VISION = Vision(
     frame=Frame.NORM1000,
 )
 SMALL = {"depth": 24, "hidden_size": 1024, "intermediate_size": 4096}
-"""Of the tower beside 2B and 4B, of Qwen3.5-4B too; larger models have that of the defaults."""
+"""The tower beside 2B and 4B, and of Qwen3.5-4B; larger models have that of the defaults."""
 _DEEP = SMALL | {"deepstack_visual_indexes": [5, 11, 17]}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -152,24 +151,26 @@ def expand(
 ) -> tuple[list[int], list[PlaceholderRange]]:
     """Repeat the placeholder of each image as often as it has tokens.
 
-    A run of placeholders is one image: agent loops repeat them, and verl's server makes one of them for the
-    image processor of Qwen2-VL alone. Chat templates put a mark between two images.
+    An image has one placeholder or all of them: agent loops repeat them, and verl's server makes one of them
+    for the image processor of Qwen2-VL alone.
 
     Raises:
-        ValueError: runs of placeholders and images differ in number.
+        ValueError: placeholders are of other images.
     """
     ids: list[int] = []
     places: list[PlaceholderRange] = []
-    runs = [(each, list(run)) for each, run in groupby(prompt_ids, lambda each: each == token)]
-    found = sum(is_image for is_image, _ in runs)
-    if found != len(sizes):
-        raise ValueError(f"{len(sizes)} images for {found} placeholders")
-    left = iter(sizes)
-    for is_image, run in runs:
-        if is_image:
-            size = next(left)
-            places.append(PlaceholderRange(offset=len(ids), length=size))
-            ids += [token] * size
-        else:
-            ids += run
-    return ids, places
+    start = 0
+    for size in sizes:
+        try:
+            at = prompt_ids.index(token, start)
+        except ValueError:
+            raise ValueError(f"{len(sizes)} images for {len(places)} runs of placeholders") from None
+        run = [token] * size
+        ids += prompt_ids[start:at]
+        places.append(PlaceholderRange(offset=len(ids), length=size))
+        ids += run
+        start = at + (size if list(prompt_ids[at : at + size]) == run else 1)
+    rest = prompt_ids[start:]
+    if token in rest:
+        raise ValueError(f"{len(rest)} tokens behind {len(sizes)} images hold more placeholders")
+    return [*ids, *rest], places
