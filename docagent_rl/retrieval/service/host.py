@@ -150,7 +150,6 @@ class SearchHost:
             finally:
                 with self._there:
                     self._held -= sum(job.places for job in jobs)
-                    self._ended += 1
 
     def _together(self) -> list[_Job]:
         """Return the first that waits and those that can be asked with it."""
@@ -171,9 +170,7 @@ class SearchHost:
         asked = jobs[0].question
         queries = [query for job in jobs for query in job.question.queries]
         try:
-            found = iter(
-                self.retriever.search(queries, doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude)
-            )
+            found = iter(self._search(asked, queries))
             answers = [[next(found) for _ in job.question.queries] for job in jobs]
         except Exception as error:  # whatever a retriever raises is its caller's
             if len(jobs) > 1:
@@ -188,6 +185,15 @@ class SearchHost:
             return
         for job, answer in zip(jobs, answers, strict=True):
             job.done.set_result(answer)
+
+    def _search(self, asked: Question, queries: list[str]) -> list[list[Hit]]:
+        try:
+            return self.retriever.search(
+                queries, doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude
+            )
+        finally:
+            with self._there:  # before anybody hears of it: a probe that comes later waits for another one
+                self._ended += 1
 
 
 def _busy() -> NotTakenError:

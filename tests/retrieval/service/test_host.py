@@ -109,6 +109,18 @@ async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
     await asyncio.gather(*running, return_exceptions=True)
 
 
+async def test_a_search_that_was_answered_before_the_probe_is_no_sign_of_life(held):
+    for _ in range(50):
+        host = SearchHost(held, threads=1, max_waiting=1)
+        held.gate.set()
+        await host.probe()
+        held.gate.clear()
+        host.deadline_s = 0.002
+        with pytest.raises(TimeoutError):
+            await host.probe()
+        held.gate.set()
+
+
 async def test_an_actor_whose_searches_hang_ends_its_process(held, store, monkeypatch):
     ended = []
     monkeypatch.setattr(ray_actors.os, "_exit", ended.append)
