@@ -8,7 +8,7 @@ TOTAL_S = 600.0
 """For all checks on a GPU."""
 
 CHECKS = (
-    Check("imports", "versions, plugin, patches, attention", 40),
+    Check("imports", "versions, plugin, patches, attention", 30),
     Check("formulas", "KL estimators, log-probs and their gradients against formulas in float64", 25),
     Check("models", "three families, packed bf16 and padded float32, against transformers row by row", 105),
     Check("recipe", "two steps of recipes: server and trainer token by token", 270, frozenset({Need.VLLM})),
@@ -16,7 +16,7 @@ CHECKS = (
     Check("resume", "saved, loaded, the same next step", 30),
     Check("attention", "varlen attention against plain attention, forward and backward", 25),
     Check("divergences", "k3 and exact KL against whole logits: memory and time", 30),
-    Check("widths", "layers of a 7B model at the longest rows", 45),
+    Check("widths", "layers of a 7B model at the longest rows", 55),
 )
 
 

@@ -13,6 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents.settings import OcrSettings
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
@@ -139,13 +140,20 @@ def build_model_for(
     return False
 
 
-def ingest_all(pdfs: Path, store: Path, *, progress: bool = False, workers: int | None = None) -> set[str]:
+def ingest_all(
+    pdfs: Path,
+    store: Path,
+    *,
+    progress: bool = False,
+    workers: int | None = None,
+    ocr: OcrSettings | None = None,
+) -> set[str]:
     """Ingest a folder of PDFs; return its documents.
 
     Raises:
         UserError: a PDF cannot be read.
     """
-    report = ingest(pdfs, store, progress=progress, workers=workers, replace=False)
+    report = ingest(pdfs, store, progress=progress, workers=workers, replace=False, ocr=ocr)
     if report.failed:
         raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
     return {*report.ingested, *report.skipped, *report.kept}

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import Document, DocumentStore
+from docagent_rl.documents.settings import OcrSettings
 from docagent_rl.lab.generate.outline import askable
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_players
@@ -74,6 +75,7 @@ def prepare_demo(
     env: Mapping[str, Any] | None = None,
     warm_up: Mapping[str, Any] | None = None,
     synthetic: SynthSettings | None = None,
+    ocr: OcrSettings | None = None,
 ) -> DemoReport:
     """Fill a workspace of the demo's own, or a new one; what exists already is not made again.
 
@@ -92,6 +94,7 @@ def prepare_demo(
         env: configuration of the system's environment; `System.small` by default.
         warm_up: settings of `WarmUp` to change.
         synthetic: which reports to make; by default those of `SynthSettings` with `seed`.
+        ocr: for pages without a text layer; by default that of `ingest`.
 
     Raises:
         UserError: the workspace is the user's, a PDF cannot be read, `pdfs` does not exist, or `env` is no
@@ -103,10 +106,10 @@ def prepare_demo(
         raise UserError(f"{pdfs}: no such folder of PDFs")
     ledger = DemoLedger(paths)
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
-    ingest_all(paths.synthetic / "pdfs", paths.store, progress=progress)
+    ingest_all(paths.synthetic / "pdfs", paths.store, progress=progress, ocr=ocr)
     real_ids: set[str] = set()
     if real.is_dir() and any(real.glob("**/*.pdf")):
-        real_ids = ingest_all(real, paths.store, progress=progress)
+        real_ids = ingest_all(real, paths.store, progress=progress, ocr=ocr)
     store = DocumentStore(paths.store)
     build_index(store, paths.index, progress=progress)
     questions = _questions(paths, store, ledger.add_documents(real_ids), seed)

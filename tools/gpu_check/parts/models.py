@@ -61,16 +61,18 @@ class Family:
 
 def run(machine: Machine, folder: Path, families: Sequence[str] = FAMILIES) -> Result:
     """See the module."""
-    # all references before any worker: verl changes the attention of classes for good
+    # all references before any worker, and what is padded before what is packed: verl changes the attention
+    # of classes for good
     made = {name: _family(name, machine, folder) for name in families}
     lean, numbers = settings_of_recipes(machine), {}
+    first = made[families[0]]
+    values = infer(make_worker(first.path, Settings(lr=0.0), VALUE), first.batch)
     ways = {"padded fp32": (Settings(lr=0.0), EXACT), "packed bf16": (lean, ROUNDED)}
     for name, family in made.items():
         for way, (settings, bound) in ways.items():
             numbers[f"{name}, {way}"] = _compare(f"{name}, {way}", family, settings, bound)
-    first = made[families[0]]
     numbers["reference"] = {"mean": _offloaded(first, lean)}
-    numbers["critic"] = _critic(first, lean)
+    numbers["critic"] = {"mean": _critic(first, lean, values)}
     worst = max(each["mean"] for name, each in numbers.items() if "fp32" in name)
     rounded = max(each["mean"] for name, each in numbers.items() if "bf16" in name)
     text = (
@@ -139,10 +141,7 @@ def _offloaded(family: Family, lean: Settings) -> float:
     return mean_error("reference", infer(worker, family.batch), family.exact.log_probs, ROUNDED.mean)
 
 
-def _critic(family: Family, lean: Settings) -> dict[str, float]:
+def _critic(family: Family, lean: Settings, values: Tensor) -> float:
     """Recipes' settings against padded float32: the passes are the actor's, only the head is another."""
-    plain, packed = (
-        make_worker(family.path, each, VALUE) for each in (Settings(lr=0.0), replace(lean, fused=None))
-    )
-    exact = infer(plain, family.batch)
-    return {"mean": mean_error("critic", infer(packed, family.batch), exact.double(), ROUNDED.mean)}
+    packed = make_worker(family.path, replace(lean, fused=None), VALUE)
+    return mean_error("critic", infer(packed, family.batch), values.double(), ROUNDED.mean)

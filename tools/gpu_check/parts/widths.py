@@ -25,6 +25,8 @@ from tools.gpu_check.models import SEVEN, SMALL, configuration, write_checkpoint
 from tools.gpu_check.parts.models import settings_of_recipes
 from tools.gpu_check.workers import make_worker, train_without_step
 
+OF_THIS_MODEL = "_qwen2_5_vl_7b"
+"""How recipes of the model end."""
 VISUAL = 0.6
 """Share of a row that is pages."""
 
@@ -46,7 +48,8 @@ def run(machine: Machine, folder: Path) -> Result:
     if machine.gpu is None:
         scale = Scale(SMALL, (1, 3), 8, (200,), (4, 4))
     else:
-        scale = Scale(SEVEN, (4, 8), SEVEN["layers"], tuple(sorted(set(rows.values()))), (64, 80))
+        shown = tuple(sorted({min(rows.values()), max(rows.values())}))
+        scale = Scale(SEVEN, (2, 4), SEVEN["layers"], shown, (64, 80))
     few, many = scale.layers
     costs = {layers: _costs(machine, folder, scale, layers) for layers in scale.layers}
     found: dict[int, Cost] = {}
@@ -88,16 +91,12 @@ def extrapolated(few: Cost | None, many: Cost | None, layers: tuple[int, int], w
 
 
 def recipe_rows() -> dict[str, int]:
-    """The longest row of each recipe for a vision-language model, in tokens."""
+    """The longest row of each recipe for this model, in tokens."""
     from docagent_rl.checks.recipe_check import composed
     from docagent_rl.checks.recipe_list import recipe_names
 
-    runs = {name: composed(name) for name in recipe_names()}
-    return {
-        name: int(run.actor_rollout_ref.rollout.max_model_len)
-        for name, run in runs.items()
-        if "VL" in run.actor_rollout_ref.model.path
-    }
+    names = [name for name in recipe_names() if name.endswith(OF_THIS_MODEL)]
+    return {name: int(composed(name).actor_rollout_ref.rollout.max_model_len) for name in names}
 
 
 def _costs(machine: Machine, folder: Path, scale: Scale, layers: int) -> dict[int, Cost | None]:
