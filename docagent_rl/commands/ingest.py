@@ -13,7 +13,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.options import argument, option
-from docagent_rl.documents import RendererKind, RenderSettings
+from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
@@ -21,7 +21,7 @@ from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
 from docagent_rl.documents.settings import IngestLimits
 from docagent_rl.documents.sources import IngestReport
 from docagent_rl.retrieval.index_files import HEADER
-from docagent_rl.retrieval.indexes import audit_index
+from docagent_rl.retrieval.indexes import audit_index, difference
 
 _DEFAULTS = RenderSettings()
 _LIMITS = IngestLimits()
@@ -132,6 +132,10 @@ def _ingest_summary(report: IngestReport, engine: OcrEngineKind) -> str:
         f"; {len(report.failed)} failed": True,
     }
     line += "".join(part for part, applies in parts.items() if applies)
+    if files := report.passed_over:
+        kinds = ", ".join(f"{count} {end or 'without an ending'}" for end, count in files.most_common(_SHOWN))
+        more = ", ..." if len(files) > _SHOWN else ""
+        line += f"\n{files.total()} files are neither PDFs nor images and were passed over ({kinds}{more})"
     texts = []
     if report.ocr_pages:
         texts.append(f"{report.ocr_pages} pages read by OCR ({engine.value})")
@@ -147,7 +151,8 @@ def check_command(
 ) -> None:
     """Read every file of document stores, indexes and runs and compare it with its checksum.
 
-    Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
+    Lists damaged files, of a store each with the pages that need it, and indexes that are of none of the
+    stores named beside them as these are now; the exit status is then 1. What a run
     reads is verified in any case, when it is read: this finds damage before. Of a store, documents that it
     has lost are missed; of a run, checkpoints, the trajectories and numbers of its steps and its
     configuration are read. Where a file has no checksum, it says so.
@@ -173,8 +178,19 @@ def check_command(
         typer.echo(f"{path}: {'; '.join([audit.contents, *parts, *audit.notes])}")
         if audit.damages:
             typer.echo(_repair_advice(path), err=True)
-    if any(audit.damages for audit in audits.values()):
+    stale = _stale([path for path, audit in audits.items() if not audit.damages])
+    for line in stale:
+        typer.echo(line)
+    if stale or any(audit.damages for audit in audits.values()):
         raise typer.Exit(1)
+
+
+def _stale(whole: list[Path]) -> list[str]:
+    """Return a line for each index among folders that is of none of the stores among them."""
+    stores = [DocumentStore(path) for path in whole if (path / MARKER).is_file()]
+    indexes = [path for path in whole if (path / HEADER).is_file()]
+    found = {path: difference(path, stores) for path in indexes}
+    return [f"{path}: {problem}" for path, problem in found.items() if problem]
 
 
 def _audit(path: Path) -> Audit:

@@ -125,6 +125,7 @@ def ingest(
     ):
         layout.remove_leftovers()
         run = _Ingest(plan, engine, pool, bars, strict, replace)
+        run.report.passed_over = found.passed_over
         for failure in found.failed:
             run.fail(failure.name, failure.reason)
         try:

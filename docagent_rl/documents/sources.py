@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -83,6 +83,8 @@ class IngestReport:
     """Pages stored or read anew that have their text by OCR."""
     textless_pages: int = 0
     """Pages stored or read anew that have no text."""
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """Files that are neither PDFs nor pictures, by the ends of their names, as `.docx`."""
 
     def sort(self) -> None:
         """Sort all lists."""
@@ -98,6 +100,8 @@ class Sources:
     documents: list[SourceDocument] = field(default_factory=list)
     failed: list[FailedDocument] = field(default_factory=list)
     """Files that belong to no document and folders that cannot be read, with the reason."""
+    passed_over: Counter[str] = field(default_factory=Counter)
+    """See `IngestReport`."""
 
     def add(self, document: SourceDocument) -> None:
         """Add a document, or the reason why its name is not one."""
@@ -117,7 +121,8 @@ def discover(source: Path) -> Sources:
     A PDF is a document named by the file without `.pdf`. A sub-folder that holds images is a document named
     by the folder. Images directly in `source` are named `<document>_<page>`. In both, the last number in a
     file's name is that of its page, and pages run from 1 without gaps. Hidden files and document stores are
-    passed over, links that lead out of `source` are reported; a single PDF may be given instead of a folder.
+    passed over; files that are neither PDFs nor pictures are counted, and links that lead out of `source` are
+    reported. A single PDF may be given instead of a folder.
 
     Raises:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
@@ -174,7 +179,12 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
         folders[:] = [folder.name for folder in visible if stays(folder)]
         paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
-        yield Path(name), [path for path in paths if path.suffix.lower() in _SUFFIXES and stays(path)]
+        ends = [path.suffix.lower() for path in paths]
+        found.passed_over.update(_printable(end) for end in ends if end not in _SUFFIXES)
+        yield (
+            Path(name),
+            [path for path, end in zip(paths, ends, strict=True) if end in _SUFFIXES and stays(path)],
+        )
 
 
 def link_out(path: Path, folder: Path) -> str | None:

@@ -53,6 +53,13 @@ def test_bad_files_are_listed_and_the_status_is_2(inbox, ingested, document):
         ingested("--strict")
 
 
+def test_files_that_are_passed_over_are_counted_by_kind(inbox, ingested):
+    for name in ("a.docx", "b.DOCX", "c.eml", "README"):
+        (inbox / name).touch()
+    assert "4 files are neither PDFs nor images" in (told := ingested())
+    assert "(2 .docx, 1 without an ending, 1 .eml)" in told
+
+
 def test_an_interrupted_run_has_its_own_status(inbox, ingested, monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
@@ -112,6 +119,17 @@ def test_whole_folders_have_status_0(folder, run):
         assert "3 checkpoints" in (told := check(path))
         assert "; all whole" in told
     assert "1 checkpoint; all whole" in check(run / "checkpoints" / "global_step_2")
+
+
+def test_an_index_of_an_older_store_is_named(folder):
+    write_pdf(folder / "inbox" / "new.pdf", ["delta"])
+    ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
+    assert "all whole" in check(folder / "index")
+    told = check(folder / "store", folder / "index", status=1)
+    assert f"{folder / 'index'}: " in told.rpartition("all whole")[2]
+    shutil.rmtree(folder / "index")
+    BM25Retriever.build(DocumentStore(folder / "store")).save(folder / "index")
+    check(folder / "store", folder / "index")
 
 
 def test_every_damaged_object_is_listed_with_its_pages(folder):

@@ -39,6 +39,7 @@ def test_documents_and_their_files(inbox):
         ("report.v1.2", SourceKind.PDF, ["report.v1.2.pdf"]),
     ]
     assert discover(inbox).failed == []
+    assert discover(inbox).passed_over == {".txt": 1, ".md": 1}
     assert [document.doc_id for document in discover(inbox / "report.v1.2.pdf").documents] == ["report.v1.2"]
 
 

@@ -150,6 +150,19 @@ class Lane:
         """Return the result of the work, or raise its exception."""
         return self._executor.submit(lambda: self._run(work)).result()
 
+    def load(self, work: Callable[[], T], failure: str) -> T:
+        """Return the result of reading a model's files.
+
+        Raises:
+            UserError: they cannot be read, which `failure` says with its name and folder.
+        """
+        try:
+            return self(work)
+        except UserError:
+            raise
+        except Exception as error:  # whatever libraries raise for files that are not theirs
+            raise UserError(f"{failure}: {type(error).__name__}: {error}") from error
+
     def _run(self, work: Callable[[], T]) -> T:
         import torch
 
@@ -228,15 +241,8 @@ class LocalEncoder(ABC):
         self._batches = Batches(batch_size, self._named)
         self._lane = Lane(device, threads)
         self._texts: Texts
-        try:
-            self.dim: int = self._lane(self._load)
-        except UserError:
-            raise
-        except Exception as error:  # whatever libraries raise for files that are not theirs
-            problem = f"{type(error).__name__}: {error}"
-            raise UserError(
-                f"{self._named}: {self.folder} cannot be read as {spec.family}: {problem}"
-            ) from error
+        failure = f"{self._named}: {self.folder} cannot be read as {spec.family}"
+        self.dim: int = self._lane.load(self._load, failure)
 
     @property
     def batch_size(self) -> int:

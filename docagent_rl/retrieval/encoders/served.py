@@ -9,7 +9,9 @@ What vLLM 0.24 serves (its registry of models):
 | colpali, colmodernvbert | ColPaliForRetrieval, ColModernVBertForRetrieval; queries | `/pooling` |
 
 It has no ColQwen2, no ColQwen2.5 and no ColIdefics3, and not the pooling of vdr-2b and gme: those run in the
-process. Texts are tokenized here and sent as ids, so that prompts and lengths are those of the specification.
+process. So do the models on Qwen3-VL: it lists ColQwen3, OpsColQwen3 and ColQwen3.5, which were not tried
+there, and neither was Qwen3-VL-Embedding. Texts are tokenized here and sent as ids, so that prompts and
+lengths are those of the specification.
 """
 
 from __future__ import annotations

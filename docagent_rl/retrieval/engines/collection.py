@@ -8,15 +8,17 @@ without a record is encoded again, so that a build that was killed goes on.
 from __future__ import annotations
 
 from collections.abc import Collection as Many
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, JsonValue
 
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit
+from docagent_rl.retrieval.base import Hit, ServerFaultError, ServiceFailedError
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.index_files import IndexHeader
 from docagent_rl.retrieval.vectors.index import Kind, Source, StoredDocument
@@ -162,3 +164,18 @@ def split(names: Many[str], size: int) -> Iterator[list[str]]:
     ordered = sorted(names)
     for start in range(0, len(ordered), size):
         yield ordered[start : start + size]
+
+
+@contextmanager
+def answering(engine: str) -> Generator[None]:
+    """Turn errors of an engine in this process into those of a search.
+
+    Raises:
+        ServerFaultError: it fails.
+    """
+    try:
+        yield
+    except (UserError, InfrastructureError, ServiceFailedError):
+        raise
+    except Exception as error:  # packages of engines have no class of their own
+        raise ServerFaultError(f"{engine} fails: {error}") from error

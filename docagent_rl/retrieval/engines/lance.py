@@ -7,8 +7,7 @@ over all documents. Scores are ours, of the whole vectors, as those of an embedd
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,8 +18,8 @@ from pydantic import JsonValue
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, ServerFaultError, best_hits
-from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, split
+from docagent_rl.retrieval.base import Hit, best_hits
+from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, answering, split
 from docagent_rl.retrieval.vectors.bank import Bank
 from docagent_rl.retrieval.vectors.index import Source, StoredDocument
 from docagent_rl.retrieval.vectors.maxsim import page_scores
@@ -28,6 +27,7 @@ from docagent_rl.retrieval.vectors.maxsim import page_scores
 if TYPE_CHECKING:
     import lancedb
 
+_ENGINE = "LanceDB"
 INDEXED_FROM = 5_000
 """Pages: of fewer the first stage is a scan."""
 _DOCUMENTS_AT_A_TIME = 500
@@ -76,19 +76,19 @@ class LanceCollection:
 
     def exists(self) -> bool:
         """See `Collection`."""
-        with _answering():
+        with answering(_ENGINE):
             return set(self._names) <= set(self._database.list_tables(limit=_TABLES).tables)
 
     def create(self) -> None:
         """See `Collection`."""
         self.close()
-        with _answering():
+        with answering(_ENGINE):
             for name, schema in zip(self._names, (self._schema, _DOCUMENTS), strict=True):
                 self._database.create_table(name, schema=schema, mode="overwrite")
 
     def documents(self) -> Iterator[HeldDocument]:
         """See `Collection`."""
-        with _answering():
+        with answering(_ENGINE):
             rows = self._documents.to_arrow().to_pylist()
         for row in rows:
             document = StoredDocument(doc_id=row["doc_id"], pages=row["pages"], digest=row["digest"])
@@ -96,14 +96,14 @@ class LanceCollection:
 
     def pages(self) -> Iterator[tuple[PageRef, str]]:
         """See `Collection`."""
-        with _answering():
+        with answering(_ENGINE):
             table = self._pages.search().select(["doc_id", "page", "digest"]).to_arrow()
         for row in table.to_pylist():
             yield PageRef(row["doc_id"], row["page"]), row["digest"]
 
     def count(self) -> int:
         """See `Collection`."""
-        with _answering():
+        with answering(_ENGINE):
             return self._pages.count_rows()
 
     def add(self, pages: Sequence[VectorPage]) -> None:
@@ -129,20 +129,20 @@ class LanceCollection:
             pa.array([page.digest for page in pages]),
             pa.ListArray.from_arrays(pa.array(offsets), flat),
         ]
-        with _answering():
+        with answering(_ENGINE):
             self._pages.add(pa.Table.from_arrays(columns, schema=self._schema))
 
     def record(self, documents: Sequence[HeldDocument]) -> None:
         """See `Collection`."""
         rows = [{**each.document.model_dump(), "filled": each.filled} for each in documents]
-        with _answering():
+        with answering(_ENGINE):
             self._documents.add(pa.Table.from_pylist(rows, schema=_DOCUMENTS))
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""
         for some in split(doc_ids, _DOCUMENTS_AT_A_TIME):
             condition = f"doc_id IN ({', '.join(map(_quoted, some))})"
-            with _answering():
+            with answering(_ENGINE):
                 self._documents.delete(condition)
                 self._pages.delete(condition)
 
@@ -150,7 +150,7 @@ class LanceCollection:
         """See `Collection`."""
         from lancedb.index import BTree, IvfPq
 
-        with _answering():
+        with answering(_ENGINE):
             known = self._indexed()
             if "doc_id" not in known:
                 self._pages.create_index("doc_id", config=BTree())
@@ -168,7 +168,7 @@ class LanceCollection:
 
     def search(self, asked: Asked) -> list[Hit]:
         """See `Collection`."""
-        with _answering():
+        with answering(_ENGINE):
             found = self._document(asked) if asked.doc_id is not None else self._candidates(asked)
         refs, bank = _bank(found, self._source.dim)
         if not refs:
@@ -189,7 +189,7 @@ class LanceCollection:
 
     def facts(self) -> Mapping[str, JsonValue]:
         """See `Collection`."""
-        with _answering():
+        with answering(_ENGINE):
             return {"indexed columns": ", ".join(sorted(self._indexed())), "version": self._pages.version}
 
     def close(self) -> None:
@@ -222,18 +222,3 @@ def _sub_vectors(dim: int) -> int:
 def _quoted(text: str) -> str:
     """Return a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-@contextmanager
-def _answering() -> Generator[None]:
-    """Turn the engine's errors into those of a search.
-
-    Raises:
-        ServerFaultError: it fails.
-    """
-    try:
-        yield
-    except (UserError, ServerFaultError):
-        raise
-    except Exception as error:  # its errors have no class of their own
-        raise ServerFaultError(f"LanceDB fails: {error}") from error

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.retrieval.base import ServerFaultError
+from docagent_rl.retrieval.engines.collection import answering
 from docagent_rl.retrieval.engines.qdrant import WHOLE, Chosen, Layout, Nearest, Point
 
 if TYPE_CHECKING:
     import qdrant_edge
 
+_ENGINE = "Qdrant's engine"
 _AT_A_TIME = 1000
 
 
@@ -82,7 +82,7 @@ class FilePoints:
         self._update(qdrant_edge.UpdateOperation.delete_points_by_filter(_filter(chosen)))
 
     def _update(self, operation: qdrant_edge.UpdateOperation) -> None:
-        with _answering():
+        with answering(_ENGINE):
             self._shard.update(operation)
 
     def payloads(self, chosen: Chosen) -> Iterator[Mapping[str, Any]]:
@@ -94,7 +94,7 @@ class FilePoints:
             asked = qdrant_edge.ScrollRequest(
                 offset=after, limit=_AT_A_TIME, filter=condition, with_payload=True
             )
-            with _answering():
+            with answering(_ENGINE):
                 found, after = self._shard.scroll(asked)
             yield from (record.payload or {} for record in found)
             if after is None:
@@ -104,7 +104,7 @@ class FilePoints:
         """See `Points`."""
         import qdrant_edge
 
-        with _answering():
+        with answering(_ENGINE):
             return self._shard.count(qdrant_edge.CountRequest(exact=True, filter=_filter(chosen)))
 
     def nearest(self, asked: Nearest) -> list[tuple[Mapping[str, Any], float]]:
@@ -126,12 +126,12 @@ class FilePoints:
             params=exact,
             with_payload=["doc", "page"],
         )
-        with _answering():
+        with answering(_ENGINE):
             return [(point.payload or {}, point.score) for point in self._shard.query(request)]
 
     def finish(self) -> None:
         """See `Points`."""
-        with _answering():
+        with answering(_ENGINE):
             self._shard.optimize()
             self._shard.flush()
 
@@ -182,18 +182,3 @@ def _filter(chosen: Chosen) -> qdrant_edge.Filter:
         must.append(field("doc", qdrant_edge.MatchAny(list(chosen.doc_ids))))
     without: list[Any] = [qdrant_edge.HasIdCondition(set(chosen.without))] if chosen.without else []
     return qdrant_edge.Filter(must=must, must_not=without)
-
-
-@contextmanager
-def _answering() -> Generator[None]:
-    """Turn the engine's errors into those of a search.
-
-    Raises:
-        ServerFaultError: it fails.
-    """
-    try:
-        yield
-    except (InfrastructureError, OSError):
-        raise
-    except Exception as error:  # the package has no class of its own
-        raise ServerFaultError(f"Qdrant's engine fails: {error}") from error

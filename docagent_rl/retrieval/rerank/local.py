@@ -51,15 +51,7 @@ class LocalReranker(ABC):
         self._batches = Batches(batch_size, self._named)
         self._lane = Lane(device, threads, f"{named}.device")
         self._pairs: PairTexts
-        try:
-            self._lane(self._load)
-        except UserError:
-            raise
-        except Exception as error:  # whatever libraries raise for files that are not theirs
-            problem = f"{type(error).__name__}: {error}"
-            raise UserError(
-                f"{self._named}: {self.folder} cannot be read as {spec.family}: {problem}"
-            ) from error
+        self._lane.load(self._load, f"{self._named}: {self.folder} cannot be read as {spec.family}")
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
         """See `Reranker.score`."""

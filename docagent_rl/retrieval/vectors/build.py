@@ -70,7 +70,8 @@ def build_index(
 
     A build that was killed goes on from the documents that it encoded; one beside another waits for it. The
     files are the same ones, byte by byte, wherever and by how many workers pages were encoded, as far as the
-    encoder gives the same vectors for the same batch.
+    encoder gives the same vectors for the same batch. An index that was brought up to date had other batches
+    than one built at once, and may differ from it in the last bits.
 
     Args:
         store: the documents.
