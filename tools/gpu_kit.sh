@@ -22,7 +22,7 @@ names=(
     annotated-types typing-inspection typing-extensions torchdata cachetools peft accelerate trl jsonschema
     jsonschema-specifications referencing rpds-py cloudpickle importlib-metadata zipp qwen-vl-utils httpx2 tenacity
     uvicorn fastapi starlette annotated-doc click pypdfium2 einops hf-xet httpx httpcore h11 anyio sniffio rapidfuzz
-    pystemmer
+    pystemmer platformdirs
 )
 vllm_names=(
     vllm blake3 cbor2 compressed-tensors diskcache llguidance loguru mistral-common pycountry pydantic-extra-types

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,10 +94,25 @@ class Postings:
         return sums
 
 
-def load_bm25s() -> ModuleType:
-    """Import bm25s; it logs its work at DEBUG only where that level was asked for."""
-    import bm25s
+_import_lock = threading.Lock()
 
+
+def load_bm25s() -> ModuleType:
+    """Import bm25s, without JAX; it logs its work at DEBUG only where that level was asked for.
+
+    bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's memory for
+    itself, in each process that searches (seen on an H100).
+    """
+    with _import_lock:
+        hidden = sys.modules.get("jax")
+        sys.modules["jax"] = cast(ModuleType, None)  # an import of it fails
+        try:
+            import bm25s
+        finally:
+            if hidden is None:
+                del sys.modules["jax"]
+            else:
+                sys.modules["jax"] = hidden
     logger = logging.getLogger("bm25s")
     if logger.level == logging.DEBUG:
         logger.setLevel(logging.WARNING)

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -148,6 +151,21 @@ def test_the_library_says_nothing_of_what_it_does(caplog):
     logging.getLogger("bm25s").setLevel(logging.DEBUG)  # as its import leaves it
     load_bm25s().BM25().index([["a", "b"], ["b", "c"]], show_progress=False)
     assert caplog.text == ""
+
+
+def test_jax_is_not_imported_where_it_is_installed(tmp_path):
+    for file in ("jax/__init__.py", "jax/lax.py"):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text("raise MemoryError('three quarters of the GPU are gone')\n")
+    script = (
+        "import sys\nfrom docagent_rl.retrieval.bm25 import load_bm25s\n"
+        "load_bm25s().BM25\nassert 'jax' not in sys.modules"
+    )
+    paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_pages_and_rows_are_each_others():
