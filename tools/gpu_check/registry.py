@@ -8,15 +8,15 @@ TOTAL_S = 600.0
 """For all checks on a GPU."""
 
 CHECKS = (
-    Check("imports", "versions, plugin, patches, attention", 30),
+    Check("imports", "versions, plugin, patches, attention", 25),
     Check("formulas", "KL estimators, log-probs and their gradients against formulas in float64", 25),
-    Check("models", "three families, packed bf16 and padded float32, against transformers row by row", 105),
-    Check("recipe", "two steps of recipes: server and trainer token by token", 270, frozenset({Need.VLLM})),
-    Check("transfer", "weights from process to process, and a receiver that fails", 30),
-    Check("resume", "saved, loaded, the same next step", 30),
-    Check("attention", "varlen attention against plain attention, forward and backward", 25),
-    Check("divergences", "k3 and exact KL against whole logits: memory and time", 30),
-    Check("widths", "layers of a 7B model at the longest rows", 55),
+    Check("models", "three families, packed bf16 and padded float32, against transformers row by row", 60),
+    Check("recipe", "two steps of recipes: server and trainer token by token", 310, frozenset({Need.VLLM})),
+    Check("transfer", "weights from process to process, and a receiver that fails", 40),
+    Check("resume", "saved, loaded, the same next step", 35),
+    Check("attention", "varlen attention against plain attention, forward and backward", 20),
+    Check("divergences", "k3 and exact KL against whole logits: memory and time", 25),
+    Check("widths", "layers of a 7B model at the shortest and longest rows", 60),
 )
 
 
