@@ -1,4 +1,5 @@
-"""Hydra reads each file of a package once a process, and merges the same list of files once.
+"""Hydra reads each file of a package once a process, and merges the same list of files once; OmegaConf parses
+each interpolation once.
 
 Composing a recipe merges some sixty files, most of them verl's, and tests compose hundreds. Only files of
 packages are kept, which do not change while tests run; a folder of a test's own is read each time.
@@ -9,12 +10,14 @@ from __future__ import annotations
 import functools
 import pickle
 
+import omegaconf
 import pytest
 from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.defaults_list import Overrides
 from hydra.core.object_type import ObjectType
+from omegaconf.grammar_parser import parse
 
 OF_PACKAGES = {"pkg", "structured"}
 
@@ -77,4 +80,7 @@ def _packages_are_read_once():
         patch.setattr(ConfigLoaderImpl, merge, kept(getattr(ConfigLoaderImpl, merge), list_key))
         create = by_choices(config_loader_impl.create_defaults_list)
         patch.setattr(config_loader_impl, "create_defaults_list", create)
+        parsed = functools.cache(parse)  # trees, which are only read
+        for module in (omegaconf.base, omegaconf._utils):
+            patch.setattr(module, "parse", parsed)
         yield

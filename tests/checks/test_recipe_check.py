@@ -3,7 +3,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import recipe_check
@@ -97,13 +96,10 @@ def test_an_ablation_that_cannot_be_read_is_named(mine, ablation):
 def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe):
     # each is checked once, with the first recipe that it is for
     own = [name for name in ablation_names(recipe) if ablation_recipes(name)[0] == recipe]
+    assert recipe.startswith(f"{composed(recipe).docagent.system}_")
     findings = check_recipe(recipe, ablations=own)
     assert [f.problem for f in findings if f.problem] == []
     assert len(findings) == 2 * (1 + len(own))
-    plain = composed(recipe)
-    for name in own:
-        change = recipe_check._load(recipe_check.ROOT / "ablations" / f"{name}.yaml")
-        assert OmegaConf.merge(plain, change) != plain, name
 
 
 @pytest.mark.parametrize("size", ["4b", "8b"])
@@ -130,10 +126,9 @@ def test_ablations_are_merged_as_hydra_merges_them(monkeypatch):
 
 
 def test_every_ablation_says_what_it_is_and_lies_in_the_folder_of_its_system(tmp_path):
-    system = {recipe: composed(recipe).docagent.system for recipe in recipe_names()}
     for name in ablation_names():
         assert ablation_summary(name).endswith(".")
-        assert {system[recipe] for recipe in ablation_recipes(name)} == {name.partition("/")[0]}
+        assert all(recipe.startswith(f"{name.partition('/')[0]}_") for recipe in ablation_recipes(name))
     assert {name.partition("/")[0] for name in ablation_names()} == set(SYSTEMS)
     # a folder of one's own may hold ablations of no system
     (tmp_path / "ablations" / "mine").mkdir(parents=True)
