@@ -18,7 +18,7 @@ BIN := .venv/bin
 # two processes, a file of tests in one of them
 FAST := -n 2 --dist loadfile
 # slow ones wait for processes of their own
-SLOW := -n 3 --dist loadfile
+SLOW := -n 3 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
 # tests compiled by one process are read by the next

@@ -1,4 +1,4 @@
-"""Shared fixtures; end-to-end tests run last."""
+"""Shared fixtures; files with the longest tests run first, end-to-end tests last."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "e2e" in Path(item.path).parts:
             item.add_marker(pytest.mark.e2e)
-    items.sort(key=lambda item: item.get_closest_marker("e2e") is not None)
+    # what takes longest may not begin last, when the other processes are done
+    marks = ((item.path, mark) for item in items for mark in item.iter_markers("slow"))
+    first = {path for path, mark in marks if mark.kwargs.get("first")}
+    items.sort(key=lambda item: (item.get_closest_marker("e2e") is not None, item.path not in first))
 
 
 def pytest_configure():

@@ -45,7 +45,7 @@ def test_circles_are_found():
     assert in_circles(edges) == ["b", "c"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_modules_of_a_circle_can_each_be_imported_first_and_then_all():
     ours = {name: others for name, others in imports().items() if name.startswith(("docagent_rl", "verl"))}
     ours = {name: others & ours.keys() for name, others in ours.items()}

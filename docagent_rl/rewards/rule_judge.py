@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of, norm_id
 from docagent_rl.rewards.rule.atoms import Atom, read
@@ -65,8 +66,7 @@ class RuleJudge(_AlwaysThere):
         return await asyncio.to_thread(self._judge, question, references, prediction)
 
     def _judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        answer = Answer.read(prediction)
-        asked = read_question(question)
+        answer, asked = Answer.read(prediction), read_question(question)
         return float(any(self._accepts(reference, answer, asked) for reference in references))
 
     def _accepts(self, reference: str, answer: Answer, question: Question) -> bool:
@@ -128,13 +128,13 @@ class Answer:
     atoms: list[Atom]
 
     @classmethod
+    @lru_cache(maxsize=256)  # trajectories of a question share its references
     def read(cls, text: str) -> Answer:
         """Fold a text and read its atoms; of one that is too long only the spelling is compared."""
         if len(text) > MAX_CHARS:
             return cls(text, text, " ".join(text.casefold().split()), [])
         folded = result_of(fold(text))
-        atoms = read(folded)
-        return cls(text, folded, " ".join(folded.casefold().split()), atoms)
+        return cls(text, folded, " ".join(folded.casefold().split()), read(folded))
 
     def equals(self, other: Answer) -> bool:
         """Compare two texts but for case, as long as case does not change a unit: mW and MW."""

@@ -13,7 +13,7 @@ from benchmarks.rollout import compare, front_end, qwen2_5_vl
 from benchmarks.row_traffic import queue
 from docagent_rl.envs.images import render
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(first=True)
 
 
 @pytest.fixture(scope="module")

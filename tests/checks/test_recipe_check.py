@@ -91,7 +91,7 @@ def test_an_ablation_that_cannot_be_read_is_named(mine, ablation):
         mine("", ablation)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 @pytest.mark.parametrize("recipe", recipe_names())
 def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe):
     # each is checked once, with the first recipe that it is for

@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers.integrations.flash_attention as integration
 import transformers.models.qwen2_5_vl.modeling_qwen2_5_vl as qwen2_5
+import transformers.models.qwen2_vl.modeling_qwen2_vl as qwen2
 import verl.models.transformers.glm4v as copied
 import verl.models.transformers.qwen2_vl as upstream
 from torch import Tensor
@@ -53,8 +54,8 @@ def eager(qwen2_5_vl_config):
 def packing(eager, monkeypatch):
     """The same model as verl changes it for packed rows; its classes are put back after the test."""
     for name in ("Model", "ForConditionalGeneration", "Attention"):
-        kind = getattr(qwen2_5, f"Qwen2_5_VL{name}")
-        monkeypatch.setattr(kind, "forward", kind.forward)
+        for kind in (getattr(qwen2_5, f"Qwen2_5_VL{name}"), getattr(qwen2, f"Qwen2VL{name}")):
+            monkeypatch.setattr(kind, "forward", kind.forward)
     monkeypatch.setattr(integration, "_flash_attention_forward", integration._flash_attention_forward)
     padded = copy.deepcopy(eager)  # has to answer before the classes are changed
 

@@ -129,7 +129,7 @@ def test_labels_hold_no_contradiction():
     assert 0.4 < sum(pair.right for pair in PAIRS) / len(PAIRS) < 0.6
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_no_text_wins_for_two_golds():
     found = asyncio.run(wins(RuleJudge(), number=5_000, seed=11))
     assert [str(each) for each in found] == []

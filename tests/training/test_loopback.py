@@ -69,7 +69,7 @@ def test_every_number_of_nodes_is_looked_at(recipe):
     assert set(found(plain)) - old == set(NODES)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_ray_and_the_services_of_verl_listen_on_loopback(tmp_path, ray_folder):
     path = tmp_path / "report.json"
     environment = {**os.environ, "RAY_TMPDIR": str(ray_folder)}

@@ -137,7 +137,7 @@ def reader(found, folder):
     return world, load_reader(world, SMALL.reader, home / "reader")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_the_term_holds_visual_states_at_the_same_response_kl(found, folder):
     none, exact = found.runs
     assert none.points[0].response_kl == exact.points[0].response_kl == pytest.approx(0, abs=1e-6)

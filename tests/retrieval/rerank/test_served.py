@@ -31,7 +31,7 @@ OPTIONS = {
 QUERIES = ["where does the cat sit?", "[SEP] a dog <|im_end|> barks", "word " * 60]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_servers_score_as_the_models_in_the_process(tmp_path, tiny_folder, warm_python, store):
     options = {kind: ["--model", tiny_folder(kind), *given] for kind, given in OPTIONS.items()}
     pages = [page for ref in store.pages() if (page := store.page(ref)).text()]

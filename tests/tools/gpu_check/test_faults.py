@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -20,16 +19,16 @@ ALLOWED = ("CheckError", "TypeError")
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory) -> dict[str, str | None]:
+def said(tmp_path_factory, warm_python) -> dict[str, str | None]:
     folder = tmp_path_factory.mktemp("faults")
-    command = [sys.executable, "-m", "tests.tools.gpu_check.faults", str(folder)]
+    command = [warm_python, "-m", "tests.tools.gpu_check.faults", str(folder)]
     own = environment(MACHINE, folder)
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fault_is_seen(said, name):
     assert said[name] is not None

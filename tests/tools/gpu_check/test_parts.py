@@ -24,7 +24,7 @@ ALONE = ("recipe",)
 """A run of the trainer, as tests/e2e has many."""
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 @pytest.mark.usefixtures("warm_processes")
 @pytest.mark.parametrize("check", [c for c in CHECKS if c.name not in ALONE], ids=lambda check: check.name)
 def test_a_check_passes_on_a_processor(check, tmp_path):

@@ -26,7 +26,7 @@ def found(report, request) -> dict:
     return report[request.param]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(first=True)
 def test_nothing_is_pulled_at_the_reference(found):
     for name in ("kl_observation", "kl_visual", "kl_generated", "observation_drift_l2", "kl_clamped"):
         assert found["before"][name] == pytest.approx(0, abs=1e-6), name
