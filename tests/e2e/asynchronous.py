@@ -1,5 +1,4 @@
-"""An asynchronous run with a value model and a judge that fails in two ways; its search server dies, then its
-vLLM engine; it goes on."""
+"""An asynchronous run with a value model and a judge that fails in two ways; its engine dies; it goes on."""
 
 from __future__ import annotations
 
@@ -12,11 +11,8 @@ from docagent_rl.samples.parquet import read_parquet
 from tests.chat_server import ChatServer, threaded
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.deaths import Resumed, die_and_resume
-from tests.e2e.search_server import SearchServer
 
 STEPS = 3
-OUTAGE_S = 3.0
-"""Of the search server, which then takes its time to start."""
 
 
 def refused(workspace: Path) -> set[str]:
@@ -39,21 +35,15 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1") -> AbstractContextM
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill the search server in the first step, and the engine behind its checkpoint, with trajectories of
-    later steps under way; finish the run.
+    """Kill the engine behind the first checkpoint, with trajectories of later steps under way; finish the
+    run.
 
     The first start is that of a user, every import included.
     """
     add_model(workspace, "vrag_rl", python)
-    with (
-        judge(refused(workspace)) as server,
-        SearchServer(folder / "search", workspace, OUTAGE_S) as search,
-    ):
+    with judge(refused(workspace)) as server:
         overrides = (
-            "docagent.retriever.backend=http",
-            f"docagent.retriever.service.url={search.url}",
-            "docagent.retriever.service.timeout_s=100",
-            "docagent.retriever.deadline_s=600",
+            "+retriever=tiny_colqwen2",
             "trainer.v1.trainer_mode=docagent_colocate_async",
             "algorithm.adv_estimator=gae",
             "critic.enable=true",
@@ -71,10 +61,4 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
         )
         run = Run(folder, workspace, overrides, Path(sys.executable))
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
-
-        def is_saved() -> bool:
-            if "Training from scratch" in run.said:  # checks before the run are over
-                search.break_once()
-            return saved.is_file()
-
-        return die_and_resume(run, is_saved, python)
+        return die_and_resume(run, saved.is_file, python)

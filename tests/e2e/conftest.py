@@ -24,6 +24,7 @@ from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.processes import end, members
+from tools.warm import WarmPython
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 HERE = Path(__file__).parent
@@ -34,6 +35,29 @@ PATIENCE_S = 1800.0
 SECONDS: dict[str, float] = {}
 """What each run took, in the order in which they ended."""
 MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
+EARLY = pytest.StashKey[Future[WarmPython]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where runs alone were asked for, their interpreter does its imports while tests are collected."""
+    asked = [Path(each.partition("::")[0]).resolve() for each in config.args]
+    if all(HERE in (path, *path.parents) for path in asked) and not config.option.collectonly:
+        config.stash[EARLY] = ThreadPoolExecutor(1).submit(WarmPython().__enter__)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if early := config.stash.get(EARLY, None):
+        early.result().__exit__()
+
+
+@pytest.fixture(scope="session")
+def warm_python(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """As everywhere, and begun early."""
+    if early := pytestconfig.stash.get(EARLY, None):
+        yield early.result().executable
+        return
+    with WarmPython() as warm:
+        yield warm.executable
 
 
 @dataclass
@@ -206,24 +230,23 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
-    from tests.e2e import asynchronous, chain, custom, grpo, learning, lora, nodes, ranks, recipes
+    from tests.e2e import asynchronous, chain, custom, grpo, learning, lora, nodes, recipes
 
     modules, background, workspace = wanted(request.session), Background(PLACES), demo.result()
     folder = tmp_path_factory.mktemp
     python = warm_python
     if "test_learning_run" in modules:
         background.start("learning", lambda: learning.play(folder("learning"), python))
-    if "test_ranks_run" in modules:
-        background.start("ranks", lambda: ranks.play(folder("ranks"), workspace, python), places=2)
-    if "test_nodes_run" in modules:
+    if {"test_nodes_run", "test_lora_run"} & modules:
         background.start("nodes", lambda: nodes.play(folder("nodes"), workspace, python), places=2)
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
         play = partial(asynchronous.play, folder("asynchronous"), workspace, python)
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
     if {"test_grpo_run", "test_evaluation_run"} & modules:
         background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
-    switched = recipes.SWITCHES if "test_switches_run" in modules else ()
-    ranked = (*recipes.RANKS, ranks.RECIPE) if "test_ranks_run" in modules else ()
+    # beside two ranks there is one, for the names of their numbers
+    switched = recipes.SWITCHES if {"test_switches_run", "test_ranks_run"} & modules else ()
+    ranked = recipes.RANKS if "test_ranks_run" in modules else ()
     names = {*recipes.chosen(request.session), *switched, *ranked}
     for name in sorted(names, key=recipes.LONGEST_FIRST.index):
         play = partial(recipes.play, name, folder(name), workspace, python)

@@ -1,5 +1,5 @@
-"""A run over two Ray nodes, told by variables of its driver alone; then a third node joins that sees no
-store, and the same command says so."""
+"""A run over two Ray nodes, told by variables of its driver alone, with LoRA whose weights are merged for the
+servers; then a third node joins that sees no store, and the same command says so."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from tests.cluster import Cluster, can_hide
 from tests.e2e.asynchronous import judge
 from tests.e2e.conftest import PATIENCE_S, WORKSPACE, Run, add_model, kill
 from tests.e2e.custom import SHORT
+from tests.e2e.lora import LORA, STEPS
 
 OVERRIDES = (
     *SHORT,
-    "trainer.total_training_steps=1",
-    "trainer.save_freq=1",
+    *LORA,
+    "actor_rollout_ref.model.lora.merge=true",
+    f"trainer.total_training_steps={STEPS}",
+    f"trainer.save_freq={STEPS}",
     "trainer.nnodes=2",
     "actor_rollout_ref.actor.entropy_coeff=0.01",  # the judge finds everything right: groups may be equal
     "actor_rollout_ref.rollout.agent.num_workers=2",  # verl puts one on each node

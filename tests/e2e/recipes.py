@@ -1,5 +1,5 @@
 """A recipe for each system and each kind of estimator, as its first line says; two with switches of verl
-turned on, one on two ranks. Siblings differ in the model and in sizes, and are checked without a run."""
+turned on, two on two ranks. Siblings differ in the model and in sizes, and are checked without a run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.e2e.custom import SHORT
 from tests.e2e.ranks import TWO_RANKS
 
 CORE = (
-    "alden_qwen2_5_vl_7b",  # turn-level GAE, a value model
+    "alden_hybrid_qwen2_5_vl_7b",  # turn-level GAE, a value model
     "doc_v_star_qwen2_5_vl_7b",  # GRPO
-    "mm_doc_r1_qwen3_8b",  # SPO
+    "mm_doc_r1_qwen3_4b",  # SPO
     "unidoc_rl_qwen2_5_vl_7b",
-    "vrag_rl_qwen2_5_vl_7b",
+    "vrag_rl_qwen3_vl_4b",
 )
 """A run for each system and each kind of estimator: what `make test` plays."""
 
@@ -50,8 +50,21 @@ SWITCHES = {
 }
 """Switches of verl, by recipe."""
 
-RANKS = {"mm_doc_r1_qwen3_4b": TWO_RANKS}
-"""SPO over several rows a trajectory, on two data-parallel ranks with a replica each, for one step."""
+KILLED = "alden_qwen2_5_vl_7b"
+"""Its run is killed behind the first checkpoint, and goes on."""
+
+RANKS = {
+    # a critic, and the exact KL on observations
+    "alden_qwen2_5_vl_7b": (
+        *TWO_RANKS,
+        "trainer.save_freq=1",
+        "docagent.kl.observation.type=exact",
+        "actor_rollout_ref.rollout.top_p=1.0",  # the server's log-probs are then those before truncation
+    ),
+    # SPO over several rows a trajectory
+    "mm_doc_r1_qwen3_4b": TWO_RANKS,
+}
+"""Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens."""
 
 MODELS = {
     # visual tokens of another size, boxes in another unit
@@ -61,29 +74,24 @@ MODELS = {
 }
 """Other families of models, and what a recipe of Qwen2.5-VL needs for one."""
 
-RECIPES = (*CORE, *SWITCHES, *RANKS, *MODELS)
 LONGEST_FIRST = (
     *RANKS,
     "doc_v_star_qwen2_5_vl_7b",
-    "alden_hybrid_qwen2_5_vl_7b",
-    "mm_doc_r1_qwen3_8b_grpo",
-    "mm_doc_r1_qwen3_8b",
+    *SWITCHES,
     "unidoc_rl_qwen2_5_vl_7b",
-    "alden_qwen2_5_vl_7b",
-    "vrag_rl_qwen3_vl_4b",
-    "vrag_rl_qwen2_5_vl_3b",
-    "vrag_rl_qwen2_5_vl_7b",
+    *MODELS,
 )
+RECIPES = (*CORE, *(each for each in LONGEST_FIRST if each not in CORE))
 
 RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm"}
 """What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM. The
 asynchronous run finds them by late interaction over page images."""
 
 QUESTIONS = {"alden": 12, "doc_v_star": 12}
-"""Questions a step, each played by four trajectories; the profile takes 4. Some reward terms are rare, and
-every one is to vary in any two steps."""
+"""Questions a step, each played by four trajectories. Some reward terms are rare, and every one is to vary in
+any two steps."""
 OTHER_QUESTIONS = 8
-FEW_QUESTIONS = 4
+STEPS = (1, 2)
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
 
@@ -94,14 +102,7 @@ def system_of(recipe: str) -> str:
 
 def questions(recipe: str) -> int:
     """Questions a step."""
-    if recipe in RANKS:
-        return FEW_QUESTIONS
     return QUESTIONS.get(system_of(recipe), OTHER_QUESTIONS)
-
-
-def steps(recipe: str) -> tuple[int, ...]:
-    """The steps that are played."""
-    return (1,) if recipe in RANKS else (1, 2)
 
 
 def configuration(recipe: str) -> DictConfig:
@@ -127,11 +128,13 @@ def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
         add_model(workspace, system_of(recipe), python)
     overrides = (
         *SHORT,
-        f"trainer.total_training_steps={steps(recipe)[-1]}",
+        f"trainer.total_training_steps={STEPS[-1]}",
         f"data.train_batch_size={questions(recipe)}",
-        f"trainer.save_freq={steps(recipe)[-1]}",
+        f"trainer.save_freq={STEPS[-1]}",
         *extra(recipe),
     )
     run = Run(folder, workspace, overrides, python, recipe=recipe)
+    if recipe == KILLED:
+        run.kill_when((run.run_dir / "checkpoints" / "global_step_1" / "manifest.json").is_file)
     run.finish()
     return run

@@ -17,9 +17,10 @@ def lora(runs):
     return runs.result("lora")
 
 
-@pytest.fixture(params=["adapter", "merged"])
-def run(lora, request):
-    return getattr(lora, request.param)
+@pytest.fixture(params=["lora", "nodes"])
+def run(runs, request):
+    """The adapter goes to the server, or merged weights to those of two nodes."""
+    return runs.result(request.param).run
 
 
 def test_server_and_trainer_agree_after_each_step(run):
@@ -41,7 +42,7 @@ def test_the_adapter_learns_and_the_reference_is_its_base(run):
 
 
 def test_the_checkpoint_becomes_a_model_of_the_base_s_names(lora):
-    before = load_file(DemoPaths(lora.adapter.workspace).model("vrag_rl") / "model.safetensors")
+    before = load_file(DemoPaths(lora.run.workspace).model("vrag_rl") / "model.safetensors")
     after = load_file(lora.exported / "model.safetensors")
     assert before.keys() == after.keys()
     moved = {name for name in after if not torch.equal(after[name].float(), before[name].bfloat16().float())}
