@@ -1,4 +1,5 @@
-"""An asynchronous run with a value model and a judge that fails in two ways; its engine dies; it goes on."""
+"""An asynchronous run with a value model and a judge that fails in two ways; its search server dies, then its
+vLLM engine; it goes on."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ from docagent_rl.samples.parquet import read_parquet
 from tests.chat_server import ChatServer, threaded
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.deaths import Resumed, die_and_resume
+from tests.e2e.search_server import SearchServer
 
 STEPS = 3
+OUTAGE_S = 3.0
+"""Of the search server, which then takes its time to start."""
 
 
 def refused(workspace: Path) -> set[str]:
@@ -35,15 +39,21 @@ def judge(questions: Iterable[str], host: str = "127.0.0.1") -> AbstractContextM
 
 
 def play(folder: Path, workspace: Path, python: Path) -> Resumed:
-    """Kill the engine behind the first checkpoint, with trajectories of later steps under way; finish the
-    run.
+    """Kill the search server in the first step, and the engine behind its checkpoint, with trajectories of
+    later steps under way; finish the run.
 
     The first start is that of a user, every import included.
     """
     add_model(workspace, "vrag_rl", python)
-    with judge(refused(workspace)) as server:
+    with (
+        judge(refused(workspace)) as server,
+        SearchServer(folder / "search", workspace, OUTAGE_S) as search,
+    ):
         overrides = (
-            "+retriever=tiny_colqwen2",
+            "docagent.retriever.backend=http",
+            f"docagent.retriever.service.url={search.url}",
+            "docagent.retriever.service.timeout_s=100",
+            "docagent.retriever.deadline_s=600",
             "trainer.v1.trainer_mode=docagent_colocate_async",
             "algorithm.adv_estimator=gae",
             "critic.enable=true",
@@ -61,4 +71,10 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
         )
         run = Run(folder, workspace, overrides, Path(sys.executable))
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"
-        return die_and_resume(run, saved.is_file, python)
+
+        def is_saved() -> bool:
+            if "Training from scratch" in run.said:  # checks before the run are over
+                search.break_once()
+            return saved.is_file()
+
+        return die_and_resume(run, is_saved, python)

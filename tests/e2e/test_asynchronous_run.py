@@ -4,6 +4,7 @@ once.
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.e2e.asynchronous import STEPS, refused
@@ -43,6 +44,18 @@ def test_every_trajectory_of_a_step_is_accounted_for(run, trajectories):
         assert counts[0] == QUESTIONS * TRAJECTORIES == len(played)
         assert counts[1] + counts[2] == counts[0]
         assert counts[2] == sum(t.masked for t in played) == numbers["docagent/masked_trajectories"]
+
+
+def test_searches_whose_server_died_are_asked_again(run, trajectories):
+    """A process with Qdrant's engine, killed in the first step and started again some seconds later."""
+    retries = [
+        sum(max(0, search["tries"] - 1) for turn in t.turns for search in turn.searches)
+        for t in trajectories[1]
+        if not t.masked and any(turn.searches for turn in t.turns)
+    ]
+    assert run.metrics(1)["docagent/retriever/retries"] == pytest.approx(np.mean(retries))
+    assert sum(retries) > 0
+    assert not [t for played in trajectories.values() for t in played if "retriever" in (t.error or "")]
 
 
 def test_no_trajectory_is_trained_on_twice(trajectories):
