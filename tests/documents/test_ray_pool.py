@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -25,7 +26,8 @@ def cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    cluster.add_node(num_cpus=1)  # two at a time are on two nodes
     ray.init(address=cluster.address, log_to_driver=False, logging_level="warning")
     yield cluster.address
     ray.shutdown()
@@ -81,6 +83,14 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     assert (again.ingested, again.resumed_pages) == (["long"], PAGES_PER_CHUNK)
     assert again.skipped == ["a", "b", "deck", "scan"]
     assert files_of(far) == files_of(here)
+
+
+@pytest.mark.slow
+def test_work_that_goes_on_at_a_time_is_on_two_nodes(cluster, places):
+    """Each node has a process of Ray's own, which all of its workers can name."""
+    with RayPool(cluster, 2, LIMITS, places) as pool:
+        names = {outcome.value() for outcome in pool.run(os.getenv, ["RAY_RAYLET_PID"] * 8)}
+    assert len(names) == 2
 
 
 @pytest.mark.slow
