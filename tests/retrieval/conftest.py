@@ -57,10 +57,12 @@ def saved(bm25: BM25Retriever, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 @pytest.fixture(scope="module")
 def ray_head() -> Iterator[str]:
-    """The address of a cluster of one node: what one file leaves there takes no places of another file."""
+    """The address of a cluster of two nodes: what one file leaves there takes no places of another file."""
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 4, "include_dashboard": False, "object_store_memory": 200_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
+    room = {"object_store_memory": 200_000_000}
+    head = {"num_cpus": 1, "include_dashboard": False, **room}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster.add_node(num_cpus=3, **room)
     yield cluster.address
     cluster.shutdown()
