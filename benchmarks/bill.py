@@ -49,7 +49,7 @@ class Bill:
         part.nbytes += round(nbytes)
 
     def seconds(self, *, features: bool = True) -> float:
-        """Of all parts.
+        """Return the seconds of all parts.
 
         Args:
             features: with those made in the trainer, which are the device's work where there is one.
@@ -58,11 +58,11 @@ class Bill:
 
     @property
     def nbytes(self) -> int:
-        """Of all parts."""
+        """Return the bytes of all parts."""
         return sum(spent.nbytes for spent in self.parts.values())
 
     def times(self, factor: float) -> Bill:
-        """Of a step so many times as large."""
+        """Return the bill of a step so many times as large."""
         return Bill(
             {name: Spent(p.seconds * factor, round(p.nbytes * factor)) for name, p in self.parts.items()}
         )

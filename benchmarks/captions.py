@@ -25,7 +25,7 @@ _LABEL = re.compile(r"(?:Table|Figure) \d+")
 
 @dataclass
 class Score:
-    """How many captions were found, and where.
+    """The number of captions found, and where.
 
     Args:
         true: captions that were drawn.

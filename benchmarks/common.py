@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def machine() -> str:
-    """What the numbers depend on most."""
+    """Name what the numbers depend on most."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     threads = torch.get_num_threads()

@@ -40,7 +40,7 @@ _NUMBER = re.compile(
 
 @dataclass(frozen=True)
 class Manual:
-    """What is read of a PDF."""
+    """The contents of a PDF that are read."""
 
     outline: tuple[OutlineEntry, ...]
     texts: dict[int, str]
@@ -49,7 +49,7 @@ class Manual:
 
 @dataclass(frozen=True)
 class Score:
-    """How well found headings fit the true ones.
+    """The fit of found headings with the true ones.
 
     Args:
         precision: share of the found ones that are true: title, without number, and page.

@@ -52,7 +52,7 @@ class FullDocVStar(DocVStarScript):
 
 @dataclass(frozen=True, slots=True)
 class FullSize:
-    """How a system is played.
+    """The way a system is played.
 
     Args:
         recipe: whose sizes and passes they are.

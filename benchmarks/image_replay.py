@@ -45,7 +45,7 @@ CAPACITY = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where trajectories are played.
+    """The place where trajectories are played.
 
     Args:
         processor: of the model.
@@ -66,7 +66,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Replay:
-    """What came of it.
+    """The result of a replay.
 
     Args:
         bill: by part.
@@ -202,7 +202,7 @@ async def _warm_up(stage: Stage, layout: PatchFormat, image_cache: RayImageCache
 
 
 def read(row: Mapping[str, Any]) -> Row:
-    """What a pass makes of a row."""
+    """Return what a pass makes of a row."""
     return join_named([row], lambda rows: dict(rows[0]), "cpu") if NAMES in row else dict(row)
 
 

@@ -27,7 +27,7 @@ _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run took.
+    """The cost of a run.
 
     Args:
         processor: seconds of processor time, of this process and those that it started.

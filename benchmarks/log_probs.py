@@ -34,7 +34,7 @@ def both_passes(log_probs: LogProbs, logits: Tensor, labels: Tensor) -> tuple[fl
 
 
 def peak_gib(call: Callable[[], object]) -> str:
-    """What a call needs of a GPU's memory beyond what was there."""
+    """Return the GPU memory that a call needs beyond what was there."""
     if not torch.cuda.is_available():
         return ""
     torch.cuda.reset_peak_memory_stats()

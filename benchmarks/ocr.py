@@ -30,7 +30,7 @@ _FEWEST_WORDS = 50
 
 @dataclass
 class Score:
-    """What an engine read of all pages.
+    """The text that an engine read of all pages.
 
     Args:
         seconds: processor time, of programs that it started too.
@@ -62,7 +62,7 @@ def words(text: str) -> Counter[str]:
 
 
 def candidates() -> dict[str, Callable[[Image.Image], str]]:
-    """What is measured, by name; every engine on one thread."""
+    """Return what is measured, by name; every engine on one thread."""
     found: dict[str, Callable[[Image.Image], str]] = {"rapidocr, its defaults": _rapidocr_defaults()}
     for kind in OcrEngineKind:
         if kind is OcrEngineKind.TESSERACT and not shutil.which("tesseract"):
@@ -115,7 +115,7 @@ def main(
 
 
 def measure(samples: list[tuple[Image.Image, str]]) -> dict[str, Score]:
-    """What every candidate reads, page by page in turn."""
+    """Measure what every candidate reads, page by page in turn."""
     engines = candidates()
     small = Image.new("RGB", (64, 64), "white")
     scores = {name: Score() for name in engines}

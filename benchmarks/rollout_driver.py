@@ -1,4 +1,4 @@
-"""What a step costs the driver: processor time and memory of our work between verl's calls, by part.
+"""Measures what a step costs the driver: processor time and memory of our work between verl's calls, by part.
 
 python -m benchmarks.rollout_driver --trajectories 64 --trajectories 128
 
@@ -127,14 +127,14 @@ def fill(shape: Shape, generator: torch.Generator) -> list[str]:
 
 @dataclass
 class VerlPart:
-    """What verl's trainer does within our methods: it hands rewards and mask to the estimator."""
+    """The work of verl's trainer within our methods: it hands rewards and mask to the estimator."""
 
     rewards: torch.Tensor
     mask: torch.Tensor
     estimator: str
 
     def estimate(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """As verl's `_compute_advantage`, without the transfers; what comes out is let go of at its end."""
+        """Estimate as verl's `_compute_advantage`, without transfers; the result is dropped at its end."""
         self.estimated()
         return batch
 
@@ -145,7 +145,7 @@ class VerlPart:
 
 
 class VerlStub:
-    """In the place of verl's trainer in the order of methods."""
+    """Stands in the place of verl's trainer in the order of methods."""
 
     verl: VerlPart
 

@@ -138,7 +138,7 @@ class Traffic:
             yield portion
 
     def samples(self) -> None:
-        """What the driver does with the records of all trajectories in a step."""
+        """Do with the records of all trajectories what the driver does in a step."""
         rows: dict[str, dict[str, Any]] = {}
         for played in self.theatre.trajectories:
             for place, output in enumerate(rows_of(played)):

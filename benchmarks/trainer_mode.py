@@ -1,4 +1,4 @@
-"""What our trainer mode costs on a stock GRPO run: seconds a step beside verl's own mode, and where they go.
+"""Measures our trainer mode on a stock GRPO run: seconds a step beside verl's own mode, and where they go.
 
 python -m benchmarks.trainer_mode --steps 12
 

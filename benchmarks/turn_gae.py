@@ -68,7 +68,7 @@ def verl_gae(batch: dict[str, Tensor]) -> Pair:
 
 
 def ours(batch: dict[str, Tensor], estimator: object, discounts: Discounts) -> Pair:
-    """From the tensors of the batch to advantages and targets, checks included."""
+    """Compute advantages and targets from the tensors of the batch, checks included."""
     result = estimator(checked(batch, discounts))
     return result.advantages, result.returns
 

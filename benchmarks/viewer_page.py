@@ -1,4 +1,4 @@
-"""What the viewer's page takes in a browser."""
+"""Measures what the viewer's page takes in a browser."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _Tower:
 
 
 class _Model:
-    """What the function asks of a model."""
+    """The part of a model that the function asks."""
 
     def __init__(self, model: Any) -> None:
         self.config = model.config

@@ -58,7 +58,7 @@ def main(
 
 
 def stale(frontend: Path, static: Path) -> str | None:
-    """Why the committed page is not the one of the sources; `None` where their checksums say that it is."""
+    """Return why the committed page is not that of the sources; `None` where checksums say that it is."""
     recorded = json.loads((frontend / "build.json").read_text())
     now = sums(frontend, static)
     for what in ("sources", "built"):

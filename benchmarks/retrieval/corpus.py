@@ -35,7 +35,7 @@ _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "times as fast", "recall@10
 
 @dataclass(slots=True)
 class Measured:
-    """Of one way to search.
+    """The numbers of one way to search.
 
     Args:
         seconds: processor time of each query.
@@ -121,7 +121,7 @@ def _first(engine: Engine, setting: int, query: np.ndarray, count: int) -> np.nd
 
 
 def losses(real: Tokens, count: int, queries: list[np.ndarray]) -> list[tuple[str, ...]]:
-    """What token pooling and int8 lose: recall of the exact best 10 of the whole vectors."""
+    """Measure what token pooling and int8 lose: recall of the exact best 10 of the whole vectors."""
     found = list(pages(real, count, seed=1))
     best, _ = gold(make_bank(found, DIM), queries)
     banks = {"int8": make_bank(found, DIM, Precision.INT8)}

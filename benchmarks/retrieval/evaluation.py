@@ -1,4 +1,4 @@
-"""How well a retriever finds the evidence of questions."""
+"""Measures how well a retriever finds the evidence of questions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.documents.manifest import Manifest
 
 
 class Scope(StrEnum):
-    """Where pages are looked for."""
+    """The pages that are searched."""
 
     DOCUMENT = "document"
     CORPUS = "corpus"
@@ -36,7 +36,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a retriever reached on some of the questions.
+    """The scores of a retriever on some of the questions.
 
     Args:
         retriever: its name.

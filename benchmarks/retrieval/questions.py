@@ -17,7 +17,7 @@ QUESTIONS = Path(__file__).with_name("questions.jsonl")
 
 
 class Kind(StrEnum):
-    """What of a page answers a question."""
+    """The part of a page that answers a question."""
 
     TEXT = "text"
     TABLE = "table"

@@ -58,7 +58,7 @@ Kill = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked.
+    """The load of a measurement.
 
     Args:
         trajectories: at a time.
@@ -71,7 +71,7 @@ class Load:
     doc_ids: tuple[str, ...]
 
     def queries(self) -> list[list[tuple[str, str | None]]]:
-        """Of each trajectory; no two are alike, so that none is answered from memory."""
+        """Return the queries of each trajectory; no two are alike, so that none is answered from memory."""
         drawn = random.Random(7)
         return [
             [
@@ -153,11 +153,11 @@ class Server:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs now."""
+        """Return the id of the process that runs now."""
         return self._process.pid
 
     async def kill_and_start(self) -> None:
-        """What becomes of it under an operating system that looks after it."""
+        """Kill it, and start it as an operating system that looks after it would."""
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         port = self.url.rpartition(":")[2]
@@ -277,7 +277,7 @@ def _searching(retriever: Any, server: Server | None) -> Pids:
 
 
 async def _pid(handle: Any) -> int:
-    """Of an actor, which may be about to start again."""
+    """Return the process id of an actor, which may be about to start again."""
     from ray.exceptions import ActorUnavailableError
 
     while True:

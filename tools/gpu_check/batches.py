@@ -47,7 +47,7 @@ class Row:
 
     @property
     def tokens(self) -> int:
-        """In all."""
+        """Return the tokens of the row in all."""
         return self.prompt + self.text + self.images * (self.image_tokens + 2)
 
 

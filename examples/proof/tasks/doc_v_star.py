@@ -113,7 +113,7 @@ def _page_number(number: int) -> Painted:
 
 
 def _below(at: tuple[float, float]) -> tuple[float, float]:
-    """In the middle of the field instead of the page."""
+    """Return a point in the middle of the field instead of the page."""
     return at[0], round(at[1] + BAND / 2, 2)
 
 

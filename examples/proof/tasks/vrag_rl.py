@@ -109,7 +109,7 @@ def _mark(number: str, corner: tuple[int, int], rng: random.Random) -> Painted:
 
 
 def _box(corner: tuple[int, int]) -> list[int]:
-    """In pixels of the shown page."""
+    """Return the box in pixels of the shown page."""
     scale = SHOWN / SIDE
     left, top = (int((SIDE - CELL) * place * scale) for place in corner)
     return [left, top, left + int(CELL * scale), top + int(CELL * scale)]
