@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from copy import deepcopy
+from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
@@ -25,6 +27,8 @@ from docagent_rl.training.agent_loop.place import (
 )
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
 
+FEATURES = "docagent_features"
+"""What the processor makes of the whole images of a row, made before verl asks for it."""
 # the class that ray.remote wrapped, which Ray's annotations do not know
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
 
@@ -81,8 +85,15 @@ class DocAgentLoopWorker(_Worker):
         if own is not None and own.admission is not None and isinstance(output, list):
             rows = [row for row in output if IMAGES in (row.multi_modal_data or {})]
             own.admission.weigh(trajectory_bytes(rows))
+        rows = output if isinstance(output, list) else [output]
+        if not validate:
+            for row in rows:
+                if any_whole(_images(row)):
+                    # of a processor of its own: a tokenizer serves one thread
+                    row.multi_modal_data[FEATURES] = await asyncio.to_thread(
+                        join_features, _images(row), self._thread_processor
+                    )
         if self._image_cache is not None and self._directory is not None and not validate:
-            rows = output if isinstance(output, list) else [output]
             images = [image for row in rows for image in _images(row)]
             await self._image_cache.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
         await super()._agent_loop_postprocess(output, validate, **kwargs)
@@ -96,7 +107,7 @@ class DocAgentLoopWorker(_Worker):
         images = _images(output)
         named = self._directory is not None and all(image.handle is not None for image in images)
         if any_whole(images):
-            row = join_features(images, self.processor)
+            row = data.pop(FEATURES, {})
         elif self._directory is None or not named or validating.get():
             row = join_patches(images)
         else:
@@ -108,6 +119,10 @@ class DocAgentLoopWorker(_Worker):
             # makes `_compute_position_ids` mark the placeholders, and is removed by it
             row["mm_token_type_ids"] = torch.zeros_like(input_ids)
         return row
+
+    @cached_property
+    def _thread_processor(self) -> Any:
+        return deepcopy(self.processor)
 
     def _compute_position_ids(
         self,
