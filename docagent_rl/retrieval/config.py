@@ -163,6 +163,9 @@ class RetrieverConfig(Section):
     encoder: QueryEncoderConfig = Field(default_factory=QueryEncoderConfig)
     candidates: int = Field(200, ge=1)
     """Pages that the first stage of a search over all documents hands to exact scoring."""
+    device: str | None = None
+    """A device of torch that holds the vectors of an embedded index and scores all of them exactly (`cuda`);
+    null: processors do, from files mapped into memory."""
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
     """The retrievers of a `hybrid` whose rankings are joined, by a name of your choice."""
     fusion: Fusion = Fusion.RRF
@@ -191,6 +194,8 @@ class RetrieverConfig(Section):
     def _sound(self) -> Self:
         if self.kind == "bm25" and self.model is not None:
             raise ValueError(f"kind bm25 reads no model ({self.model}): +retriever=bm25 sets all it needs")
+        if self.kind == "bm25" and self.device is not None:
+            raise ValueError(f"kind bm25 has no vectors for device {self.device} to hold")
         if self.backend is Backend.HTTP and self.service.url is None:
             raise ValueError("backend http needs service.url")
         if self.backend is not Backend.LOCAL and self.service.timeout_s > self.deadline_s:

@@ -228,6 +228,11 @@ def open_pages(
             f"{key}.engine.kind={config.engine.kind}, and the index {folder} is of {engine.value}: set "
             f"{key}.engine.kind={engine.value}, or name another index"
         )
+    if engine is not SearchEngine.EMBEDDED and config.device is not None:
+        raise UserError(
+            f"{key}.device={config.device}: the index {folder} is of {engine.value}, which scores by itself: "
+            "set it to null"
+        )
     if engine is SearchEngine.EMBEDDED:
         return open_vectors(config, store, key, late=late)
     from docagent_rl.retrieval.engines.retriever import open_engine

@@ -82,7 +82,7 @@ def page_scores(
         ValueError: a query is empty, not finite, or of another shape than (t, dim).
     """
     last = bank.num_pages if last is None else last
-    rows = [_checked(query, bank) for query in queries]
+    rows = [checked_query(query, bank) for query in queries]
     scores = np.full((len(queries), last - first), NO_SCORE, np.float32)
     dots = [dots_of(bank, query, engine or default_engine()) for query in rows]
     for start, end in bank.blocks(first, last, _BLOCK):
@@ -102,7 +102,7 @@ def scattered_scores(
     bank: Bank, query: np.ndarray, pages: np.ndarray, *, engine: Engine | None = None
 ) -> np.ndarray:
     """Return the scores of `page_scores`, float32, for some pages (0-based, int64), in the order given."""
-    multiply = dots_of(bank, _checked(query, bank), engine or default_engine())
+    multiply = dots_of(bank, checked_query(query, bank), engine or default_engine())
     starts, ends = bank.offsets[pages].tolist(), bank.offsets[pages + 1].tolist()
     maxima = np.full((len(pages), len(query)), NO_SCORE, np.float32)
     for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
@@ -118,7 +118,12 @@ def rank_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
     return best_rows(scores, np.flatnonzero(scores > NO_SCORE), top_k)
 
 
-def _checked(query: np.ndarray, bank: Bank) -> torch.Tensor:
+def checked_query(query: np.ndarray, bank: Bank) -> torch.Tensor:
+    """Return the vectors of a query as `round_query` does, if they fit those of the pages.
+
+    Raises:
+        ValueError: they do not, or are none.
+    """
     if query.ndim == 2 and query.shape[1] != bank.dim:
         raise ValueError(f"the query's vectors have {query.shape[1]} dimensions, the pages' {bank.dim}")
     return round_query(query)

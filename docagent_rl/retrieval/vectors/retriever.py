@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import JsonValue
@@ -19,6 +20,9 @@ from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.index import Kind, Source, VectorIndex
 from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows, scattered_scores
 
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.vectors.on_device import DeviceBank
+
 logger = logging.getLogger(__name__)
 
 CANDIDATES = 200
@@ -27,10 +31,10 @@ CANDIDATES = 200
 class VectorRetriever:
     """A `Retriever` over the vectors of pages.
 
-    All pages of a document, or of a small index, are scored exactly. Of a large index the best `candidates`
-    by its clusters of vectors (`vectors.candidates`) are, so that a search over all documents may miss some
-    of the best. Every page with vectors can be a hit, however unlike the query, with a score that may be
-    negative; a page without text has none for an encoder of text, and is never one.
+    All pages of a document, of a small index, or of one that a device holds are scored exactly. Of a large
+    index the best `candidates` by its clusters of vectors (`vectors.candidates`) are, so that a search over
+    all documents may miss some of the best. Every page with vectors can be a hit, however unlike the query,
+    with a score that may be negative; a page without text has none for an encoder of text, and is never one.
 
     Searching changes nothing, so any number of threads may search at once.
 
@@ -38,14 +42,21 @@ class VectorRetriever:
         UserError: the encoder is not that of the pages.
     """
 
-    def __init__(self, index: VectorIndex, encoder: Encoder, *, candidates: int = CANDIDATES) -> None:
+    def __init__(
+        self,
+        index: VectorIndex,
+        encoder: Encoder,
+        *,
+        candidates: int = CANDIDATES,
+        on_device: DeviceBank | None = None,
+    ) -> None:
         source = index.header.source
         check_encoder(source, encoder, index.path)
         self.index = index
         self.contents: tuple[PageContent, ...] = (source.content,)
         """The contents of a page that its rank depends on."""
         self._encoder = encoder
-        self._candidates = candidates
+        self._candidates, self._on_device = candidates, on_device
 
     def __eq__(self, other: object) -> bool:
         """Return whether both rank alike: the same pages and the same vectors of them."""
@@ -75,11 +86,15 @@ class VectorRetriever:
         usable = encoded_queries(self._encoder, queries)
         if not usable:
             return hits
-        if doc_id is None and self.index.candidates is not None:
+        if doc_id is None and self.index.candidates is not None and self._on_device is None:
             for number, query in usable:
                 hits[number] = self._two_stages(query, everywhere, top_k)
             return hits
-        scores = self.index.scores([query for _, query in usable], doc_id)
+        asked = [query for _, query in usable]
+        if self._on_device is None:
+            scores = self.index.scores(asked, doc_id)
+        else:
+            scores = self._on_device.scores(asked, *self.index.rows.span(doc_id))
         scores[:, excluded - start] = NO_SCORE
         for (number, _), found in zip(usable, scores, strict=True):
             rows = rank_rows(found, top_k)
@@ -101,7 +116,7 @@ class VectorRetriever:
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        return (self.index.header.identity, self._candidates)
+        return (self.index.header.identity, self._candidates, self._on_device is None)
 
 
 class LateEncoder:
@@ -125,7 +140,7 @@ def open_vectors(
 ) -> VectorRetriever:
     """Open the index of a configuration, and check that it is that of the store; see `opening.open_local`.
 
-    `late`: the encoder of queries is opened with the first one.
+    `late`: the encoder of queries is opened, and vectors are brought to a device, with the first query.
     """
     folder = config.required_index(key)
     if not (folder / HEADER).is_file():
@@ -145,7 +160,14 @@ def open_vectors(
         check_model(index.header.spec, index.path, config.model, store)
     index.check(store)
     encoder = query_encoder(index.header.source, index.header.spec, config, late=late)
-    return VectorRetriever(index, encoder, candidates=config.candidates)
+    on_device = None
+    if config.device is not None:
+        from docagent_rl.retrieval.vectors.on_device import DeviceBank  # torch takes seconds to import
+
+        on_device = DeviceBank(index.bank, config.device, f"{key}.device")
+        if not late:
+            on_device.load()
+    return VectorRetriever(index, encoder, candidates=config.candidates, on_device=on_device)
 
 
 def query_encoder(

@@ -9,7 +9,8 @@ from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.index import VectorIndex, VectorSettings
+from docagent_rl.retrieval.vectors.on_device import DeviceBank
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import LATE
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
@@ -117,3 +118,26 @@ def test_what_cannot_be_opened_is_one_error(corpus, built):
     ):
         with pytest.raises(UserError, match=named):
             open_local(RetrieverConfig(**section), corpus)
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
+def test_a_device_scores_every_page_exactly(corpus, tmp_path, precision):
+    """On the processor here: what a GPU does is the same code."""
+    settings = VectorSettings(precision=precision)
+    build_index(corpus, hashing(), tmp_path / "index", kind=LATE, settings=settings, two_stages_from=1)
+    index, encoder = VectorIndex.open(tmp_path / "index"), HashingEncoder()
+    exact, doc_id = VectorRetriever(index, encoder, candidates=len(index.rows)), corpus.doc_ids()[1]
+    held = VectorRetriever(index, encoder, on_device=DeviceBank(index.bank, "cpu", "device"))
+    for scope in (None, doc_id):
+        for ours, theirs in zip(
+            *(each.search(QUERIES, doc_id=scope, top_k=50) for each in (held, exact)), strict=True
+        ):
+            assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-5)
+            assert {hit.ref for hit in ours} == {hit.ref for hit in theirs}
+    assert held != exact
+
+
+def test_a_device_that_is_not_there_is_named(built):
+    index = VectorIndex.open(built)
+    with pytest.raises(UserError, match=r"retriever\.device=cuda:7"):
+        DeviceBank(index.bank, "cuda:7", "docagent.retriever.device").load()
