@@ -11,13 +11,17 @@ from pathlib import Path
 
 from docagent_rl.samples.importers import Benchmark
 from docagent_rl.samples.sample import Sample, read_jsonl, write_jsonl
-from tests.e2e.conftest import RECIPE, Run, add_model
+from tests.e2e.conftest import Run, add_model
 from tests.samples.importers.conftest import Files
 from tests.samples.importers.test_chain import miniature
 
+RECIPE, SFT_RECIPE = "vrag_rl_qwen3_vl_4b", "sft_vrag_rl_qwen2_5_vl_7b"
+FAMILY = "qwen3_vl"
+"""Of the model, in all stages."""
 BATCH, STEPS = 8, 8
 SFT = (
     "+profile=cpu",
+    f"docagent.model_family={FAMILY}",
     f"data.train_batch_size={BATCH}",
     f"data.train_max_samples={BATCH}",  # one batch, again and again
     f"data.val_max_samples={BATCH}",
@@ -67,9 +71,9 @@ class Chain:
 
 def play(folder: Path, demo: Path, python: Path) -> Chain:
     """Import, collect, fine-tune, train, evaluate, report."""
-    add_model(demo, "vrag_rl", python)
+    add_model(demo, "vrag_rl", python, FAMILY)
     world = folder / "world"
-    store, model = world / "store", demo / "models" / "tiny_vrag_rl_qwen2_5_vl"
+    store, model = world / "store", demo / "models" / f"tiny_vrag_rl_{FAMILY}"
     questions = imported(folder, world, python)
     data, kept, rows = world / "data", folder / "collected", world / "sft" / "vrag_rl"
     here = ("--", "+profile=cpu", f"docagent.workspace={world}")
@@ -84,10 +88,10 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     )
     (rows / "val.parquet").write_bytes((rows / "train.parquet").read_bytes())
     sft_run = world / "sft_run"
-    trainer = ("verl.trainer.sft_trainer", "--config-name", f"sft_{RECIPE}", *SFT)
+    trainer = ("verl.trainer.sft_trainer", "--config-name", SFT_RECIPE, *SFT)
     where = (f"model.path={model}", f"docagent.workspace={world}", f"docagent.run_dir={sft_run}")
     _python(python, "-m", *trainer, *where)
-    run = Run(folder, world, (), python)
+    run = Run(folder, world, (), python, recipe=RECIPE)
     made = Chain(
         questions=questions,
         kept=kept / "kept.jsonl",

@@ -276,17 +276,17 @@ def demo(tmp_path_factory, warm_python) -> Iterator[Future[Path]]:
         yield pool.submit(make_demo, tmp_path_factory.mktemp("e2e") / "workspace", None, warm_python)
 
 
-def add_model(workspace: Path, system: str, python: Path) -> None:
+def add_model(workspace: Path, system: str, python: Path, family: str | None = None) -> None:
     """Add a system's tiny model to a workspace; those of two systems may be made at once."""
-    model = DemoPaths(workspace).model(system)
+    model = DemoPaths(workspace).model(system, family)
     with MAKING[model]:
         if not (model / "config.json").exists():
-            make_demo(workspace, system, python)
+            make_demo(workspace, system, python, family)
 
 
-def make_demo(workspace: Path, system: str | None, python: Path) -> Path:
+def make_demo(workspace: Path, system: str | None, python: Path, family: str | None = None) -> Path:
     """Make what a demo lacks, in a process of its own."""
-    script = f"prepare_demo(Path({str(workspace)!r}), system={system!r})"
+    script = f"prepare_demo(Path({str(workspace)!r}), system={system!r}, family={family!r})"
     imports = "from pathlib import Path; from docagent_rl.lab.tiny.demo import prepare_demo"
     subprocess.run([python, "-c", f"{imports}; {script}"], check=True)
     return workspace
