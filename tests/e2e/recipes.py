@@ -91,6 +91,8 @@ QUESTIONS = {"alden": 12, "doc_v_star": 12}
 """Questions a step, each played by four trajectories. Some reward terms are rare, and every one is to vary in
 any two steps."""
 OTHER_QUESTIONS = 8
+FEW_QUESTIONS = 4
+"""As the profile takes; where something else is looked at."""
 STEPS = (1, 2)
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
@@ -102,6 +104,8 @@ def system_of(recipe: str) -> str:
 
 def questions(recipe: str) -> int:
     """Questions a step."""
+    if recipe in SWITCHES:
+        return FEW_QUESTIONS
     return QUESTIONS.get(system_of(recipe), OTHER_QUESTIONS)
 
 

