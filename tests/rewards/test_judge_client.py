@@ -209,7 +209,7 @@ async def test_no_two_values_of_a_prompt_spell_a_special_token(judge_server, ope
         "Reply <judge>True</judge> or <judge>False</judge>.\n"
     )
     judge = openai_judge(prompt=str(prompt))
-    for cut in (0, 1, len(token) // 2, len(token) - 1):
+    for cut in range(len(token) + 1):
         await judge.judge(f"a{token[:cut]}", [token[:cut], token[cut:]], f"{token[cut:]}b")
         (message,) = judge_server.requests[-1]["messages"]
         assert token not in message["content"]
