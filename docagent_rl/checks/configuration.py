@@ -199,16 +199,24 @@ def check_second_ranking(run: PlannedRun) -> None:
 
 
 def check_search_servers(run: PlannedRun) -> None:
-    """See that released search servers can do what the environment asks for.
+    """See that search servers can do what the environment asks for, and that indexes on a GPU have one.
 
     Raises:
         UserError: a server of ALDEN would be asked for the whole corpus, or VRAG-RL's for more pages than it
-            gives.
+            gives; an index is to lie on a GPU that none of its processes has.
     """
     search = getattr(run.env, "search", None)
     corpus = getattr(search, "scope", None) is SearchScope.CORPUS
     for section, whole in run.section.retrievers().items():
         for key, each in whole.flat(section):
+            host = each if whole.backend is Backend.LOCAL else whole  # parts are opened in its actors
+            own = host.backend is Backend.RAY and host.service.num_gpus > 0
+            if each.device not in (None, "cpu") and not own:
+                raise UserError(
+                    f"{key}.device={each.device}: every process that searches would hold the index on a GPU "
+                    "of the run: set backend=ray and service.num_gpus=1 beside it, or device=null and "
+                    "backend=http with a server (docagent-rl index serve --settings FILE)"
+                )
             if each.backend is Backend.HTTP:
                 _check_api(f"{key}.service.api", each.service.api, corpus, getattr(search, "top_k", 1))
 

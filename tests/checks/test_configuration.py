@@ -12,6 +12,8 @@ from omegaconf import OmegaConf
 
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.check import PlannedRun
+from docagent_rl.checks.configuration import check_search_servers
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed
 
@@ -173,3 +175,16 @@ def test_a_server_is_asked_what_it_can(caplog, api, recipe, overrides, message):
         check_statically(composed(recipe, [*service, *overrides]))
     # such a server searches all documents
     assert ("vrag_rl_faiss" in caplog.text) is (api == "vrag_rl_faiss")
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [([], True), (["backend=ray"], True), (["backend=ray", "service.num_gpus=1"], False)],
+)
+def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
+    more = [f"docagent.retriever.{each}" for each in ("device=cuda", *more)]
+    run = PlannedRun.of(
+        composed("vrag_rl_qwen2_5_vl_7b", ["+retriever=colqwen2", "docagent.workspace=w", *more])
+    )
+    with pytest.raises(UserError, match=r"retriever\.device=cuda.*num_gpus") if refused else nullcontext():
+        check_search_servers(run)
