@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 from uuid import uuid4
 
@@ -89,10 +90,9 @@ class DocAgentLoopWorker(_Worker):
         if not validate:
             for row in rows:
                 if any_whole(_images(row)):
-                    # of a processor of its own: a tokenizer serves one thread
-                    row.multi_modal_data[FEATURES] = await asyncio.to_thread(
-                        join_features, _images(row), self._thread_processor
-                    )
+                    make = partial(join_features, _images(row), self._thread_processor)
+                    made = await asyncio.get_running_loop().run_in_executor(self._thread, make)
+                    row.multi_modal_data[FEATURES] = made
         if self._image_cache is not None and self._directory is not None and not validate:
             images = [image for row in rows for image in _images(row)]
             await self._image_cache.hold(f"{kwargs['uid']}_{kwargs['session_id']}", images)
@@ -119,6 +119,11 @@ class DocAgentLoopWorker(_Worker):
             # makes `_compute_position_ids` mark the placeholders, and is removed by it
             row["mm_token_type_ids"] = torch.zeros_like(input_ids)
         return row
+
+    @cached_property
+    def _thread(self) -> ThreadPoolExecutor:
+        # one, with a processor of its own: a tokenizer serves one thread at a time
+        return ThreadPoolExecutor(1, thread_name_prefix="docagent-features")
 
     @cached_property
     def _thread_processor(self) -> Any:
