@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -22,12 +21,16 @@ os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
+from tools.warm import WarmPython
+
 # a shell ignores it for what it starts in the background, and so would every command started here
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.composing"]
 
+WARM = "WARM_PYTHON"
+"""Where the interpreter of `warm_python` is."""
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 
 # a busy machine is no failure; the same examples each time, others with HYPOTHESIS_PROFILE=explore
@@ -49,8 +52,12 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: (item.get_closest_marker("e2e") is not None, item.path not in first))
 
 
-def pytest_configure():
+def pytest_configure(config):
     gc.disable()  # while all is imported, of which nothing is garbage
+    if WARM not in os.environ:  # this is not a process of xdist's, which share one
+        warm = WarmPython(lazy=True).__enter__()
+        os.environ[WARM] = str(warm.executable)
+        config.add_cleanup(warm.__exit__)
 
 
 def pytest_collection_finish():
@@ -81,12 +88,9 @@ def ray_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def warm_python() -> Iterator[Path]:
+def warm_python() -> Path:
     """An interpreter whose processes begin with the imports of a run of the trainer done."""
-    from tools.warm import WarmPython
-
-    with WarmPython() as warm:
-        yield warm.executable
+    return Path(os.environ[WARM])
 
 
 @pytest.fixture

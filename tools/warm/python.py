@@ -25,14 +25,22 @@ class WarmPython:
     Args:
         modules: imported once, in order.
         env: environment of the imports, over this process's; programs have their own.
+        lazy: import for the first program; else at once, and wait for it.
 
     Raises:
-        RuntimeError: the imports fail.
+        RuntimeError: the imports fail, unless they are lazy: then programs do.
     """
 
-    def __init__(self, modules: Sequence[str] = (TRAINER_IMPORTS,), env: dict[str, str] | None = None):
+    def __init__(
+        self,
+        modules: Sequence[str] = (TRAINER_IMPORTS,),
+        env: dict[str, str] | None = None,
+        *,
+        lazy: bool = False,
+    ):
         self._folder = Path(tempfile.mkdtemp(prefix="warm-"))
         self._modules, self._env = tuple(modules), {**_ALONE, **(env or {})}
+        self._when = "lazy" if lazy else "eager"
 
     @property
     def executable(self) -> Path:
@@ -44,7 +52,7 @@ class WarmPython:
         self.executable.write_text(f"#!{sys.executable} -SEs\n{client}", encoding="utf-8")
         self.executable.chmod(self.executable.stat().st_mode | stat.S_IXUSR)
         self._server = subprocess.Popen(
-            [sys.executable, str(HERE / "server.py"), str(self._folder), *self._modules],
+            [sys.executable, str(HERE / "server.py"), str(self._folder), self._when, *self._modules],
             env={**os.environ, **self._env},
             stdout=subprocess.PIPE,
             text=True,

@@ -1,4 +1,7 @@
-"""The warm process: imports once, then forks on request. Run as `python server.py <folder> <module>...`."""
+"""The warm process: imports once, then forks on request.
+
+Run as `python server.py <folder> lazy|eager <module>...`; a lazy one imports when the first request comes.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,10 @@ class Server:
         self._selector.register(self._listener, selectors.EVENT_READ, None)
         self._children: dict[int, tuple[int, socket.socket]] = {}
         """By pid: the handle that becomes readable at its end, and its client."""
+
+    def wait(self) -> None:
+        """Wait for the first client."""
+        self._selector.select()
 
     def serve(self) -> Request:
         """Serve for ever in this process; returns in each child, with what it is to run."""
@@ -177,14 +184,18 @@ def run(argv: list[str]) -> None:
 
 def main() -> None:
     """Import, say so, and serve until standard input closes."""
-    folder, *modules = sys.argv[1:]
+    folder, when, *modules = sys.argv[1:]
     sys.path.pop(0)
+    server = Server(Path(folder))
+    if when == "lazy":
+        print("ready", flush=True)
+        server.wait()
     for module in modules:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
-    server = Server(Path(folder))
-    print("ready", flush=True)
+    if when == "eager":
+        print("ready", flush=True)
     request = server.serve()
     become(request)
     run(request.body["argv"])

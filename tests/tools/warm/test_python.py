@@ -102,3 +102,10 @@ def test_a_killed_client_takes_its_program_along(warm):
 def test_imports_that_fail():
     with pytest.raises(RuntimeError), WarmPython(["docagent_rl.no_such_module"]):
         pass
+    with WarmPython(["docagent_rl.no_such_module"], lazy=True) as warm:
+        assert run(warm, "-c", "").returncode == 1
+
+
+def test_the_first_program_waits_for_lazy_imports():
+    with WarmPython(["decimal"], lazy=True) as warm:
+        assert run(warm, "-c", "import sys; print('decimal' in sys.modules)").stdout == "True\n"
