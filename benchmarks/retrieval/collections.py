@@ -2,7 +2,7 @@
 
     python -m benchmarks.retrieval.collections --data FOLDER --pages 2000
 
-Qdrant by its engine in the process, LanceDB in a folder; pages are those of `benchmarks.retrieval.corpus`.
+LanceDB in a folder, and with --qdrant a server of Qdrant; pages are those of `benchmarks.retrieval.corpus`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _TOP, _PAGES_A_DOCUMENT, _AT_A_TIME = 10, 50, 500
 _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")
 
 
-def opened(engine: SearchEngine, folder: Path) -> Collection:
-    """An empty collection in a folder."""
+def opened(engine: SearchEngine, folder: Path, url: str | None) -> Collection:
+    """An empty collection in a folder, or at a server."""
     shutil.rmtree(folder, ignore_errors=True)
     source = Source(kind=Kind.LATE_INTERACTION, encoder="0" * 64, content=PageContent.TEXT, dim=DIM)
     header = CollectionHeader(kind=source.kind, engine=engine, collection="pages", source=source, spec={})
-    collection = open_collection(IndexFiles(folder), header, EngineConfig())
+    collection = open_collection(IndexFiles(folder), header, EngineConfig(url=url))
     collection.create()
     return collection
 
@@ -55,10 +55,12 @@ def row_of(ref: PageRef) -> int:
     return int(ref.doc_id) * _PAGES_A_DOCUMENT + ref.page - 1
 
 
-def measured(engine: SearchEngine, bank: Bank, queries: list[np.ndarray], folder: Path) -> Iterator[tuple]:
+def measured(
+    engine: SearchEngine, bank: Bank, queries: list[np.ndarray], folder: Path, url: str | None = None
+) -> Iterator[tuple]:
     """Rows of the table: all documents with two numbers of candidates, and one document."""
     best, _ = gold(bank, queries)
-    collection, start = opened(engine, folder), time.process_time()
+    collection, start = opened(engine, folder, url), time.process_time()
     pages = stored(bank)
     while some := list(islice(pages, _AT_A_TIME)):
         collection.add(some)
@@ -84,16 +86,17 @@ def main(
     data: Annotated[Path, typer.Option(help="Folder for vectors that are made once, and for collections.")],
     pages: Annotated[int, typer.Option(help="Pages of some 126 vectors.")] = 2000,
     questions: Annotated[int, typer.Option(help="Queries.")] = 40,
+    qdrant: Annotated[
+        str | None, typer.Option(help="A server's URL, whose times and bytes are not counted.")
+    ] = None,
 ) -> None:
-    """Processor time of all threads of this process."""
+    """Measure processor time of all threads of this process."""
     single_thread(cpu=True)
     real = tokens(data, 3000, 100)
     bank, queries = written(data, real, pages), real.queries[:questions]
-    rows = [
-        row
-        for engine in (SearchEngine.QDRANT, SearchEngine.LANCEDB)
-        for row in measured(engine, bank, queries, data / f"collection-{engine.value}")
-    ]
+    rows = [*measured(SearchEngine.LANCEDB, bank, queries, data / "collection-lancedb")]
+    if qdrant:
+        rows += measured(SearchEngine.QDRANT, bank, queries, data / "collection-qdrant", qdrant)
     _, exact = gold(bank, queries)
     rows.append(("embedded, all pages", "", f"{bank.vectors.nbytes / 1e6:.0f}",
                  f"{float(np.median(exact.seconds)) * 1e3:.1f}", "", "1.000"))  # fmt: skip

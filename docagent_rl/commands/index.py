@@ -94,7 +94,7 @@ def build_command(
     ),
     url: str | None = option(
         None,
-        "Of the engine: http://host:6333 of Qdrant, s3://bucket/folder of LanceDB; by default the folder.",
+        "Address of the engine: http://host:6333 of Qdrant, s3://bucket/folder of LanceDB or the folder.",
     ),
     collection: str | None = option(None, "Its name at the engine; by default the folder's."),
     token_env: str | None = option(None, "Name of the variable that holds the token of the engine's server."),

@@ -58,7 +58,7 @@ class SearchEngine(StrEnum):
     EMBEDDED = "embedded"
     """Files that every process maps into memory; exact."""
     QDRANT = "qdrant"
-    """A server of Qdrant, or its engine in the process (package qdrant-edge-py)."""
+    """A server of Qdrant."""
     LANCEDB = "lancedb"
     """Tables of LanceDB in a folder or an object store, read by any number of processes."""
 

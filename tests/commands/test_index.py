@@ -81,10 +81,10 @@ def test_an_index_is_replaced_when_asked_alone_and_a_stale_one_refused(folder):
 @pytest.mark.slow
 def test_a_collection_is_built_kept_up_to_date_checked_and_searched(folder):
     at = ("--index", "@pages", "--store", "@store")
-    build = ("build", *at[2:], "--out", "@pages", "--model", "minilm", "--engine", "qdrant")
+    build = ("build", *at[2:], "--out", "@pages", "--model", "minilm", "--engine", "lancedb")
     assert "4 pages of 2 documents indexed; 1 of them" in run(folder, *build)
     assert "unchanged" in run(folder, *build)
-    assert "qdrant" in run(folder, "info", *at[:2])
+    assert "lancedb" in run(folder, "info", *at[:2])
     assert "report#1" in run(folder, "search", "income", *at, "--top-k", "2")
     add(folder / "inbox", "new", "revenue")
     with pytest.raises(UserError, match="'new'"):
@@ -93,8 +93,9 @@ def test_a_collection_is_built_kept_up_to_date_checked_and_searched(folder):
     assert "none damaged" in run(folder, "check", *at)
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")
     for options in (
-        ("--engine", "qdrant"),
-        ("--model", "minilm", "--precision", "int8", "--engine", "qdrant"),
+        ("--engine", "lancedb"),
+        ("--model", "minilm", "--engine", "qdrant"),
+        ("--model", "minilm", "--precision", "int8", "--engine", "lancedb"),
     ):
         with pytest.raises(UserError):
             run(folder, "build", *at[2:], "--out", "@other", *options)

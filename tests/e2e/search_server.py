@@ -19,7 +19,7 @@ from docagent_rl.retrieval.indexes import build_vectors
 
 
 class SearchServer:
-    """`docagent-rl index serve` over a collection of Qdrant's engine: the pages of a demo, late interaction.
+    """`docagent-rl index serve` over a collection of LanceDB: the pages of a demo, late interaction.
 
     Args:
         folder: for the model, the collection and what the server prints.
@@ -38,7 +38,7 @@ class SearchServer:
         self._folder.mkdir(parents=True, exist_ok=True)
         model = self._folder / "model"
         make_retriever(model)
-        where = CollectionPlace(SearchEngine.QDRANT)
+        where = CollectionPlace(SearchEngine.LANCEDB)
         build_vectors(DocumentStore(self._store), self._folder / "index", str(model), where=where)
         self._start("0")
         while "http://" not in (said := self._log.read_text()):

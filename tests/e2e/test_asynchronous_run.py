@@ -47,7 +47,7 @@ def test_every_trajectory_of_a_step_is_accounted_for(run, trajectories):
 
 
 def test_searches_whose_server_died_are_asked_again(run, trajectories):
-    """A process with Qdrant's engine, killed in the first step and started again some seconds later."""
+    """A process with LanceDB, killed in the first step and started again some seconds later."""
     retries = [
         sum(max(0, search["tries"] - 1) for turn in t.turns for search in turn.searches)
         for t in trajectories[1]

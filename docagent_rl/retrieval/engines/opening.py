@@ -13,7 +13,7 @@ from docagent_rl.retrieval.base import ServiceFailedError
 from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import Collection, CollectionHeader, HeldDocument, differences
 from docagent_rl.retrieval.index_files import COLLECTION, IndexFiles
-from docagent_rl.retrieval.vectors.index import Kind, StoredDocument, stored_documents
+from docagent_rl.retrieval.vectors.index import StoredDocument, stored_documents
 
 
 class CollectionIndex:
@@ -111,7 +111,7 @@ def open_collection(
     Nothing is read from it yet.
 
     Raises:
-        UserError: the engine's package is not installed, or a token is missing.
+        UserError: the engine's package is not installed, or a server or its token is not named.
     """
     url = config.url or header.url
     variable = config.token_env or header.token_env
@@ -124,17 +124,10 @@ def open_collection(
             return LanceCollection(url or str(folder), header.collection, header.source)
         from docagent_rl.retrieval.engines import qdrant
 
-        layout = qdrant.Layout(header.source.dim, header.kind is Kind.LATE_INTERACTION)
         if url is None:
-            from docagent_rl.retrieval.engines.qdrant_files import FilePoints
-
-            points: qdrant.Points = FilePoints(folder, layout)
-        else:
-            from docagent_rl.retrieval.engines.qdrant_server import ServerPoints, connect
-
-            client = connect(url, token=token, timeout_s=config.timeout_s)
-            points = ServerPoints(client, header.collection, layout)
-        return qdrant.QdrantCollection(points, header.source)
+            raise UserError("a collection of qdrant is at a server: name it by --url (http://host:6333)")
+        client = qdrant.connect(url, token=token, timeout_s=config.timeout_s)
+        return qdrant.QdrantCollection(client, header.collection, header.source)
 
 
 def place(header: CollectionHeader) -> str:

@@ -1,6 +1,6 @@
-"""A collection of Qdrant: a point a page, with all its vectors, and a point without vectors a document.
+"""A collection at a server of Qdrant: a point a page, with all its vectors, and one without a document.
 
-Qdrant scores by MaxSim itself. Of late interaction each point has its vectors twice: whole, and joined 8 to
+Qdrant scores by MaxSim itself. Each point of late interaction has its vectors twice: whole, and joined 8 to
 one (`first`), of which a graph is made. A search over all documents takes its candidates from the graph and
 has them scored by the whole vectors; a search of one document has all its pages scored.
 """
@@ -8,16 +8,19 @@ has them scored by the whole vectors; a search of one document has all its pages
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from pydantic import JsonValue
+from qdrant_client import QdrantClient, models
+from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
+from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit
+from docagent_rl.retrieval.base import Hit, NotTakenError, ServerFaultError
 from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, split
 from docagent_rl.retrieval.vectors.index import Kind, Source, StoredDocument
 
@@ -27,8 +30,11 @@ JOINED = 8
 """Neighbouring vectors that are one in the first stage."""
 _NAMES = uuid.uuid5(uuid.NAMESPACE_DNS, "docagent-rl")
 _DOCUMENTS_AT_A_TIME = 200
+_PAYLOADS_AT_A_TIME = 1000
 _NUMBERS_AT_A_TIME = 1 << 19
-"""Of one request: some 8 MB as JSON, a quarter of what a server takes."""
+"""Numbers of one request: some 8 MB as JSON, a quarter of what a server takes."""
+_BUSY = (429, 503)
+_CLOSED = (401, 403)
 
 
 class Record(StrEnum):
@@ -38,146 +44,94 @@ class Record(StrEnum):
     DOCUMENT = "document"
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A point; `vectors` are float32 of shape (n, dim) by name."""
-
-    key: str
-    vectors: Mapping[str, np.ndarray]
-    payload: Mapping[str, JsonValue]
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Points of a kind: of some documents (none named: of all), but for those with these keys."""
-
-    record: Record
-    doc_ids: tuple[str, ...] = ()
-    without: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Vectors of the points: whole ones, and whether those of the first stage are apart."""
-
-    dim: int
-    late: bool
-
-    @property
-    def first(self) -> str:
-        """The vectors that the graph is made of."""
-        return FIRST if self.late else WHOLE
-
-
-@dataclass(frozen=True, slots=True)
-class Nearest:
-    """A query; `candidates` come from the first stage, None: all chosen points are scored."""
-
-    query: np.ndarray
-    chosen: Chosen
-    limit: int
-    candidates: int | None
-
-
-class Points(Protocol):
-    """The points of a collection, at a server or in files."""
-
-    def exists(self) -> bool:
-        """Return whether the collection was made."""
-        ...
-
-    def create(self) -> None:
-        """Make it, in the place of one that is there."""
-        ...
-
-    def upsert(self, points: Sequence[Point]) -> None:
-        """Store points, in the place of those with the same keys."""
-        ...
-
-    def delete(self, chosen: Chosen) -> None:
-        """Remove points."""
-        ...
-
-    def payloads(self, chosen: Chosen) -> Iterator[Mapping[str, Any]]:
-        """Yield payloads of points."""
-        ...
-
-    def count(self, chosen: Chosen) -> int:
-        """Return the exact number of points."""
-        ...
-
-    def nearest(self, asked: Nearest) -> list[tuple[Mapping[str, Any], float]]:
-        """Return the payloads and scores of the best points."""
-        ...
-
-    def finish(self) -> None:
-        """Bring the graph up to date, where that does not come by itself."""
-        ...
-
-    def facts(self) -> Mapping[str, JsonValue]:
-        """Return facts for people."""
-        ...
-
-    def close(self) -> None:
-        """Release files and connections."""
-        ...
-
-
 class QdrantCollection:
-    """A `Collection` of points."""
+    """A `Collection` of points, through Qdrant's client."""
 
-    def __init__(self, points: Points, source: Source) -> None:
-        self._points, self._source = points, source
+    def __init__(self, client: QdrantClient, name: str, source: Source) -> None:
+        self._client, self._name, self._dim = client, name, source.dim
         self._late = source.kind is Kind.LATE_INTERACTION
 
     def exists(self) -> bool:
         """See `Collection`."""
-        return self._points.exists()
+        with _answering():
+            return self._client.collection_exists(self._name)
 
     def create(self) -> None:
         """See `Collection`."""
-        self._points.create()
+        with _answering():
+            if self._client.collection_exists(self._name):
+                self._client.delete_collection(self._name)
+            self._client.create_collection(self._name, vectors_config=self._vectors())
+            for field in ("record", "doc"):
+                self._client.create_payload_index(self._name, field, models.PayloadSchemaType.KEYWORD)
+
+    def _vectors(self) -> dict[str, models.VectorParams]:
+        def params(**options: Any) -> models.VectorParams:
+            return models.VectorParams(
+                size=self._dim,
+                distance=models.Distance.DOT,
+                datatype=models.Datatype.FLOAT16,
+                multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM),
+                on_disk=True,
+                **options,
+            )
+
+        int8 = models.ScalarQuantizationConfig(type=models.ScalarType.INT8, always_ram=True)
+        first = params(quantization_config=models.ScalarQuantization(scalar=int8))
+        if not self._late:
+            return {WHOLE: first}
+        return {WHOLE: params(hnsw_config=models.HnswConfigDiff(m=0)), FIRST: first}
 
     def documents(self) -> Iterator[HeldDocument]:
         """See `Collection`."""
-        for payload in self._points.payloads(Chosen(Record.DOCUMENT)):
+        for payload in self._payloads(Record.DOCUMENT):
             document = StoredDocument(doc_id=payload["doc"], pages=payload["pages"], digest=payload["digest"])
             yield HeldDocument(document, payload["filled"])
 
     def pages(self) -> Iterator[tuple[PageRef, str]]:
         """See `Collection`."""
-        for payload in self._points.payloads(Chosen(Record.PAGE)):
+        for payload in self._payloads(Record.PAGE):
             yield PageRef(payload["doc"], payload["page"]), payload["digest"]
+
+    def _payloads(self, record: Record) -> Iterator[Mapping[str, Any]]:
+        after = None
+        while True:
+            with _answering():
+                found, after = self._client.scroll(
+                    self._name, scroll_filter=_chosen(record), limit=_PAYLOADS_AT_A_TIME, offset=after
+                )
+            yield from (each.payload or {} for each in found)
+            if after is None:
+                return
 
     def count(self) -> int:
         """See `Collection`."""
-        return self._points.count(Chosen(Record.PAGE))
+        with _answering():
+            return self._client.count(self._name, count_filter=_chosen(Record.PAGE), exact=True).count
 
     def add(self, pages: Sequence[VectorPage]) -> None:
         """See `Collection`."""
-        waiting: list[Point] = []
+        waiting, numbers = [], 0
         for page in pages:
             waiting.append(self._point(page))
-            if (
-                sum(vectors.size for point in waiting for vectors in point.vectors.values())
-                > _NUMBERS_AT_A_TIME
-            ):
-                self._points.upsert(waiting)
-                waiting = []
+            numbers += page.vectors.size
+            if numbers > _NUMBERS_AT_A_TIME:
+                self._upsert(waiting)
+                waiting, numbers = [], 0
         if waiting:
-            self._points.upsert(waiting)
+            self._upsert(waiting)
 
-    def _point(self, page: VectorPage) -> Point:
-        vectors = {WHOLE: page.vectors}
+    def _point(self, page: VectorPage) -> models.PointStruct:
+        vectors = {WHOLE: page.vectors.tolist()}
         if self._late:
-            vectors[FIRST] = joined(page.vectors)
+            vectors[FIRST] = joined(page.vectors).tolist()
         payload = {
             "record": Record.PAGE.value,
             "doc": page.ref.doc_id,
             "page": page.ref.page,
             "digest": page.digest,
         }
-        return Point(_key(page.ref), vectors, payload)
+        return models.PointStruct(id=_key(page.ref), vector=vectors, payload=payload)
 
     def record(self, documents: Sequence[HeldDocument]) -> None:
         """See `Collection`."""
@@ -191,41 +145,68 @@ class QdrantCollection:
                 "filled": held.filled,
                 "digest": document.digest,
             }
-            points.append(Point(str(uuid.uuid5(_NAMES, document.doc_id)), {}, payload))
+            key = str(uuid.uuid5(_NAMES, document.doc_id))
+            points.append(models.PointStruct(id=key, vector={}, payload=payload))
         for start in range(0, len(points), _DOCUMENTS_AT_A_TIME):
-            self._points.upsert(points[start : start + _DOCUMENTS_AT_A_TIME])
+            self._upsert(points[start : start + _DOCUMENTS_AT_A_TIME])
+
+    def _upsert(self, points: Sequence[models.PointStruct]) -> None:
+        with _answering():
+            self._client.upsert(self._name, points, wait=True)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""
         for some in split(doc_ids, _DOCUMENTS_AT_A_TIME):
-            self._points.delete(Chosen(Record.DOCUMENT, tuple(some)))
-            self._points.delete(Chosen(Record.PAGE, tuple(some)))
+            for record in (Record.DOCUMENT, Record.PAGE):
+                chosen = models.FilterSelector(filter=_chosen(record, some))
+                with _answering():
+                    self._client.delete(self._name, chosen, wait=True)
 
     def search(self, asked: Asked) -> list[Hit]:
         """See `Collection`."""
-        excluded = tuple(_key(ref) for ref in sorted(asked.exclude) if asked.doc_id in (None, ref.doc_id))
-        doc_ids = () if asked.doc_id is None else (asked.doc_id,)
-        found = self._points.nearest(
-            Nearest(
-                asked.query,
-                Chosen(Record.PAGE, doc_ids, excluded),
-                limit=asked.top_k,
-                candidates=max(asked.top_k, asked.candidates) if asked.doc_id is None else None,
+        excluded = [_key(ref) for ref in sorted(asked.exclude) if asked.doc_id in (None, ref.doc_id)]
+        chosen = _chosen(Record.PAGE, [] if asked.doc_id is None else [asked.doc_id], excluded)
+        query, stage, params = asked.query.tolist(), None, models.SearchParams(exact=True)
+        if asked.doc_id is None:
+            candidates = max(asked.top_k, asked.candidates)
+            stage = models.Prefetch(
+                query=query,
+                using=FIRST if self._late else WHOLE,
+                filter=chosen,
+                limit=candidates,
+                params=models.SearchParams(hnsw_ef=candidates),
             )
-        )
-        return [Hit(PageRef(payload["doc"], payload["page"]), score) for payload, score in found]
+            params = models.SearchParams(quantization=models.QuantizationSearchParams(ignore=True))
+        with _answering():
+            found = self._client.query_points(
+                self._name,
+                query=query,
+                using=WHOLE,
+                prefetch=stage,
+                query_filter=chosen,
+                limit=asked.top_k,
+                search_params=params,
+                with_payload=["doc", "page"],
+            )
+        hits = ((each.payload or {}, each.score) for each in found.points)
+        return [Hit(PageRef(payload["doc"], payload["page"]), score) for payload, score in hits]
 
     def finish(self) -> None:
-        """See `Collection`."""
-        self._points.finish()
+        """See `Collection`; a server does it by itself."""
 
     def facts(self) -> Mapping[str, JsonValue]:
         """See `Collection`."""
-        return self._points.facts()
+        with _answering():
+            found = self._client.get_collection(self._name)
+        return {"status": found.status.value, "segments": found.segments_count}
 
     def close(self) -> None:
-        """See `Collection`."""
-        self._points.close()
+        """See `Collection`; connections of the client end with it."""
+
+
+def connect(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:
+    """Return a client of a server; nothing is sent yet."""
+    return QdrantClient(url=url, api_key=token, timeout=round(timeout_s) or 1, check_compatibility=False)
 
 
 def joined(vectors: np.ndarray, size: int = JOINED) -> np.ndarray:
@@ -238,3 +219,33 @@ def joined(vectors: np.ndarray, size: int = JOINED) -> np.ndarray:
 
 def _key(ref: PageRef) -> str:
     return str(uuid.uuid5(_NAMES, f"{ref.doc_id}\n{ref.page}"))
+
+
+def _chosen(record: Record, doc_ids: Sequence[str] = (), without: Sequence[str] = ()) -> models.Filter:
+    """Return what chooses points of a kind: of some documents (none named: of all), without some keys."""
+    must: list[Any] = [models.FieldCondition(key="record", match=models.MatchValue(value=record.value))]
+    if doc_ids:
+        must.append(models.FieldCondition(key="doc", match=models.MatchAny(any=list(doc_ids))))
+    must_not: list[Any] = [models.HasIdCondition(has_id=list(without))] if without else []
+    return models.Filter(must=must, must_not=must_not)
+
+
+@contextmanager
+def _answering() -> Generator[None]:
+    """Turn the client's errors into those of a search.
+
+    Raises:
+        NotTakenError: nobody is there, or he is busy.
+        ServerFaultError: the server failed.
+        InfrastructureError: it lets nobody in without a token.
+    """
+    try:
+        yield
+    except ResponseHandlingException as error:
+        raise NotTakenError(f"Qdrant cannot be reached: {error.source}") from error
+    except UnexpectedResponse as error:
+        problem = f"Qdrant answers {error.status_code}: {error.content[:200].decode(errors='replace')}"
+        if error.status_code in _CLOSED:
+            named = "name the variable with its token in docagent.retriever.engine.token_env"
+            raise InfrastructureError(f"{problem}: {named}") from error
+        raise (NotTakenError if error.status_code in _BUSY else ServerFaultError)(problem) from error

@@ -9,7 +9,7 @@ from qdrant_client import QdrantClient
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.engines import qdrant_server
+from docagent_rl.retrieval.engines import qdrant
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
 from docagent_rl.retrieval.engines.opening import CollectionIndex
 from docagent_rl.retrieval.engines.retriever import EngineRetriever
@@ -17,12 +17,9 @@ from docagent_rl.retrieval.vectors.build import BuiltIndex
 from tests.retrieval.vectors.conftest import LATE, built, corpus  # noqa: F401
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
-SERVER = "http://127.0.0.1:6333"
 PLACES = {
     # Qdrant's client, with the storage of its own that answers as a server does
-    "qdrant client": CollectionPlace(SearchEngine.QDRANT, SERVER),
-    # Qdrant's engine, in this process
-    "qdrant files": CollectionPlace(SearchEngine.QDRANT),
+    "qdrant": CollectionPlace(SearchEngine.QDRANT, "http://127.0.0.1:6333"),
     "lancedb": CollectionPlace(SearchEngine.LANCEDB),
 }
 
@@ -30,7 +27,7 @@ PLACES = {
 @pytest.fixture(params=list(PLACES))
 def where(request, monkeypatch) -> CollectionPlace:
     client = QdrantClient(":memory:")
-    monkeypatch.setattr(qdrant_server, "connect", lambda url, **_: client)
+    monkeypatch.setattr(qdrant, "connect", lambda url, **_: client)
     return PLACES[request.param]
 
 
