@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from antlr4 import ParserRuleContext
 from omegaconf import DictConfig, ListConfig, OmegaConf, read_write
 from omegaconf.errors import GrammarParseError
 from omegaconf.grammar.gen.OmegaConfGrammarParser import OmegaConfGrammarParser as Grammar
@@ -27,8 +26,8 @@ def settle_environment(config: DictConfig) -> None:
     """Replace `${oc.env:...}` and `${now:...}` in a composed configuration by their values, here and now.
 
     verl resolves the configuration in an actor of Ray, whose environment is that of `ray start` on some
-    node. Interpolations between keys stay: a value that holds both kinds keeps the one and loses the other.
-    The section `hydra` is left alone.
+    node. Interpolations between keys alone stay; a value that holds both kinds is settled whole, by the keys
+    as they are. The section `hydra` is left alone.
 
     Raises:
         UserError: a value would come from a variable that holds a secret: Hydra saves the configuration with
@@ -58,12 +57,9 @@ def settle_environment(config: DictConfig) -> None:
                     "node, and name it where a name is asked for (docagent.judge.api_key_env); see "
                     "docs/security.md"
                 )
-        value = _partly(tree, text) if _has_keys(tree) else None
-        if value is None:
-            value = parent[key]
-            value = _escaped(value) if isinstance(value, str) else value
+        value = parent[key]
         with read_write(parent):
-            parent[key] = value
+            parent[key] = _escaped(value) if isinstance(value, str) else value
 
 
 def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, Any, str]]:
@@ -87,26 +83,6 @@ def _resolvers(tree: Any) -> list[Any]:
     return [call for call in calls if call.resolverName().getText() in LOCAL]
 
 
-def _has_keys(tree: Any) -> bool:
-    return any(isinstance(each, Grammar.InterpolationNodeContext) for each in _walk(tree))
-
-
-def _partly(tree: ParserRuleContext, text: str) -> str | None:
-    """Put values into the parts of a text that are of this process; None if a part hangs on other keys."""
-    parts: list[str] = []
-    for each in tree.getChild(0).getChildren():
-        first, last = (each.symbol, each.symbol) if hasattr(each, "symbol") else (each.start, each.stop)
-        written = text[first.start : last.stop + 1]
-        if not _resolvers(each):
-            parts.append(written)
-        elif _has_keys(each):
-            return None
-        else:
-            parts.append(_escaped(str(OmegaConf.create({"value": written}).value), ends=True))
-    return "".join(parts)
-
-
-def _escaped(value: str, *, ends: bool = False) -> str:
-    """Escape a value so that OmegaConf reads it back as it is; `ends`: an interpolation may follow."""
-    value = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
-    return re.sub(r"(\\+)$", r"\1\1", value) if ends else value
+def _escaped(value: str) -> str:
+    """Escape a value so that OmegaConf reads it back as it is."""
+    return re.sub(r"(\\*)\$\{", r"\1\1\\${", value)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 
 import pytest
 from hydra.core.utils import setup_globals
@@ -47,14 +48,13 @@ def test_variables_are_those_of_the_driver(settled, content, variables, written)
 
 def test_keys_still_follow_other_keys_and_the_time_is_that_of_the_start(settled):
     content = {"w": "${oc.env:PLACE}", "run": "${w}/run-${now:%Y}", "file": "${run}/${oc.env:NAME}.txt"}
-    config = settled(content, PLACE="/w", NAME="x")
+    config = settled({**content, "a": "${w}"}, PLACE="/w", NAME="x")
     written = OmegaConf.to_container(config, resolve=False)
-    year = written["run"].removeprefix("${w}/run-")
-    assert written == {"w": "/w", "run": f"${{w}}/run-{year}", "file": "${run}/x.txt"}
-    assert year.isdigit()
+    assert (config.w, config.a) == ("/w", "/w")
     config.w = "/other"
-    assert config.file == f"/other/run-{year}/x.txt"
+    assert config.a == "/other"
     # what hangs on keys and variables at once has a value
+    assert (written["run"], written["file"]) == (run := time.strftime("/w/run-%Y"), f"{run}/x.txt")
     config = settled({"b": "/b", "a": "${oc.env:PLACE,${b}}", "c": "${${oc.env:WHICH}}"}, WHICH="b")
     assert (config.a, config.c) == ("/b", "/b")
 
