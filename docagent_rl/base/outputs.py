@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,6 +55,15 @@ def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
     if not force:
         raise UserError(f"{path} holds something else; name another file, or replace it with --force")
     return False
+
+
+def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:
+    """Return the JSON object that a command wrote, known by a key that marks it; None for anything else."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):  # half a character is one, too
+        return None
+    return found if isinstance(found, dict) and mark in found else None
 
 
 def write_page(page: Path, text: str, picture: Path, svg: str, *, force: bool = False) -> None:

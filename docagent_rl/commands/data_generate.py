@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.outputs import Force, check_output, write_output
+from docagent_rl.base.outputs import Force, check_output, write_output, written_before
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import (
     check_models,
@@ -334,11 +333,8 @@ def may_replace(out: Path, settings: str, *, force: bool) -> bool:
         raise UserError(f"{out} is a folder: name a file")
     if force or not out.exists():
         return force
-    try:
-        recorded: Any = json.loads(funnel_file(out).read_bytes())
-    except (FileNotFoundError, ValueError):  # half a character is one, too
-        recorded = {}
-    if not isinstance(recorded, Mapping) or recorded.get("settings") != settings:
+    recorded = written_before(funnel_file(out), "settings") or {}
+    if recorded.get("settings") != settings:
         raise UserError(
             f"{out} was made by other settings, or by something else; name another file, or replace it with "
             "--force"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 
-from docagent_rl.base.outputs import Force, write_outputs
+from docagent_rl.base.outputs import Force, write_outputs, written_before
 from docagent_rl.commands.asking import interrupted, spending
 from docagent_rl.commands.options import (
     AtATime,
@@ -215,7 +215,7 @@ def _report(folder: RunFolder, price: Price | None) -> None:
 def _report_probe(
     scored: dict[Condition, list[ScoredTrajectory]], out: Path, seed: int, *, force: bool
 ) -> None:
-    from docagent_rl.lab.eval.probe import as_json, grids_of, is_ours, left_of
+    from docagent_rl.lab.eval.probe import OURS, as_json, grids_of, left_of
     from docagent_rl.lab.eval.report.grid import markdown, rendered
 
     found = left_of(scored, seed=seed)
@@ -225,7 +225,7 @@ def _report_probe(
     if not grids:
         Console().print("No question says what its right answer is, so that there is no score to be left of.")
     data = out / DATA
-    earlier = data.is_file() and is_ours(data.read_bytes())
+    earlier = written_before(data, OURS) is not None
     write_outputs({out / PAGE: markdown(grids, None), data: as_json(found)}, force=force or earlier)
     where = f"{out}: {PAGE}, {DATA}, and a run for every condition (docagent-rl view)"
     Console(stderr=True).print(where, markup=False)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.outputs import Force, write_outputs
+from docagent_rl.base.outputs import Force, write_outputs, written_before
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -66,6 +65,8 @@ def report_command(
             raise UserError(str(error)) from error
     elif (price_in, price_out, price_cached) != (None, None, None):
         raise UserError("give both prices, --price-in and --price-out")
+    from docagent_rl.lab.agents.run_folder import run_names
+
     names = run_names(runs)
     try:
         scored = asyncio.run(_scored(runs, names, judge, second_judge, price))
@@ -93,23 +94,6 @@ def report(
         Console().print(rendered(grid))
 
 
-def run_names(runs: Sequence[Path]) -> list[str]:
-    """Return short names of runs: of their folders, with as many folders above as tell them apart.
-
-    Raises:
-        UserError: a run is named twice.
-    """
-    paths = [path.resolve() for path in runs]
-    if len(set(paths)) < len(paths):
-        raise UserError("a run is named twice")
-    names: list[str] = []
-    for depth in range(1, max(len(path.parts) for path in paths) + 1):
-        names = ["/".join(path.parts[-depth:]) for path in paths]
-        if len(set(names)) == len(names):
-            break
-    return names
-
-
 def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
     """Write the files of a report; those of an earlier report are replaced.
 
@@ -118,11 +102,7 @@ def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
     """
     from docagent_rl.lab.eval.report.report import DATA
 
-    try:
-        found: Any = json.loads((out / DATA).read_bytes())
-    except (OSError, ValueError):
-        found = None
-    earlier = isinstance(found, dict) and "docagent_rl_report" in found
+    earlier = written_before(out / DATA, "docagent_rl_report") is not None
     write_outputs({out / name: content for name, content in files.items()}, force=force or earlier)
 
 

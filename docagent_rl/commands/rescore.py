@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.outputs import Force, check_output
+from docagent_rl.base.outputs import Force, check_output, written_before
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import argument, option
 from docagent_rl.commands.playing import run_counter
@@ -192,10 +192,6 @@ class _Output:
 
 def _earlier_files(data: Path) -> set[str] | None:
     """Return the files of trajectories that an earlier rescore wrote; `None` where there was none."""
-    try:
-        found = json.loads(data.read_bytes())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(found, dict) or _MARK not in found:
+    if (found := written_before(data, _MARK)) is None:
         return None
     return {name for name in map(str, found.get("files") or ()) if STEP_FILE.fullmatch(name)}

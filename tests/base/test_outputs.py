@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.outputs import check_output, write_output, write_page
+from docagent_rl.base.outputs import check_output, write_output, write_page, written_before
 
 
 def test_other_files_are_left_alone(tmp_path):
@@ -37,3 +37,10 @@ def test_pages_know_their_earlier_editions(tmp_path):
     picture.write_text("mine")
     with pytest.raises(UserError, match=r"page\.svg"):
         write_page(page, "# Card\n", picture, "<svg>")
+
+
+@pytest.mark.parametrize(("content", "ours"), [(b'{"mark": 1}', True), (b"[]", False), (b"\xff", False)])
+def test_a_file_of_ours_is_known_by_its_mark(tmp_path, content, ours):
+    assert written_before(tmp_path / "data.json", "mark") is None
+    (tmp_path / "data.json").write_bytes(content)
+    assert (written_before(tmp_path / "data.json", "mark") is not None) is ours

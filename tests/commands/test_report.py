@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands import report
-from docagent_rl.commands.report import report_command, run_names, write_report
+from docagent_rl.commands.report import report_command, write_report
 from tests.chat_server import ChatServer, serving
 from tests.commands.conftest import called
 from tests.lab.eval.scoring.test_run import mixed, verdict
@@ -95,11 +94,6 @@ def test_what_cannot_be_done_is_one_error(tmp_path, arguments, message):
     named = [tmp_path / each if each in ("a", "gone") else each for each in arguments]
     with pytest.raises(UserError, match=message):
         reported(*named, "--out", tmp_path / "out")
-
-
-def test_names_tell_runs_apart():
-    assert run_names([Path("/x/a"), Path("/y/b")]) == ["a", "b"]
-    assert run_names([Path("/x/one/a"), Path("/x/two/a")]) == ["one/a", "two/a"]
 
 
 def test_another_file_is_not_replaced(tmp_path):

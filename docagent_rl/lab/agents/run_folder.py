@@ -194,3 +194,19 @@ def _cut_torn_line(handle: int) -> None:
         whole = sum(len(line) for line in file if line.endswith(b"\n"))
     if whole < os.fstat(handle).st_size:
         os.ftruncate(handle, whole)
+
+
+def run_names(runs: Sequence[Path]) -> list[str]:
+    """Return short names of runs: of their folders, with as many folders above as tell them apart.
+
+    Raises:
+        UserError: a run is named twice.
+    """
+    paths = [path.resolve() for path in runs]
+    if len(set(paths)) < len(paths):
+        raise UserError("a run is named twice")
+    depth, names = 0, [""] * len(paths)
+    while len(set(names)) < len(names) or not depth:
+        depth += 1
+        names = ["/".join(path.parts[-depth:]) for path in paths]
+    return names

@@ -24,7 +24,7 @@ from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.samples.sample import Sample
 
 _EDITION = 1
-_MARK, _VERSION = "docagent_rl_probe", 1
+OURS, _VERSION = "docagent_rl_probe", 1
 _HEAD = ("shown", "number", "less as they are", "left", "p", "questions", "documents")
 _NOTE = (
     "left: the number as a share of that with the documents as they are; what is left without pages did not "
@@ -172,13 +172,4 @@ def as_json(found: Left) -> str:
         for dataset, conditions in found.items()
         for condition, each in conditions.items()
     ]
-    return json.dumps({_MARK: _VERSION, "left": left}, indent=2, allow_nan=False) + "\n"
-
-
-def is_ours(content: bytes) -> bool:
-    """Return True for what `as_json` wrote."""
-    try:
-        found = json.loads(content)
-    except ValueError:
-        return False
-    return isinstance(found, dict) and _MARK in found
+    return json.dumps({OURS: _VERSION, "left": left}, indent=2, allow_nan=False) + "\n"

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
+from docagent_rl.lab.agents.run_folder import run_names
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.index import Index, parsed, update_index, update_reach
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
@@ -211,13 +212,7 @@ def open_runs(paths: Sequence[Path], places: Places) -> list[OpenRun]:
         UserError: one is no run, or is named twice.
     """
     folders = [ViewedRun(path) for path in paths]
-    found = [folder.path for folder in folders]
-    if len(set(found)) < len(found):
-        raise UserError("a run is named twice")
-    depth, names = 0, [""] * len(found)
-    while len(set(names)) < len(names) or not depth:
-        depth += 1
-        names = ["/".join(path.parts[-depth:]) for path in found]
+    names = run_names([folder.path for folder in folders])
     return [
         OpenRun(n, name, folder, places) for n, (name, folder) in enumerate(zip(names, folders, strict=True))
     ]

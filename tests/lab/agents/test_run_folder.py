@@ -1,9 +1,11 @@
 """Folders of runs: whose they are, and what of them is whole."""
 
+from pathlib import Path
+
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.agents.run_folder import RunFolder
+from docagent_rl.lab.agents.run_folder import RunFolder, run_names
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.sample import Sample, Split
 
@@ -71,3 +73,8 @@ def test_a_manifest_that_cannot_be_read_is_named(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
     with pytest.raises(UserError, match=r"run\.json"):
         begun(tmp_path)
+
+
+def test_names_tell_runs_apart():
+    assert run_names([Path("/x/a"), Path("/y/b")]) == ["a", "b"]
+    assert run_names([Path("/x/one/a"), Path("/x/two/a")]) == ["one/a", "two/a"]
