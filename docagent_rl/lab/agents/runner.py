@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
+from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
 from docagent_rl.rollout.recorder import Player, new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
@@ -21,7 +21,7 @@ class RunSettings:
     """The numbers of a run."""
 
     trajectories: int = 1
-    """Of each question."""
+    """Trajectories of each question."""
     concurrency: int = 8
     """Trajectories at a time."""
     attempts: int = 2
@@ -76,42 +76,21 @@ class Runner:
                     played.add(key_of(trajectory))
                     self.listener(trajectory)
             left = [task for task in tasks if task.key not in played]
-            undone = len(left)
+            undone, one_at_a_time = len(left), asyncio.Lock()
+
+            async def play(task: Task) -> None:
+                nonlocal undone
+                trajectory = await self._trajectory(task)
+                async with one_at_a_time:  # off the loop: the disk is waited for
+                    await asyncio.to_thread(append, trajectory)
+                undone -= 1
+                self.listener(trajectory)
+
             try:
-                async with aclosing(self._all(left)) as ended:
-                    async for trajectory in ended:
-                        # off the loop: the disk is waited for
-                        await asyncio.to_thread(append, trajectory)
-                        undone -= 1
-                        self.listener(trajectory)
+                await run_jobs(left, play, at_once=self.settings.concurrency)
             except BudgetError as error:
                 raise error.leaving(f"{undone} of {len(tasks)} trajectories") from error
             self.folder.order([task.key for task in tasks])
-
-    async def _all(self, tasks: Sequence[Task]) -> AsyncGenerator[Trajectory]:
-        waiting = iter(tasks)
-        running: set[asyncio.Task[Trajectory]] = set()
-        spent: BudgetError | None = None
-        try:
-            while True:
-                while len(running) < self.settings.concurrency and (task := next(waiting, None)) is not None:
-                    running.add(asyncio.create_task(self._trajectory(task)))
-                if not running:
-                    break
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                # those that failed last, so that what ended with them is stored
-                for each in sorted(done, key=lambda task: task.exception() is not None):
-                    if isinstance(error := each.exception(), BudgetError):
-                        # no other is begun; what those at work wait for is paid for already
-                        spent, waiting = spent or error, iter(())
-                    else:
-                        yield each.result()
-            if spent is not None:
-                raise spent
-        finally:
-            for each in running:
-                each.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
 
     async def _trajectory(self, task: Task) -> Trajectory:
         error = ""
