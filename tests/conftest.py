@@ -31,6 +31,8 @@ pytest_plugins = ["tests.composing"]
 
 WARM = "WARM_PYTHON"
 """Where the interpreter of `warm_python` is."""
+SLOW = "mark.slow"
+"""Stands in each file with slow tests."""
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
 
 # a busy machine is no failure; the same examples each time, others with HYPOTHESIS_PROFILE=explore
@@ -42,7 +44,17 @@ settings.register_profile("first", **BUSY, derandomize=True, phases=[Phase.expli
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 
+def pytest_ignore_collect(collection_path, config):
+    """For slow tests alone, import no other files: that takes a minute a process."""
+    if config.option.markexpr.startswith("slow") and collection_path.name.startswith("test_"):
+        return SLOW not in collection_path.read_text() or None
+    return None
+
+
 def pytest_collection_modifyitems(items):
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    if unnamed := [str(path) for path in slow if SLOW not in path.read_text()]:
+        raise pytest.UsageError(f"slow tests, and the file does not say {SLOW}: {', '.join(unnamed)}")
     for item in items:
         if "e2e" in Path(item.path).parts:
             item.add_marker(pytest.mark.e2e)

@@ -57,6 +57,8 @@ def imported(names: str) -> str:
 def main() -> None:
     """Arguments: the module whose imports of others are shared, then modules, those of one fork with `+`."""
     heavy, *modules = sys.argv[1:]
+    for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
+        del sys.modules[name]  # a warm interpreter's
     for name in loaded_by(heavy):
         with contextlib.suppress(Exception):  # some can be imported from within their package only
             importlib.import_module(name)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -45,8 +44,8 @@ def test_circles_are_found():
     assert in_circles(edges) == ["b", "c"]
 
 
-@pytest.mark.slow(first=True)
-def test_modules_of_a_circle_can_each_be_imported_first_and_then_all():
+@pytest.mark.slow
+def test_modules_of_a_circle_can_each_be_imported_first_and_then_all(warm_python):
     ours = {name: others for name, others in imports().items() if name.startswith(("docagent_rl", "verl"))}
     ours = {name: others & ours.keys() for name, others in ours.items()}
     # only what reaches for verl, or for what does, can meet it half imported
@@ -57,7 +56,7 @@ def test_modules_of_a_circle_can_each_be_imported_first_and_then_all():
     assert PLUGIN in first
     script = Path(__file__).with_name("import_each.py")
     done = subprocess.run(
-        [sys.executable, str(script), HEAVY, *sorted(first), "+".join(sorted(ours))],
+        [warm_python, str(script), HEAVY, *sorted(first), "+".join(sorted(ours))],
         capture_output=True,
         text=True,
         timeout=900,

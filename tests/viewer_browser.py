@@ -14,7 +14,7 @@ from tests.viewer_pages import CHROMIUM, FLAGS, Watched, fetched, play_run, serv
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 expect = sync_api.expect
-in_browser = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")]
+in_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 NAMES = sorted(SYSTEMS)
 GLANCE, TRAJECTORIES, FUNNEL, COMPARE = "#/glance", "#/trajectories", "#/funnel", "#/compare"
 

@@ -33,7 +33,8 @@ def test_what_did_not_answer_is_named_and_the_rest_is_shown(examined):
         assert part in done.stdout
 
 
-@pytest.mark.slow(first=True)
+@pytest.mark.slow
+@pytest.mark.usefixtures("warm_processes")
 def test_the_driver_answers_and_progress_goes_to_standard_error_alone(examined):
     done = examined("--no-ray", "--no-vllm", "--json", status=None)  # as the machine is
     driver = json.loads(done.stdout)["registrations"]["driver"]

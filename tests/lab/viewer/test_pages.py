@@ -33,7 +33,7 @@ from tests.viewer_pages import HOSTILE, served
 from tests.viewer_runs import run_folder
 from tools.viewer_build import FRONTEND
 
-pytestmark = in_browser
+pytestmark = [pytest.mark.slow, in_browser]
 expect.set_options(timeout=60_000)
 MINUS = "\N{MINUS SIGN}"
 AXE = FRONTEND / "node_modules/axe-core/axe.min.js"
