@@ -9,16 +9,21 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
-DRIVER, REPORT = "LISTENERS_DRIVER", "LISTENERS_REPORT"
+REPORT = "LISTENERS_REPORT"
 
 
-def listening(process: psutil.Process) -> list[tuple[str, str]]:
-    """Address and process name of every socket that takes connections, of a process and its descendants."""
-    names = {child.pid: child.name() for child in [process, *process.children(recursive=True)]}
+def listening() -> list[tuple[str, str]]:
+    """Address and process name of every socket that takes connections, of processes in this one's folder."""
+    names = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it has ended, or is somebody else's
+            if process.cwd() == str(Path.cwd()):
+                names[process.pid] = process.name()
     return sorted(
         (connection.laddr.ip, names[connection.pid])
         for connection in psutil.net_connections("inet")
@@ -39,7 +44,7 @@ async def serve(config) -> None:
     transfer_queue.init(config.transfer_queue)
     node = ray.util.get_node_ip_address()
     _, server = await run_uvicorn(FastAPI(), None, node)
-    found = listening(psutil.Process(int(os.environ[DRIVER])))
+    found = listening()
     os.environ["WG_BACKEND"] = "ray"
     master, port = WorkerHelper().get_available_master_addr_port()
     os.environ.update(MASTER_ADDR=master, MASTER_PORT=port, RANK="0", WORLD_SIZE="1")
@@ -73,7 +78,7 @@ def main(report: str, overrides: list[str]) -> None:
     from docagent_rl.checks.recipe_check import composed
     from docagent_rl.training.loopback import keep_to_loopback
 
-    os.environ.update({DRIVER: str(os.getpid()), REPORT: report})
+    os.environ[REPORT] = report
     config = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *overrides])
     keep_to_loopback(config)
     run_ppo(config, ray.remote(num_cpus=1)(Runner))

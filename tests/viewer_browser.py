@@ -20,12 +20,12 @@ GLANCE, TRAJECTORIES, FUNNEL, COMPARE = "#/glance", "#/trajectories", "#/funnel"
 
 
 @pytest.fixture(scope="session")
-def site(world, tmp_path_factory):
+def site(world, tmp_path_factory, warm_python):
     """A run of each system and a second one of VRAG-RL's, served by the command."""
     folder = tmp_path_factory.mktemp("site")
     runs = {name: play_run(folder / name, world, name) for name in NAMES}
     runs["again"] = play_run(folder / "again", world, "vrag_rl", seed=7)
-    with served(*runs.values(), world=world, folder=folder) as address:
+    with served(*runs.values(), world=world, folder=folder, python=warm_python) as address:
         yield SimpleNamespace(address=address, runs=runs, number={name: n for n, name in enumerate(runs)})
 
 

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,9 +74,9 @@ def _credit(trajectory: Trajectory, noise: np.random.Generator) -> Iterator[Cred
 
 
 @contextmanager
-def served(*runs: Path, world: Any, folder: Path) -> Iterator[str]:
-    """The address of `docagent-rl view` over the runs."""
-    command = [sys.executable, "-m", "docagent_rl.cli", "view", *map(str, runs), "--no-open"]
+def served(*runs: Path, world: Any, folder: Path, python: Path) -> Iterator[str]:
+    """The address of `docagent-rl view` over the runs, by this interpreter."""
+    command = [python, "-m", "docagent_rl.cli", "view", *map(str, runs), "--no-open"]
     command += ["--store", str(world.root / "store"), "--tokenizer", str(world.root / "tokenizer")]
     with (folder / "view.log").open("w") as errors:
         process = subprocess.Popen(

@@ -55,6 +55,7 @@ def test_trajectories_go_on_to_their_last_turn(name, folder, questions, processo
             assert images > 4 * (TURNS[name] - 2)
 
 
+@pytest.mark.usefixtures("warm_processes")
 def test_both_ways_of_a_system_by_part(folder, questions, processor):
     theatre = play("vrag_rl", configured("vrag_rl", folder), processor, questions, trajectories=2, group=2)
     ends = [front_end(folder / "model", processor)]

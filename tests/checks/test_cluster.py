@@ -3,7 +3,6 @@ from __future__ import annotations
 import inspect
 import logging
 import socket
-import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -167,12 +166,12 @@ def test_the_profile_does_not_tell_a_running_ray_how_large_it_is(monkeypatch, he
 
 
 @pytest.mark.slow
-def test_a_cluster_that_asks_for_a_token(monkeypatch):
+def test_a_cluster_that_asks_for_a_token(monkeypatch, warm_python):
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "5" * 64}
     monkeypatch.setattr(cluster, "ANSWER_S", 60.0)
     with (
         tempfile.TemporaryDirectory(prefix="n", ignore_cleanup_errors=True) as folder,
-        Cluster(Path(folder), Path(sys.executable), token) as ray,
+        Cluster(Path(folder), warm_python, token) as ray,
     ):
         monkeypatch.setenv("RAY_ADDRESS", ray.address)
         monkeypatch.delenv("RAY_AUTH_MODE", raising=False)

@@ -89,12 +89,10 @@ def message(done) -> str:
     ("overrides", "said"),
     [
         (["data.val_files=null"], "data.val_files=null"),
-        (["trainer.v1.trainer_mode=docagent_asynchronous"], "docagent_asynchronous"),
         # Hydra writes there before any other check
         (["docagent.run_dir=app.py/run"], "docagent.run_dir=app.py/run"),
         (["trainer.project_name='${oc.env:WANDB_API_KEY}'"], "WANDB_API_KEY"),
         (["--multirun", "trainer.total_epochs=1,2"], "--multirun"),
-        (["hydra.mode=MULTIRUN", "trainer.total_epochs=1,2"], "hydra.mode=MULTIRUN"),
     ],
 )
 def test_what_cannot_be_is_one_message(python, places, tmp_path, overrides, said):

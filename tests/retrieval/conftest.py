@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -56,13 +57,15 @@ def saved(bm25: BM25Retriever, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 @pytest.fixture(scope="module")
-def ray_head() -> Iterator[str]:
+def ray_head(warm_python: Path) -> Iterator[str]:
     """The address of a cluster of two nodes: what one file leaves there takes no places of another file."""
     from ray.cluster_utils import Cluster
 
     room = {"object_store_memory": 200_000_000}
     head = {"num_cpus": 1, "include_dashboard": False, **room}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    cluster.add_node(num_cpus=3, **room)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "executable", str(warm_python))
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.add_node(num_cpus=3, **room)
     yield cluster.address
     cluster.shutdown()

@@ -4,7 +4,6 @@ import ipaddress
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -70,11 +69,12 @@ def test_every_number_of_nodes_is_looked_at(recipe):
 
 
 @pytest.mark.slow(first=True)
-def test_ray_and_the_services_of_verl_listen_on_loopback(tmp_path, ray_folder):
+def test_ray_and_the_services_of_verl_listen_on_loopback(tmp_path, ray_folder, warm_python):
     path = tmp_path / "report.json"
     environment = {**os.environ, "RAY_TMPDIR": str(ray_folder)}
-    command = [sys.executable, LISTENERS, path]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    command = [warm_python, LISTENERS, path]
+    options = {"capture_output": True, "text": True, "timeout": 600}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, **options)
     assert path.is_file(), done.stderr[-4000:]
     report = json.loads(path.read_text())
     for host, name in report["listening"]:

@@ -235,13 +235,13 @@ def where(view, site, longest):
 
 
 @pytest.fixture
-def watching(opened, world, tmp_path):
+def watching(opened, world, tmp_path, warm_python):
     """Serve a run of these trajectories, and look at a page of it."""
 
     @contextmanager
     def watch(trajectories, address=TRAJECTORIES, *, stays=False):
         run = run_folder(tmp_path / "run", trajectories)
-        with served(run, world=world, folder=tmp_path) as served_at:
+        with served(run, world=world, folder=tmp_path, python=warm_python) as served_at:
             opened.watched.address = served_at
             page = opened(address, address=served_at)
             yield page, run
