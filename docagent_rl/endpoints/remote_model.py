@@ -121,6 +121,7 @@ class RemoteModel:
         name: of the model's part, for messages, e.g. `teacher`.
         cache: replies given before. `None` keeps nothing.
         meter: see `ChatClient`; may be shared.
+        remembered: replies that are kept in memory as well.
         remedy: what to check where the model does not answer.
     """
 
@@ -131,6 +132,7 @@ class RemoteModel:
         *,
         cache: JsonCache | None = None,
         meter: Meter | None = None,
+        remembered: int = 0,
         remedy: str = "its address, model and key (--base-url, --model, --api-key-env)",
     ) -> None:
         self.endpoint = endpoint
@@ -140,7 +142,7 @@ class RemoteModel:
         self._client = ChatClient(endpoint, name, meter)
         self._cache = cache
         self._remedy = remedy
-        self._coming: Answers[ChatReply] = Answers(0)
+        self._coming: Answers[ChatReply] = Answers(remembered)
 
     @property
     def meter(self) -> Meter:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import math
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -184,6 +186,17 @@ def _write(draw: ImageDraw.ImageDraw, label: Label) -> None:
     draw.rectangle((left, top, right - 1, bottom - 1), fill=(255, 255, 255))
     centre = ((left + right) / 2, (top + bottom) / 2)
     draw.text(centre, label.text, fill=(0, 0, 0), font=_font(label.font_px), anchor="mm")
+
+
+def jpeg(image: Image.Image, *, quality: int = 90, most_pixels: int | None = None) -> bytes:
+    """Return a JPEG file of an image, for models and browsers; a larger one is reduced to `most_pixels`."""
+    if most_pixels is not None and image.width * image.height > most_pixels:
+        scale = math.sqrt(most_pixels / (image.width * image.height))
+        size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
+        image = image.resize(size, Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    image.convert("RGB").save(buffer, format="JPEG", quality=quality)
+    return buffer.getvalue()
 
 
 @lru_cache(maxsize=8)

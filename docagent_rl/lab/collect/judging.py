@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +14,7 @@ from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.endpoints.chat_reply import CutOffError, Refusals
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.endpoints.usage import image_part
+from docagent_rl.envs.images import jpeg
 from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.filters import Answer, Evidence, Filter, score
@@ -33,8 +33,7 @@ EVIDENCE_PROMPT = PromptSpec(
     shown=frozenset({"question", "answer"}),
 )
 _MOST_PIXELS = 1024 * 1024
-"""Of a page; about what Doc-V* shows for reading (1024 x 768)."""
-_JPEG_QUALITY = 90
+"""Pixels of a page; about what Doc-V* shows for reading (1024 x 768)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +66,12 @@ class PageJudge:
         return [*(system if "system" in self.prompt else []), {"role": "user", "content": asked}]
 
     def _jpeg(self, page: PageRef) -> bytes:
-        image = self.store.decode(self.store.page(page).image_hash)
-        scale = min(1.0, (_MOST_PIXELS / (image.width * image.height)) ** 0.5)
-        if scale < 1:
-            image = image.resize((max(1, int(image.width * scale)), max(1, int(image.height * scale))))
-        file = io.BytesIO()
-        image.convert("RGB").save(file, format="JPEG", quality=_JPEG_QUALITY)
-        return file.getvalue()
+        return jpeg(self.store.decode(self.store.page(page).image_hash), most_pixels=_MOST_PIXELS)
 
 
 _AT_A_TIME = 16
 Look = Callable[[Case], Awaitable[Case]]
-"""From a case to the same with the verdict of a judge."""
+"""Takes a case, and returns it with the verdict of a judge."""
 
 
 async def judged(

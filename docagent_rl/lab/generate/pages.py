@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import re
 import threading
@@ -13,17 +12,16 @@ from operator import attrgetter
 from typing import Any
 
 import cachetools
-from PIL import Image
 
 from docagent_rl.documents import Document, DocumentStore, Page
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.manifest import TextReason
 from docagent_rl.endpoints.usage import image_part, message_tokens, pixel_tokens
+from docagent_rl.envs.images import jpeg
 from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
 from docagent_rl.lab.generate.prompt_files import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
 
-_JPEG_QUALITY = 90
 _PICTURES = 64
 _TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
 
@@ -182,15 +180,7 @@ class PageViews:
     @cachetools.cachedmethod(attrgetter("_pictures"), lambda _, page: page.image_hash, attrgetter("_lock"))
     def _picture(self, page: Page) -> bytes:
         most = self._config.max_pixels
-        return _reduced(page.image(), most) if math.prod(page.size) > most else page.image_bytes()
-
-
-def _reduced(image: Image.Image, max_pixels: int) -> bytes:
-    scale = math.sqrt(max_pixels / (image.width * image.height))
-    size = max(1, int(image.width * scale)), max(1, int(image.height * scale))
-    buffer = io.BytesIO()
-    image.resize(size, Image.Resampling.LANCZOS).save(buffer, format="JPEG", quality=_JPEG_QUALITY)
-    return buffer.getvalue()
+        return jpeg(page.image(), most_pixels=most) if math.prod(page.size) > most else page.image_bytes()
 
 
 def _text(text: str) -> Mapping[str, Any]:

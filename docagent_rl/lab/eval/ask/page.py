@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from PIL import Image, ImageDraw
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import visible
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.images import render
+from docagent_rl.envs.images import jpeg, render
 from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Answered, Evidence, action_of
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
@@ -86,8 +85,6 @@ def _marked(item: Evidence, store: DocumentStore) -> dict[str, Any]:
 
 
 def _image(image: Image.Image, name: str) -> dict[str, Any]:
-    buffer = io.BytesIO()
-    image.convert("RGB").save(buffer, "JPEG", quality=_QUALITY)
-    data = base64.b64encode(buffer.getvalue()).decode("ascii")
+    data = base64.b64encode(jpeg(image, quality=_QUALITY)).decode("ascii")
     source = f"data:image/jpeg;base64,{data}"
     return {"image": source, "name": name, "width": image.width, "height": image.height}
