@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
-from docagent_rl.base.user_code import import_module
+from docagent_rl.base.user_code import load_attribute
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +35,12 @@ class EmbedderConfig(Section):
     """Longer texts lose their middle; at most what the model takes."""
     batch_size: int = Field(16, ge=1)
     device: str | None = None
-    """Of torch: `cpu`, `cuda`, `cuda:3`; null: the trainer's. A function of yours sees no GPU unless one
-    is named here or booked."""
+    """Device of torch: `cpu`, `cuda`, `cuda:3`; null: the trainer's. A function of yours sees no GPU unless
+    one is named here or booked."""
     num_gpus: float = Field(0.0, ge=0.0)
     """GPUs that its Ray actor books; with 0 a device `cuda` is one that the workers have booked too."""
     threads: int | None = Field(None, ge=1)
-    """Of torch on the CPU; null: as many as Ray has CPUs on a node, 16 at most."""
+    """Threads of torch on the CPU; null: as many as Ray has CPUs on a node, 16 at most."""
 
     @model_validator(mode="after")
     def _booked(self) -> Self:
@@ -183,17 +183,8 @@ def check_embedder(config: EmbedderConfig, trainer_device: str) -> None:
 
 
 def supplied(name: str) -> Callable[[list[str]], np.ndarray]:
-    """Return the function `package.module:function`.
-
-    Raises:
-        UserError: there is none.
-    """
-    module, _, function = name.partition(":")
-    named = f"docagent.advantage.embedder.function={name}"
-    try:
-        return getattr(import_module(module, named), function)
-    except AttributeError as error:
-        raise UserError(f"{named} cannot be imported: {error}") from error
+    """Return the function `package.module:function`; raises `UserError` if there is none."""
+    return load_attribute(name, f"docagent.advantage.embedder.function={name}")
 
 
 def model_path(config: EmbedderConfig) -> str:

@@ -8,6 +8,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from docagent_rl.base.errors import UserError
 
@@ -50,6 +51,20 @@ def import_module(name: str, named: str) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
             hint = "; install its package, or put the folder that holds it on PYTHONPATH"
         raise UserError(f"{named} cannot be imported: {described(error)}{hint}") from error
+
+
+def load_attribute(path: str, named: str) -> Any:
+    """Return what `package.module:NAME` of the user's own means; see `import_module`.
+
+    Raises:
+        UserError: there is no such module, it raises, or it has no such name.
+    """
+    module, _, name = path.partition(":")
+    found = import_module(module, named)
+    try:
+        return getattr(found, name)
+    except AttributeError as error:
+        raise UserError(f"{named} cannot be imported: {error}") from error
 
 
 def described(error: BaseException) -> str:

@@ -29,8 +29,3 @@ def get_family(name: str) -> Family:
         if family.name == name:
             return family
     raise UserError(f"{KEY}={name}: known are {', '.join(each.name for each in families())}")
-
-
-def family_of(model_type: str) -> Family | None:
-    """Return the family of a configuration's `model_type`, if there is one."""
-    return next((family for family in families() if model_type in family.model_types), None)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.user_code import described, import_module, import_named_modules
+from docagent_rl.base.user_code import described, import_named_modules, load_attribute
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
@@ -282,10 +282,7 @@ _KINDS: dict[str, PartOpener] = {
 
 def _open_own_class(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
     named = f"{key}.kind={config.kind}"
-    module, _, name = config.kind.partition(":")
-    made = getattr(import_module(module, named), name, None)
-    if not callable(made):
-        raise UserError(f"{named}: {module} has no class {name}")
+    made = load_attribute(config.kind, named)
     try:
         retriever = made(**{"store": store, "index": config.index, **config.options})
     except UserError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.user_code import import_module
+from docagent_rl.base.user_code import load_attribute
 from docagent_rl.envs.system import System
 
 SYSTEMS: Mapping[str, str] = {
@@ -14,7 +14,7 @@ SYSTEMS: Mapping[str, str] = {
 """The published systems; each is imported when asked for."""
 
 DEFAULT_SYSTEM = "vrag_rl"
-"""Whose tiny model is made when nobody says otherwise, and for systems without a scripted policy."""
+"""Its tiny model is made when nobody says otherwise, and for systems without a scripted policy."""
 
 
 def get_system(name: str) -> System:
@@ -37,11 +37,7 @@ def published(name: str) -> System | None:
 
 
 def _imported(path: str) -> System:
-    module, _, attribute = path.partition(":")
-    try:
-        system = getattr(import_module(module, f"system {path!r}"), attribute)
-    except AttributeError as error:
-        raise UserError(f"system {path!r} cannot be imported: {error}") from error
+    system = load_attribute(path, f"system {path!r}")
     if not isinstance(system, System):
         expected = f"{System.__module__}.{System.__qualname__}"
         raise UserError(f"system {path!r} is a {type(system).__name__}, expected {expected}")

@@ -20,9 +20,9 @@ from verl.experimental.agent_loop.agent_loop import DictConfigWrap
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics
 from docagent_rl.rollout.images import join_features
-from docagent_rl.rollout.trajectory import Trajectory
+from docagent_rl.rollout.trajectory import Trajectory, whole_line
 from docagent_rl.systems import get_system
-from docagent_rl.training.agent_loop.output import IMAGES, trajectory_json
+from docagent_rl.training.agent_loop.output import IMAGES
 from docagent_rl.training.settings.opening_check import load_tokenizer
 from tests.composing import by_choices, file_key, kept, list_key
 from tests.crowd.pulse import Pulse
@@ -119,7 +119,7 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
 
 def trajectory_of(rows: Sequence[Any]) -> Trajectory:
     """The record that the rows of a trajectory carry."""
-    return Trajectory.from_dict(json.loads(trajectory_json(rows)))
+    return Trajectory.from_dict(json.loads(whole_line(b"".join(row.line for row in rows))))
 
 
 def comparable(trajectory: Trajectory) -> dict[str, Any]:

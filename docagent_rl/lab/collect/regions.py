@@ -16,12 +16,12 @@ from PIL import Image, ImageDraw, ImageFont
 from docagent_rl.actions.base import Box
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
-from docagent_rl.base.user_code import import_module
 from docagent_rl.endpoints.chat_client import ChatMessage
 from docagent_rl.endpoints.chat_reply import ChatReply
 from docagent_rl.endpoints.usage import image_bytes, image_part
 from docagent_rl.lab.agents.chat_model import ChatModel, assistant
 from docagent_rl.lab.collect.config import BoxFrame
+from docagent_rl.systems.unidoc_rl.rewards import iou
 
 PROPOSALS_PROMPT = PromptSpec(required=frozenset({"user"}), variables=frozenset({"count"}))
 GROUNDING_PROMPT = PromptSpec(required=frozenset({"user"}), variables=frozenset({"frame"}))
@@ -34,9 +34,9 @@ _BBOX = re.compile(r"<bbox>([^<>]*)</bbox>\s*$")
 _NUMBER = re.compile(r"-?\d{1,6}(?:\.\d{1,6})?")
 
 Layout = Callable[[Image.Image], Sequence[Box]]
-"""From a page image to the boxes of its layout, as fractions of its sides."""
+"""Takes a page image, and returns the boxes of its layout, as fractions of its sides."""
 Ruler = Callable[[tuple[int, int]], tuple[int, int]]
-"""From the size of a shown image to the sides of the frame in which an environment counts boxes on it."""
+"""Takes the size of a shown image; returns the sides of the frame in which boxes on it are counted."""
 Ask = Callable[[ChatModel, str | list[dict[str, Any]]], Awaitable[str]]
 """Asks a model about a turn whose box is left out; returns what it says."""
 
@@ -151,7 +151,7 @@ class LayoutModel(AssistedModel):
     layout: Layout
     """Called in threads."""
     name: str
-    """Of the layout, for `identity`."""
+    """Name of the layout, for `identity`."""
     prompt: PromptTemplate | None = field(default_factory=lambda: load_prompt("proposals", PROPOSALS_PROMPT))
     """Asks the teacher to pick; `None`: it is not asked."""
     most: int = 8
@@ -170,7 +170,7 @@ class LayoutModel(AssistedModel):
             shown = image_part(await asyncio.to_thread(with_numbers, image, parts), "image/png")
             if boxes := picked(await ask(self.teacher, [text, shown]), parts):
                 return boxes[: self.most]
-        touched = [(max((_shared(part, box) for box in own), default=0.0), part) for part in parts]
+        touched = [(max((iou(part, box) for box in own), default=0.0), part) for part in parts]
         best = sorted((pair for pair in touched if pair[0] > 0), key=lambda pair: -pair[0])
         return [part for _, part in best[: self.most]]
 
@@ -186,19 +186,6 @@ class LayoutModel(AssistedModel):
                     "fractions of the image's sides"
                 )
         return [(box[0], box[1], box[2], box[3]) for box in found]
-
-
-def load_layout(name: str) -> Layout:
-    """Import a function of the user's own, `package.module:FUNCTION`.
-
-    Raises:
-        UserError: there is no such function.
-    """
-    module, _, attribute = name.partition(":")
-    found = getattr(import_module(module, f"teacher.layout={name}"), attribute, None)
-    if not callable(found):
-        raise UserError(f"teacher.layout={name}: {module} has no function {attribute!r}")
-    return found
 
 
 def _last_image(messages: Sequence[ChatMessage]) -> Image.Image | None:
@@ -242,13 +229,3 @@ def _with_boxes(text: str, found: re.Match[str], boxes: Sequence[Box], sides: tu
     ]
     several = found[1].strip().startswith("[[")
     return f"{text[: found.start(1)]}{drawn if several else drawn[0]}{text[found.end(1) :]}"
-
-
-def _shared(part: Box, box: Box) -> float:
-    """Return intersection over union."""
-    width = min(part[2], box[2]) - max(part[0], box[0])
-    height = min(part[3], box[3]) - max(part[1], box[1])
-    if width <= 0 or height <= 0:
-        return 0.0
-    areas = [(each[2] - each[0]) * (each[3] - each[1]) for each in (part, box)]
-    return width * height / (sum(areas) - width * height)

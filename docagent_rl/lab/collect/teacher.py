@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any, cast
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.user_code import load_attribute
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
 from docagent_rl.lab.agents.chat_model import ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
-from docagent_rl.lab.collect.regions import GroundedModel, LayoutModel, Ruler, load_layout
+from docagent_rl.lab.collect.regions import GroundedModel, LayoutModel, Ruler
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.samples.sample import Sample
@@ -116,7 +117,7 @@ def assisted(
     if grounder is not None and not config.grounding:
         raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
     if config.layout is not None:
-        layout, ruler = load_layout(config.layout), _ruler(resources)
+        layout, ruler = load_attribute(config.layout, f"teacher.layout={config.layout}"), _ruler(resources)
         model = LayoutModel(teacher=model, ruler=ruler, layout=layout, name=config.layout)
         model = model if config.proposals else replace(model, prompt=None)
     if config.grounding:

@@ -150,11 +150,6 @@ class ImportReport:
         """All rows."""
         return sum(self.read.values())
 
-    @property
-    def rows_skipped(self) -> int:
-        """Rows without a sample."""
-        return sum(self.skipped.counts.values())
-
     def to_json(self) -> str:
         """Return the report as a file."""
         base = self.base if self.base is not None and self.base.cited else None

@@ -20,12 +20,12 @@ VALIDATION = "val"
 """`Trajectory.split` of a validation's trajectories."""
 TRAJECTORY = "docagent_trajectory"
 DIGEST = "docagent_digest"
-"""In `reward_extra_info` of a validation's trajectories: what verl gathers, of each trajectory's last row."""
+"""Keys in `reward_extra_info` of a validation's trajectories, which verl gathers of the last row of each."""
 TRAJECTORY_LINE = "docagent_trajectory_line"
 TRAJECTORY_DIGEST = "docagent_trajectory_digest"
 """Fields of the first row of a trajectory to train on; empty in its other rows."""
 OURS = "docagent"
-"""In `extra_fields` of the rows of this package's agent loop."""
+"""Key in `extra_fields` of the rows of this package's agent loop."""
 
 
 class RowImages:
@@ -93,11 +93,6 @@ def masked_row(
     """Return a row that carries nothing into the loss: one filler token outside the mask, reward 0."""
     row = LedgerRow(prompt_ids, [filler], [0], [0.0], [NO_TURN], [0.0], ())
     return _outputs([row], trajectory, log_probs=log_probs, steps=(step, step))[0]
-
-
-def trajectory_json(rows: Sequence[DocAgentLoopOutput]) -> str:
-    """Return the trajectory that its rows carry, as one line of JSON."""
-    return whole_line(b"".join(row.line for row in rows)).decode()
 
 
 def _outputs(

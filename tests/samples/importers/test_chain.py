@@ -118,7 +118,7 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
 def test_a_benchmark_becomes_a_file_to_train_on(files, run, tmp_path, benchmark):
     miniature(benchmark, files)
     samples, report = run(benchmark, store=True)
-    assert (len(samples), report.rows_read, report.rows_skipped) == (2, 2, 0)
+    assert (len(samples), report.rows_read, report.skipped.counts.total()) == (2, 2, 0)
     assert report.documents["missing"] == report.documents["failed"] == 0
     store = DocumentStore(tmp_path / "store")
     lines = validate_jsonl(write_jsonl(samples, tmp_path / "samples.jsonl"), store=store)

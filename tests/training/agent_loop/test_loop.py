@@ -15,9 +15,8 @@ from verl.workers.rollout.replica import TokenOutput
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
-from docagent_rl.rollout.trajectory import MaskReason, Trajectory
+from docagent_rl.rollout.trajectory import MaskReason, Trajectory, whole_line
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
-from docagent_rl.training.agent_loop.output import trajectory_json
 from docagent_rl.training.settings.opening_check import load_tokenizer
 from tests.thinking_template import THINKING_TEMPLATE
 
@@ -63,7 +62,7 @@ async def played(config, server, processor, sample):
     loop = DocAgentLoop(DictConfigWrap(config), server, server.tokenizer, processor)
     sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
     rows = await loop.run(sampling, sample=sample.to_json(), uid="u", session_id=0, global_steps=1)
-    return rows, Trajectory.from_dict(json.loads(trajectory_json(rows)))
+    return rows, Trajectory.from_dict(json.loads(whole_line(b"".join(row.line for row in rows))))
 
 
 @pytest.fixture
