@@ -28,10 +28,10 @@ OF_RECIPE = "recipe"
 @model_options("model")
 def ask_command(
     documents: list[Path] = argument(..., "PDFs.", metavar="DOC.pdf..."),
-    question: str = argument(..., "About them."),
+    question: str = argument(..., "Question about them."),
     *,
     recipe: str | None = option(
-        None, f"Whose system plays; default: {ONE}, for several documents {SEVERAL}."
+        None, f"Recipe whose system plays; default: {ONE}, for several documents {SEVERAL}."
     ),
     retriever: str = option(
         "hybrid",
@@ -46,7 +46,7 @@ def ask_command(
     ),
     html: Path | None = option(None, "Write the trajectory as one page, with the pages of the document."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
-    seed: int = option(0, "Of all sampling."),
+    seed: int = option(0, "Seed of all sampling."),
     force: Force = False,
     model: ModelConfig,
 ) -> None:

@@ -78,7 +78,7 @@ def generate_command(
     view: View | None = option(None, "Show pages as text, as pictures, or as both."),
     check_by: JudgedBy | None = option(None, "Who compares answers in the checks.", "--check-by"),
     limit: int | None = option(None, "--mode outline: questions of a document at most (10).", min=1),
-    seed: int | None = option(None, "Of the choice of pages and of the sampling."),
+    seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
     split: Split | None = option(None, "Split of all questions."),
     exclude: list[Path] | None = option(None, "Questions that none may repeat; may be repeated."),
     dry_run: bool = option(False, "Show requests, tokens, cost and samples; ask nothing.", "--dry-run"),

@@ -67,20 +67,20 @@ def build_command(
         "file or checkpoint's folder that describes an encoder.",
     ),
     checkpoint: str | None = option(None, "Folder of the model, where it is not fetched from the hub."),
-    device: str | None = option(None, "Of torch: cpu, cuda, cuda:1; by default cpu."),
+    device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
     batch_size: int | None = option(
         None,
         "Pages at a time, of any documents; by default 8, on a GPU 64. Halved where memory is short.",
         min=1,
     ),
-    threads: int | None = option(None, "Of torch on the CPU; by default one.", min=1),
+    threads: int | None = option(None, "Threads of torch on the CPU; by default one.", min=1),
     precision: Precision = option(
-        Precision.BFLOAT16, "Of stored vectors; int8 takes half, and loses some recall."
+        Precision.BFLOAT16, "Precision of stored vectors; int8 takes half, and loses some recall."
     ),
     pool_factor: int = option(1, "Late interaction: similar vectors of a page that become one.", min=1),
     ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
-    encoders: int = option(1, "Of a cluster: actors that hold the model.", min=1),
-    gpus: float = option(0.0, "Of a cluster: GPUs an actor.", min=0),
+    encoders: int = option(1, "Actors of a cluster that hold the model.", min=1),
+    gpus: float = option(0.0, "GPUs of an actor of a cluster.", min=0),
     k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate."),
     b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1."),
     stemmer: Stemmer = option(
@@ -214,7 +214,7 @@ def search_command(
     doc: str | None = option(None, "Search this document only."),
     top_k: int = option(10, "Number of pages at most."),
     checkpoint: str | None = option(None, "Folder of the model, if it does not lie where the index says."),
-    device: str | None = option(None, "Of torch: cpu, cuda; by default cpu."),
+    device: str | None = option(None, "Device of torch: cpu, cuda; by default cpu."),
     rerank: str | None = option(
         None, "Rank the best pages anew by this model: a name of `docagent-rl index models`, or a file."
     ),
@@ -256,7 +256,7 @@ def _snippet(text: str, tokens: set[str]) -> str:
 def serve_command(
     store: StoreFolder,
     index: Path | None = option(None, "Folder of the index."),
-    kind: str | None = option(None, "Of the retriever, as docagent.retriever.kind; by default the index's."),
+    kind: str | None = option(None, "Kind of retriever (docagent.retriever.kind); by default the index's."),
     settings: Path | None = option(
         None, "YAML file with the keys of docagent.retriever, for what has no option here."
     ),

@@ -35,11 +35,11 @@ def report_command(
     pass_at: list[int] | None = option(
         None, "Also how likely one of this many trajectories is right.", min=1
     ),
-    price_in: float | None = option(None, "Of the runs' model: a million tokens sent."),
-    price_out: float | None = option(None, "The same: a million tokens sampled."),
-    price_cached: float | None = option(None, "The same: a million tokens that were sent before."),
+    price_in: float | None = option(None, "Price of a million tokens sent to the runs' model."),
+    price_out: float | None = option(None, "Price of a million tokens sampled."),
+    price_cached: float | None = option(None, "Price of a million tokens that were sent before."),
     draws: int = option(10_000, "Resamples of documents.", min=1),
-    seed: int = option(0, "Of the resamples."),
+    seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
 ) -> None:
     """Score runs, and print and write their numbers beside the papers', with intervals and breakdowns.

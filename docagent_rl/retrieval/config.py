@@ -23,11 +23,11 @@ class Backend(StrEnum):
     """The place where searches run."""
 
     LOCAL = "local"
-    """In every process that asks."""
+    """Every process that asks searches by itself."""
     RAY = "ray"
-    """In actors that the run starts on its Ray cluster."""
+    """Actors search that the run starts on its Ray cluster."""
     HTTP = "http"
-    """At a server that runs already."""
+    """A server searches that runs already."""
 
 
 class ServerApi(StrEnum):
@@ -69,7 +69,7 @@ class EngineConfig(Section):
     kind: SearchEngine | None = None
     """The engine that the index has to be of; null: any."""
     url: str | None = None
-    """Where this process reaches it, if not where the index says: `http://host:6333`."""
+    """Address at which this process reaches it, if not where the index says: `http://host:6333`."""
     token_env: str | None = None
     """Name of the variable that holds the token of a server, if not the one that the index names."""
     timeout_s: float = Field(30.0, gt=0)
@@ -80,7 +80,7 @@ class QueryEncoderConfig(Section):
     """The model that turns queries into vectors; by default the one that the index was built with."""
 
     model: str | None = None
-    """Where that model lies on this machine, if not where the index says; its weights must be the same."""
+    """Place of that model on this machine, if not where the index says; its weights must be the same."""
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
@@ -102,7 +102,7 @@ class RerankConfig(Section):
     """A name of `docagent-rl index models`, a file that describes a reranker, or the folder of a checkpoint
     that holds one."""
     checkpoint: str | None = None
-    """Where that model lies on this machine, if not where its description says."""
+    """Place of that model on this machine, if not where its description says."""
     candidates: int = Field(50, ge=1)
     """Pages of the retriever that are scored; a search for more pages scores as many."""
     device: str | None = None

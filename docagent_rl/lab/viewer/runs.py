@@ -38,7 +38,7 @@ class Places(NamedTuple):
     store: Path | None = None
     tokenizer: Path | None = None
     index: Path | None = None
-    """Of BM25, that the questions themselves are asked of."""
+    """Index of BM25, which the questions themselves are put to."""
 
 
 @dataclass
@@ -46,7 +46,7 @@ class OpenRun:
     """A run of a viewer."""
 
     number: int
-    """On the command line, from 0."""
+    """Its place on the command line, from 0."""
     name: str
     folder: ViewedRun
     places: Places = field(default_factory=Places)
