@@ -138,3 +138,16 @@ def on_view(box: Box, region: tuple[float, ...], frame: tuple[int, int]) -> list
         *first,
         *(max(a + 1, min(b, math.ceil(c))) for a, b, c in zip(first, frame, (x2, y2), strict=True)),
     ]
+
+
+def iou(a: Box, b: Box) -> float:
+    """Return the intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an area."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    common = max(width, 0.0) * max(height, 0.0)
+    union = _area(a) + _area(b) - common
+    return min(common / union, 1.0) if union > 0 else 0.0
+
+
+def _area(box: Box) -> float:
+    return max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)

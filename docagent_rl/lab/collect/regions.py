@@ -14,6 +14,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.actions.base import Box
+from docagent_rl.actions.coordinates import iou
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.endpoints.chat_client import ChatMessage
@@ -21,7 +22,6 @@ from docagent_rl.endpoints.chat_reply import ChatReply
 from docagent_rl.endpoints.usage import image_bytes, image_part
 from docagent_rl.lab.agents.chat_model import ChatModel, assistant
 from docagent_rl.lab.collect.config import BoxFrame
-from docagent_rl.systems.unidoc_rl.rewards import iou
 
 PROPOSALS_PROMPT = PromptSpec(required=frozenset({"user"}), variables=frozenset({"count"}))
 GROUNDING_PROMPT = PromptSpec(required=frozenset({"user"}), variables=frozenset({"frame"}))

@@ -14,6 +14,7 @@ from itertools import chain
 from pydantic import Field
 
 from docagent_rl.actions.base import Box
+from docagent_rl.actions.coordinates import iou
 from docagent_rl.base.section import Section
 from docagent_rl.rewards.formula import Formula, Gate
 from docagent_rl.rewards.retrieval import ndcg
@@ -82,15 +83,6 @@ class RoiRule(StrEnum):
     """Mean over the searches of an F1 of matched boxes (the released code)."""
 
 
-def iou(a: Box, b: Box) -> float:
-    """Return the intersection over union of two rectangles, in `[0, 1]`; 0 when neither has an area."""
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    common = max(width, 0.0) * max(height, 0.0)
-    union = _area(a) + _area(b) - common
-    return min(common / union, 1.0) if union > 0 else 0.0
-
-
 def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
     """Return the number of one-to-one matches: pairs by falling IoU, ties by order, gold boxes first."""
     pairs = [(-iou(g, d), i, j) for i, g in enumerate(gold) for j, d in enumerate(drawn)]
@@ -103,10 +95,6 @@ def matches(gold: Sequence[Box], drawn: Sequence[Box], threshold: float) -> int:
             taken_gold.add(i)
             taken_drawn.add(j)
     return len(taken_gold)
-
-
-def _area(box: Box) -> float:
-    return max(box[2] - box[0], 0.0) * max(box[3] - box[1], 0.0)
 
 
 TERMS = ("search_ndcg", "select", "roi", "format", "outcome", "total")

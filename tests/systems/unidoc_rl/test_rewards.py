@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docagent_rl.actions.coordinates import iou
 from docagent_rl.systems.unidoc_rl.config import VARIANT_DEFAULTS, UniDocConfig
 from docagent_rl.systems.unidoc_rl.rewards import (
     TERMS,
@@ -17,7 +18,6 @@ from docagent_rl.systems.unidoc_rl.rewards import (
     SearchRound,
     format_reward,
     interleave,
-    iou,
     matches,
 )
 from tests.players import formulas
