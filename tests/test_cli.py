@@ -7,13 +7,14 @@ import sys
 
 import pytest
 
+from docagent_rl.cli import main
 from tests.commands.test_view import LINE
 
 ATTACK = "\x1b[2J\x1b]0;owned\x07[/b]"
 SPELT = r"\x1b[2J\x1b]0;owned\x07[/b]"
 
 
-def docagent(*arguments, encoding="utf-8"):
+def as_process(*arguments, encoding="utf-8"):
     """The command in a process of its own; status, output, errors."""
     env = {**os.environ, "PYTHONIOENCODING": encoding, "COLUMNS": "200"}
     command = [sys.executable, "-m", "docagent_rl.cli", *map(str, arguments)]
@@ -21,24 +22,36 @@ def docagent(*arguments, encoding="utf-8"):
     return done.returncode, done.stdout.decode(encoding), done.stderr.decode(encoding)
 
 
-def test_an_error_spells_control_characters_out(tmp_path):
+@pytest.fixture
+def docagent(monkeypatch, capsys):
+    """The command in this process; status, output, errors."""
+
+    def docagent(*arguments):
+        monkeypatch.setattr(sys, "argv", ["docagent-rl", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return (end.value.code, *capsys.readouterr())
+
+    monkeypatch.setenv("COLUMNS", "200")
+    return docagent
+
+
+def test_an_error_spells_control_characters_out(docagent, tmp_path):
     status, _, errors = docagent("view", tmp_path / f"{ATTACK}.jsonl")
     assert status == 2
     assert "\x1b" not in errors
     assert SPELT.split("/")[0] in errors
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_lacks_characters(tmp_path, encoding):
+def test_a_terminal_that_lacks_characters(tmp_path):
     file = tmp_path / "1.jsonl"
     file.write_text(json.dumps(LINE | {"system": "漢 é"}), encoding="utf-8")
-    status, output, errors = docagent("view", "--text", file, encoding=encoding)
+    status, output, errors = as_process("view", "--text", file, encoding="latin-1")
     assert (status, errors) == (0, "")
-    assert r"\u6f22" in output
-    assert ("é" if encoding == "latin-1" else r"\xe9") in output
+    assert r"\u6f22 é" in output
 
 
-def test_a_question_is_no_markup_and_no_escape_sequence(tmp_path):
+def test_a_question_is_no_markup_and_no_escape_sequence(docagent, tmp_path):
     line = {"doc_id": "a", "question_id": "q", "question": f"What {ATTACK}?", "answers": "b"}
     (tmp_path / "q.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
     status, output, errors = docagent("data", "show", tmp_path / "q.jsonl")
@@ -47,7 +60,7 @@ def test_a_question_is_no_markup_and_no_escape_sequence(tmp_path):
     assert "".join(SPELT.split("/")[0]) in "".join(output.split())
 
 
-def test_a_document_that_fails_is_named_as_it_is(tmp_path):
+def test_a_document_that_fails_is_named_as_it_is(docagent, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a\x1b[2J[red].pdf").write_bytes(b"%PDF-1.4 nothing")
     status, output, errors = docagent(
@@ -61,7 +74,7 @@ def test_a_document_that_fails_is_named_as_it_is(tmp_path):
 def test_a_package_of_the_extra_that_is_missing_is_named_with_it(tmp_path, monkeypatch):
     (tmp_path / "reportlab.py").write_text("raise ModuleNotFoundError(name='reportlab')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    status, _, errors = docagent("data", "synth", "--out", tmp_path / "out", "--documents", "1")
+    status, _, errors = as_process("data", "synth", "--out", tmp_path / "out", "--documents", "1")
     assert status == 2
     assert "docagent-rl[lab]" in errors
     assert "reportlab" in errors

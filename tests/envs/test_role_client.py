@@ -13,7 +13,7 @@ from docagent_rl.envs.base import ImagePart, Message, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.role_client import make_roles, openai_role
 from docagent_rl.envs.roles import RoleBackend, RoleConfig
-from tests.base.test_untrusted import TOKENS
+from tests.base.test_untrusted import FORMS
 from tests.chat_server import ChatServer, completion, serving
 
 
@@ -122,7 +122,7 @@ async def test_check(server, make_role):
         await role.check()
 
 
-@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("token", FORMS)
 async def test_no_two_texts_of_a_message_spell_a_special_token(server, make_role, report_store, token):
     (picture,) = (part for part in shows(report_store, 1)[0].parts if isinstance(part, ImagePart))
     cuts = range(len(token) + 1)

@@ -9,7 +9,7 @@ from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.chat_reply import ReplyError
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge, VerdictError, parse_verdict
-from tests.base.test_untrusted import TOKENS
+from tests.base.test_untrusted import FORMS
 from tests.chat_server import completion
 
 QUESTION = ("What is it?", ["a fox", "a red fox"], "A fox")
@@ -201,7 +201,7 @@ async def test_a_silent_judge_is_not_waited_for(openai_judge):
     assert judge.model.endpoint.deadline_s == 300
 
 
-@pytest.mark.parametrize("token", TOKENS)
+@pytest.mark.parametrize("token", FORMS)
 async def test_no_two_values_of_a_prompt_spell_a_special_token(judge_server, openai_judge, tmp_path, token):
     prompt = tmp_path / "judge.yaml"
     prompt.write_text(
