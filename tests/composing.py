@@ -1,5 +1,5 @@
-"""Hydra reads each file of a package once a process, and merges the same list of files once; OmegaConf parses
-each interpolation once.
+"""Hydra composes a recipe with the same overrides once a process, reads each file of a package once, and
+merges the same list of files once; OmegaConf parses each interpolation once.
 
 Composing a recipe merges some sixty files, most of them verl's, and tests compose hundreds. Only files of
 packages are kept, which do not change while tests run; a folder of a test's own is read each time.
@@ -16,8 +16,11 @@ from hydra._internal import config_loader_impl
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository
 from hydra._internal.defaults_list import Overrides
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.object_type import ObjectType
 from omegaconf.grammar_parser import parse
+
+from docagent_rl.checks import recipe_check
 
 OF_PACKAGES = {"pkg", "structured"}
 
@@ -52,6 +55,12 @@ def choice_key(repo, config_name, overrides_list, **options):
     return _key(repo.get_sources(), (config_name, overrides_list, options))
 
 
+def recipe_key(name, overrides):
+    elsewhere = any(each.startswith("hydra.") for each in overrides)
+    sources = GlobalHydra.instance().config_loader().get_sources()
+    return None if elsewhere else _key(sources, (name, overrides))
+
+
 def _key(sources, what):
     places = [(source.scheme(), source.provider, source.path) for source in sources]
     return repr((what, places)) if {scheme for scheme, *_ in places} <= OF_PACKAGES else None
@@ -80,6 +89,7 @@ def _packages_are_read_once():
         patch.setattr(ConfigLoaderImpl, merge, kept(getattr(ConfigLoaderImpl, merge), list_key))
         create = by_choices(config_loader_impl.create_defaults_list)
         patch.setattr(config_loader_impl, "create_defaults_list", create)
+        patch.setattr(recipe_check, "compose", kept(recipe_check.compose, recipe_key))
         parsed = functools.cache(parse)  # trees, which are only read
         for module in (omegaconf.base, omegaconf._utils):
             patch.setattr(module, "parse", parsed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import takewhile
@@ -29,6 +30,7 @@ NOTES = (
 )
 """Titles of the notes that end the comment of a recipe, in the order of `checks.provenance.Source`."""
 _SFT_BASE = "sft_trainer_engine"
+_parsed = cache(partial(yaml.load, Loader=yaml.CSafeLoader))  # the kind is asked for at each composition
 
 
 class Kind(Enum):
@@ -108,7 +110,7 @@ def _defaults(file: Traversable) -> list[str]:
 def _read(file: Traversable) -> object:
     """Return what a YAML file holds; None where it cannot be read."""
     try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
+        return _parsed(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
 

@@ -8,6 +8,7 @@ Messages hold no key (`redacted`) and name addresses by `public_url`.
 from __future__ import annotations
 
 import base64
+import functools
 import itertools
 import logging
 import os
@@ -32,6 +33,7 @@ HIDDEN = "[api key]"
 """The stand-in of a key in messages."""
 # this many characters of a key in a row are hidden too
 _TELLING = 8
+_trusted = functools.cache(httpx2.create_ssl_context)  # reading certificates is most of a client's cost
 
 
 class BodyError(Exception):
@@ -52,6 +54,7 @@ def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
         # those of the `openai` library; callers have fewer places (`Endpoint.concurrency`)
         limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
         event_hooks={"response": [_bound]},
+        verify=_trusted(),
     )
 
 

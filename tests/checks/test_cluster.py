@@ -59,7 +59,7 @@ def started(head, tmp_path):
 
 
 def make(*overrides):
-    return OmegaConf.merge(composed(RECIPE), OmegaConf.from_dotlist(list(overrides)))
+    return OmegaConf.unsafe_merge(composed(RECIPE), OmegaConf.from_dotlist(list(overrides)))
 
 
 def checked(*overrides, **sections):
@@ -188,7 +188,7 @@ MODEL = "reward.reward_model"
 
 def on_cpu(*overrides):
     recipe = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu"])
-    return OmegaConf.merge(recipe, OmegaConf.from_dotlist(list(overrides)))
+    return OmegaConf.unsafe_merge(recipe, OmegaConf.from_dotlist(list(overrides)))
 
 
 def test_what_verl_books_is_counted():

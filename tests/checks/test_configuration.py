@@ -41,7 +41,7 @@ def estimated(module: str, **options) -> None:
     """Preflight's static part."""
     change = {"docagent": {"modules": [module], "advantage": {"options": options}}}
     recipe = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", "algorithm.adv_estimator=mine"])
-    check_statically(OmegaConf.merge(recipe, change))
+    check_statically(OmegaConf.unsafe_merge(recipe, change))
 
 
 def registered(signature: str, body: str, name: str = "mine") -> str:
