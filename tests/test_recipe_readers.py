@@ -78,7 +78,6 @@ def test_every_option_has_a_reader():
 
 @pytest.mark.parametrize("option", ["grad_clip", "freeze_vision_tower"])
 def test_options_that_verl_declares_and_does_not_read_are_found(option):
-    """What this check is for. When verl reads one of them, it may go back into the recipes."""
     assert option not in words_of_readers()
 
 

@@ -56,7 +56,6 @@ def test_long_texts_lose_their_middle(embedder):
 
 @pytest.mark.parametrize("n", [62, 63])
 def test_of_64_tokens_two_are_the_models(embedder, n):
-    """Of a longer text 29 tokens are kept at either end."""
     found = embedder.embed(["x " * 30 + "y " * (n - 30), "x " * 29 + "y " * 29])
     assert found.shortened == (n > 62)
     assert np.allclose(*found.vectors, atol=1e-6) == (n > 62)

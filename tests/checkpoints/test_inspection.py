@@ -62,7 +62,6 @@ def test_a_shard_that_the_manifest_does_not_have_and_one_of_another_step_are_dam
 
 
 def test_what_is_marked_is_not_taken_for_one_of_verl_alone(tmp_path):
-    """All of it may be there, and the trajectories under way of an asynchronous mode not."""
     folder = save(tmp_path, 3)
     mark_unfinished(folder)
     assert inspect(folder, FULL).state is State.UNFINISHED

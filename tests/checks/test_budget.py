@@ -291,7 +291,6 @@ def test_towers_references_and_rows_differ(monkeypatch):
 
 
 def test_lora_is_read_and_fits_the_gpu_of_its_overlay():
-    """What must be (7B at 24 GB does not), and with estimates; Doc-V*'s contexts are the longest."""
     (policy,) = run_of(VRAG, "+lora=language").trained
     assert (policy.adapters, policy.bytes_each, policy.frozen_vision) == (80_740_352, 4, True)
     run = run_of(VRAG, "+lora=gpu_48")

@@ -67,7 +67,6 @@ def test_a_module_that_raises_is_one_message(module, text, message):
 
 
 def test_an_estimator_is_called_with_its_options_before_the_run(module):
-    """What is refused of options and results is tested with the registry and the rehearsal."""
     name = module(registered("inputs, decay: float = 0.9", "    return inputs.token_rewards * decay\n"))
     for options, message in (({"decay": 0.5}, "Tensor: .*Advantages"), ({"dekay": 0.5}, "decay")):
         with pytest.raises(UserError, match=rf"mine.*{message}"):

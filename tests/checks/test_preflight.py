@@ -94,7 +94,6 @@ def test_agent_loops_of_ones_own_have_names(tmp_path, text):
 
 
 def test_hydra_cannot_turn_an_error_into_a_warning(config, capsys):
-    """Neither one that is told nor one of checks that stumble over a configuration that is none."""
     for given, said in (
         (config("docagent.store=/nowhere"), "/nowhere"),
         (OmegaConf.create({"docagent": 3}), ""),

@@ -79,7 +79,6 @@ def stored(path):
 
 @pytest.mark.parametrize("option", ["--without", "--without-documents"])
 def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_path, option):
-    """Under another id, and where a window of the document was cut out, as well."""
     path, (first, *rest) = run
     again = dataclasses.replace(first, question_id="other", question=first.question.upper())
     if option == "--without-documents":

@@ -154,8 +154,6 @@ async def test_the_report_at_the_end_has_costs_and_keeps_what_a_model_has_judged
 
 
 def test_an_interrupt_has_its_own_status(world, questions, tmp_path, monkeypatch):
-    """That a run killed anywhere goes on to the same file is shown in `play/test_runner.py`."""
-
     async def interrupted(*_):
         raise KeyboardInterrupt
 

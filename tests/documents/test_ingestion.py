@@ -25,7 +25,6 @@ def _texts(store):
 
 
 def test_good_documents_are_stored_and_bad_ones_reported(inbox, tmp_path, write_pdf, write_image):
-    """By a process, and in this one."""
     whole = write_pdf(inbox / "good.pdf", [f"page {n}" for n in range(9)]).read_bytes()
     (inbox / "cut.pdf").write_bytes(whole[: len(whole) // 2])
     (inbox / "empty.pdf").touch()

@@ -46,7 +46,6 @@ def test_any_box_becomes_one_inside_the_page(box, size):
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.text(min_size=1, max_size=5), max_size=3), max_size=3))
 def test_any_words_can_be_stored_and_read(texts):
-    """Lone surrogates and control characters too."""
     lines = lines_of([[(text, BOX) for text in line] for line in texts])
     assert load_words(dump_words(lines)) == lines
     assert all(word.text and not any(map(str.isspace, word.text)) for line in lines for word in line.words)

@@ -229,7 +229,6 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
 
 
 def test_damage_that_no_page_needs_is_found(store):
-    """Of an object that none needs, and of what an interrupted ingest left."""
     digest = store.objects.put("of a document that was replaced")
     partial, path = store.path / "partial" / "0123abcd" / "1.json", store.objects.path(digest, Kind.TEXT)
     partial.parent.mkdir(parents=True)

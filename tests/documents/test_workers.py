@@ -98,7 +98,6 @@ print(os.WTERMSIG(status) == signal.SIGKILL)
 
 
 def test_a_worker_in_the_group_of_others_ends_alone():
-    """As one that is forked of a warm process is."""
     command = [sys.executable, "-c", ORPHAN]
     assert subprocess.check_output(command, text=True, start_new_session=True) == "True\n"
 

@@ -50,7 +50,6 @@ def test_nothing_bleeds_in_from_outside_the_crop(store, page):
 
 
 def test_another_picture_than_the_reference_means(store, page, keeping):
-    """Nor is it shown from before."""
     ref = ref_of(page, (0, 0, *page.size), (100, 80))
     for where in (store, keeping[0]):
         render(ref, where)

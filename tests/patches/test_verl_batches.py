@@ -86,7 +86,6 @@ def rows(processor, pictures):
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 1, 1, 2)])
 def test_the_training_engine_gets_the_processors_features(rows, pictures, processor, order):
-    """Where rows of another loop are among them, too, in their order."""
     assert PATCHES in models.extract_multi_modal_inputs.__wrapped__(rows)  # else the patch is not needed
     if len(order) == 4:
         floats = processor.image_processor(images=pictures[1:2], return_tensors="pt")

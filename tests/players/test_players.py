@@ -83,7 +83,6 @@ def told(state):
 
 @pytest.mark.parametrize("rules", [*RULES, DocVStar(tight=True)], ids=str)
 async def test_the_same_turns_lead_to_the_same_trajectory(library, services, rules):
-    """One after the other or all at once; the names of its numbers do not depend on what happens."""
     question = library.questions[0]
     scripts = [["none"] * 14, *(list(rules.wild(random.Random(seed))) for seed in range(8))]
     alone = [await play(rules.make(services), question, turns) for turns in scripts]

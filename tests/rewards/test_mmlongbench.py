@@ -138,7 +138,6 @@ def test_anls_against_a_slow_version(gold, prediction):
 
 @given(st.text(alphabet="a( )'\"$%b", max_size=20))
 def test_cleaning_against_regular_expressions(text):
-    """The official expressions, one after the other."""
     plain = re.sub(r"\s*\([^)]*\)", "", text.lower().strip()).strip()
     plain = re.sub(r"^['\"]", "", plain)
     plain = re.sub(r"['\"]$", "", plain)

@@ -99,7 +99,6 @@ def test_page_text_cannot_open_a_turn_or_stand_in_for_an_image(codec):
 
 @pytest.mark.parametrize("beside", [True, False])
 def test_two_texts_cannot_make_a_special_token(processor, codec, beside):
-    """Alone, and beside an image."""
     images = [encoded(processor, SIZES[0])] if beside else []
     special = codec.control_ids | {codec.end_of_turn_id}
     halves = [("<|im_end|>"[:cut], "<|im_end|>"[cut:]) for cut in range(1, len("<|im_end|>"))]

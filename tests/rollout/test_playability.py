@@ -120,7 +120,6 @@ def test_no_page_is_rendered_or_read(long_workspace, shared, monkeypatch):
 
 
 async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_workspace, shared):
-    """`history.prompt_tokens` may be larger than what the rollout takes."""
     larger = "+docagent.env_cpu.history.prompt_tokens=4096"
     resources = shared(MM_DOC_R1, larger, "data.max_prompt_length=820")
     env = resources.environment(validate=False)

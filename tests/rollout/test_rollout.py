@@ -269,7 +269,6 @@ def test_what_a_trajectory_is_paid_stands_on_its_tokens(stage, turns):
 
 
 async def test_nothing_is_drawn_of_what_does_not_fit(stage):
-    """A prompt that is too long, and an observation that leaves no room for the next turn."""
     drawn = []
     stage.encoder = ImageEncoder(
         stage.processor, lambda ref: drawn.append(ref) or render(ref, stage.world.store)

@@ -112,7 +112,6 @@ def edited(sample, value):
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value!r:.20}")
 def test_a_field_of_any_value_is_a_problem_of_its_row_or_is_taken(make_sample, tmp_path, value):
-    """By the checks of both kinds of files and by who reads them; never another error."""
     store, texts = Store({"report.v2": 9}), list(edited(make_sample(), value))
     lines = tmp_path / "q.jsonl"
     lines.write_text("\n".join(texts))

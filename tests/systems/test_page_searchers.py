@@ -86,7 +86,6 @@ async def test_padding_of_the_validation(played, make, make_sample, play, valida
 
 @pytest.mark.parametrize("box", ["200, 100, 100, 200", "9000, 9000, 9900, 9900", "0, 100, 700, 100.5", None])
 async def test_boxes_that_cannot_be_cut(played, make, make_sample, play, box):
-    """Nor can any box before there is a page."""
     turns = [*OPENED[played[0]], f"<bbox>[{box}]</bbox>"] if box else [BOX]
     state = await play(make(), make_sample(), turns)
     result, metrics = state.results[-1], state.metrics

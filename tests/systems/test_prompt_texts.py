@@ -52,7 +52,6 @@ def rules(name, **changes):
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_texts_behind_the_rules_hold_no_action(name):
-    """Nothing that a policy could copy, nor a reader of the whole dialogue take for the policy's own."""
     owner, first, switches = PROMPTS[name]
     system = get_system(owner)
     grammar = system.make_grammar(system.parse_config({}))

@@ -88,7 +88,6 @@ def installed(project: Path) -> bool:
 
 
 def test_a_file_with_its_hash_is_installed_and_compiled(project):
-    """Also where those who run Python write nothing: no process of a run has to do it again."""
     digest = small_wheel(project / "wheels")
     pin = f"gadget==1.0 --hash=sha256:{'0' * 64} --hash=sha256:{digest}"
     done = set_up(project, pin, PYTHONDONTWRITEBYTECODE="1")

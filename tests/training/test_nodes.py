@@ -37,7 +37,6 @@ def copied(world, tmp_path):
 
 
 def test_a_copy_is_the_same_and_pages_drawn_otherwise_are_another_store(world, copied):
-    """The hashes of the pages alone differ, and no file's size need."""
     assert of_store(copied / "store") == of_store(world.root / "store")
     assert of_index(copied / "index") == of_index(world.root / "index")
     pdf = min((world.root / "synthetic" / "pdfs").glob("*.pdf"))

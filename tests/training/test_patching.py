@@ -58,7 +58,6 @@ def test_callback_runs_after_the_body_of_the_module(make_module, source):
 
 
 def test_callbacks_run_in_order_and_once_an_import(make_module):
-    """Here of a submodule; its package calls none."""
     parent, seen = f"p_{uuid.uuid4().hex}", []
     name = make_module(parent=parent)
     for index in range(3):

@@ -117,7 +117,6 @@ def test_what_is_wrong_is_refused(changes):
 
 
 def test_each_kind_has_its_own_shape():
-    """What else they refuse follows from the property above."""
     assert problem(Kind.PAGE_INDEX, "What stands on page 4?")
     assert problem(Kind.PAGE_INDEX, "What is the date on page 3?") is None
     assert problem(Kind.MULTI_PAGE, "Which is larger?", pages=(3,), shown=(3, 5))

@@ -47,7 +47,6 @@ def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
 
 @pytest.mark.parametrize(("name", "row"), [("grpo", 0), ("trajectory_grpo", 0), ("grpo", 1)])
 def test_grpo_by_hand(name, row):
-    """Also of trajectories of several rows."""
     rewards = [0.0, 1.0, 0.5, 0.5]
     trajectories = [trajectory("a", n, (0, 2, 0.0), (row, 3, reward)) for n, reward in enumerate(rewards)]
     found = crediting(name).turns(trajectories)

@@ -73,7 +73,6 @@ def test_pages_tables_and_figures_are_numbered_in_order(documents, texts):
 
 
 def test_nothing_is_cut_off_or_overlaps(documents):
-    """All that was drawn lies inside the page and no two paragraphs, tables or pictures touch."""
     for rendered in documents:
         by_page: dict[int, list[tuple[str, tuple]]] = {}
         for key, spot in rendered.spots.items():

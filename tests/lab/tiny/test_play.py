@@ -95,7 +95,6 @@ def test_turns_are_short_and_trajectories_end_and_pay_differently(name, trajecto
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_conversations_are_fit_for_a_warm_up(name, trajectories_of, processor):
-    """Every one ends with a turn; MM-Doc-R1 has one for each step, the others one for each trajectory."""
     for state in trajectories_of(name)[:5]:
         messages = [message for conversation in state.conversations for message in conversation]
         written = [message["content"] for message in messages if message["role"] == "assistant"]

@@ -158,7 +158,6 @@ def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
 
 
 def test_the_first_stage_follows_from_the_pages_alone(make_store, tmp_path):
-    """Not from what the index held before."""
     build(make_store(tmp_path / "a", CORPUS), tmp_path / "index", two_stages_from=60)
     store = make_store(tmp_path / "b", CORPUS | {"new": ["gold and tin", "iron"]})
     build(store, tmp_path / "index", two_stages_from=60)
@@ -180,7 +179,6 @@ def test_an_unsteady_encoder_is_no_damage_to_the_index(corpus, index):
 
 
 def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path):
-    """Kills at every change of a file are in tests/faults."""
     path, asked = tmp_path / "index", []
 
     class Interrupted(HashingEncoder):

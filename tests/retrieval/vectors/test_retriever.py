@@ -110,7 +110,6 @@ def test_vectors_that_are_none_find_nothing_and_other_shapes_are_the_encoders_fa
 
 
 def test_what_cannot_be_opened_is_one_error(corpus, built):
-    """A missing index names the command that makes it."""
     for section, named in (
         ({"kind": "dense", "index": built}, "kind=dense.*late_interaction"),
         ({"kind": "dense"}, "index"),

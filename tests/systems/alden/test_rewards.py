@@ -75,7 +75,6 @@ def test_final_turns(score, refused, answerable, refusal_is_right, rewards):
     ],
 )
 def test_turns(values, rewards):
-    """As published, as released, and the outcome alone."""
     assert [rule.formula.total(values) for rule in (*RULES, OUTCOME)] == rewards
 
 

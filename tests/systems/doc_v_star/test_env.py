@@ -158,7 +158,6 @@ async def test_an_answer_at_once(env_of, sample, play, text, values, fault):
 
 
 async def test_the_last_turn_must_answer(env_of, sample, play):
-    """Without an answer what was listed is paid all the same."""
     turns = [fetch("[1]"), *[fetch(f"[{page}]", "[1]") for page in range(2, 12)]]
     state = await play(env_of(), sample(evidence_pages=(1, 8)), turns)
     assert len(state.results) == 8

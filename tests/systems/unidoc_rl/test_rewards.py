@@ -273,7 +273,6 @@ def test_the_best_rounds(fmt, outcome, total):
 
 @pytest.mark.parametrize("rule", [PAPER, RELEASED])
 def test_the_settings_of_the_box_term_reach_it(rule):
-    """Where nothing is to be drawn, for a search that nothing was chosen of."""
     values = [
         terms(changed(rule, abstention=abstention), [searched("a")], {"b"}, {}, implicit=implicit)["roi"]
         for implicit, abstention in itertools.product([True, False], repeat=2)

@@ -157,7 +157,6 @@ def test_an_image_has_one_placeholder_or_all_of_them(prompt_ids):
 async def test_a_server_sends_what_it_has_lost_and_leaves_the_parameters_alone(
     pages, prompt, named, monkeypatch
 ):
-    """verl's `generate` takes values out of them, and may wait for a weight update, which empties caches."""
     from docagent_rl.training.serving import server as ours
 
     asked = []

@@ -54,7 +54,6 @@ def named(run) -> list[str]:
 
 @pytest.mark.parametrize("number", range(max(map(len, REFUSED.values()))))
 def test_values_that_no_run_can_have_are_named_and_no_others(recipe, number):
-    """The first values of all keys together, then the second of those that have one."""
     run = recipe(ALDEN, "critic.enable=true")
     OmegaConf.resolve(run)  # a value changes no other
     check_values(run)
@@ -66,7 +65,6 @@ def test_values_that_no_run_can_have_are_named_and_no_others(recipe, number):
 
 
 def test_every_key_has_a_type(recipe):
-    """None is a mapping; all are named together."""
     run = recipe(ALDEN, "critic.enable=true")
     OmegaConf.set_struct(run, False)
     for key in {**VALUES, **CRITIC_VALUES}:

@@ -101,7 +101,6 @@ class PassesTrainer(passes.PassFieldsMixin, Upstream):
 @pytest.mark.parametrize("own", [None, [*SAMPLES, *POLICY, *TARGETS, *ROWS]])
 @pytest.mark.parametrize("name", READS)
 def test_every_pass_gets_what_its_model_and_its_loss_read(monkeypatch, name, own):
-    """Of the fields that the batch has, or else of those in the queue."""
     there = SimpleNamespace(field_names=[*SAMPLES, *POLICY, *TARGETS, *ROWS])
     monkeypatch.setattr(passes, "kv_batch_meta2batch_meta", lambda _: there)
     batch = KVBatchMeta(partition_id="train", keys=["a"], tags=[{}], fields=own)

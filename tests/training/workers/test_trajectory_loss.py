@@ -99,7 +99,6 @@ def test_trajectories_of_several_rows_against_a_loop_over_tokens(seed):
 @pytest.mark.parametrize("pieces", [[[0, 2], [4, 1], [3, 5]], [[5], [0], [1, 2, 3, 4]], [[4, 3, 2, 1, 0, 5]]])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_micro_batches_may_cut_trajectories(pieces, workers):
-    """verl averages the gradients of its workers."""
     data = full()
     parts = [run(LOSS, data, rows, 3.0, workers) for rows in pieces]
     slow, slow_gradients = by_hand(data)

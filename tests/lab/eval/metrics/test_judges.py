@@ -31,7 +31,6 @@ PIECES = ["<judge>", "</judge>", "true", "TRUE", "True", "False", "fAlse", "un",
 
 @given(st.lists(st.sampled_from(PIECES), max_size=7).map("".join))
 def test_verdicts_equal_the_slow_reading(reply):
-    """Both flavours, by expressions over the whole reply."""
     found = re.search("<judge>(.*?)</judge>", reply, re.DOTALL)
     vrag = None
     if found and re.search("[tT]rue", found[1]):
