@@ -34,9 +34,11 @@ def kept(call, key_of):
         key = key_of(*args, **kwargs)
         if key is None:
             return call(*args, **kwargs)
-        if key not in results:
-            results[key] = pickle.dumps(call(*args, **kwargs), pickle.HIGHEST_PROTOCOL)
-        return pickle.loads(results[key])
+        if key in results:
+            return pickle.loads(results[key])
+        result = call(*args, **kwargs)
+        results[key] = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        return result
 
     return function
 

@@ -14,7 +14,7 @@ from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.role_client import make_roles, openai_role
 from docagent_rl.envs.roles import RoleBackend, RoleConfig
 from tests.base.test_untrusted import FORMS
-from tests.chat_server import ChatServer, completion, serving
+from tests.chat_server import ChatServer, serving
 
 
 @pytest.fixture
@@ -89,19 +89,6 @@ async def test_the_key_holds_everything(server, make_role, report_store, tmp_pat
         for change in changes:
             await make_role(cache_dir=tmp_path, **change).complete(told[0])
     assert len(server.requests) == len(told) + len(changes)
-
-
-@pytest.mark.parametrize(
-    ("script", "reply"),
-    [
-        (["<think>hm</think>\n a plan "], "a plan"),
-        (["<think>cut off", "later"], "later"),
-        ([completion("half", "abort"), "later"], "later"),
-    ],
-)
-async def test_what_counts_as_a_reply(server, make_role, script, reply):
-    server.script = script
-    assert await make_role().complete(says("Plan.")) == reply
 
 
 async def test_failures_are_raised_and_not_kept(server, make_role, tmp_path):

@@ -74,11 +74,8 @@ SPELLINGS = (
 
 
 @pytest.mark.parametrize("attack", SPELLINGS)
-@pytest.mark.parametrize("place", range(3))
-async def test_nothing_that_is_judged_spells_a_turn_or_a_verdict(judge_server, openai_judge, attack, place):
-    texts = ["What is it?", "a fox", "A fox"]
-    texts[place] = attack
-    await openai_judge().judge(texts[0], [texts[1]], texts[2])
+async def test_nothing_that_is_judged_spells_a_turn_or_a_verdict(judge_server, openai_judge, attack):
+    await openai_judge().judge(attack, [attack], attack)
     sent = "".join(message["content"] for message in judge_server.requests[0]["messages"])
     harmless = sent.replace("like this:\n<judge>True</judge>", "")
     for spelling in (
@@ -164,14 +161,6 @@ async def test_another_prompt_is_another_key(judge_server, openai_judge, tmp_pat
     await openai_judge(cache_dir=tmp_path / "c", prompt=str(prompt)).judge(*QUESTION)
     assert len(judge_server.requests) == 2
     assert [message["role"] for message in judge_server.requests[1]["messages"]] == ["user"]
-
-
-async def test_failures_are_not_cached(judge_server, openai_judge, tmp_path):
-    judge = openai_judge(cache_dir=tmp_path)
-    judge_server.script = [500, 500, 500, "<judge>False</judge>"]
-    with pytest.raises(InfrastructureError):
-        await judge.judge(*QUESTION)
-    assert await judge.judge(*QUESTION) == 0.0
 
 
 async def test_check(judge_server, openai_judge, tmp_path):
