@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import cast
 
 from hydra import compose, initialize_config_dir, initialize_config_module
 from hydra.errors import HydraException, MissingConfigException
@@ -77,20 +77,24 @@ def check_recipe(
     chosen = ablation_names(name, root) if ablations is None else ablations
     changes = {each: [_load(root / ABLATIONS / f"{each}.yaml")] for each in chosen}
     try:
-        plain = _merged(composed(name, root=root), cluster.change)
+        plain = composed(name, root=root)
     except UserError as error:
         return [Finding(name, problem=str(error))]
-    findings, kind = [], recipe_kind(name, root)
+    plain.merge_with(cluster.change)
+    findings, kind, values = [], recipe_kind(name, root), {}
     for profile in PROFILES[kind]:
         top = [_load(ROOT / "profile" / f"{profile}.yaml")] if profile else []
         for ablation, change in ({None: []} | changes).items():
-            if ablation and not profile and _merged(plain, *change) == plain:
-                findings.append(Finding(name, profile, ablation, "changes nothing"))
-                continue
-            finding = judged(Finding(name, profile, ablation), _merged(plain, *change, *top), kind)
+            config = pickle.loads(pickle.dumps(plain))  # sooner than OmegaConf copies
+            config.merge_with(*change, *top)
+            with suppress(OmegaConfBaseException):  # once for all checks, which name what leads nowhere
+                OmegaConf.resolve(config)
+            values[profile, ablation] = OmegaConf.to_container(config)
+            same = ablation and not profile and values[None, ablation] == values[None, None]
+            finding = Finding(name, profile, ablation, "changes nothing" if same else None)
+            finding = finding if same else judged(finding, config, kind)
             if not profile and not ablation and finding.problem is None and cluster == AS_WRITTEN:
-                problems = provenance_problems(name, plain, root)
-                finding = replace(finding, problem="; ".join(problems) or None)
+                finding = replace(finding, problem="; ".join(provenance_problems(name, plain, root)) or None)
             findings.append(finding)
     return findings
 
@@ -170,7 +174,3 @@ def _load(file: Traversable) -> DictConfig:
     if not isinstance(read, DictConfig):
         raise UserError(f"{file}: has to be a mapping")
     return read
-
-
-def _merged(config: DictConfig, *changes: DictConfig) -> DictConfig:
-    return cast("DictConfig", OmegaConf.merge(config, *changes))
