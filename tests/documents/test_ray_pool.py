@@ -4,6 +4,7 @@ import ctypes
 import os
 import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -32,6 +33,15 @@ def cluster():
     yield cluster.address
     ray.shutdown()
     cluster.shutdown()
+
+
+def meet(folder: Path) -> str:
+    """Wait until two have come here; return the id of the node's own process."""
+    node = os.environ["RAY_RAYLET_PID"]
+    (folder / f"{node}-{os.getpid()}").touch()
+    while len(list(folder.glob("*-*"))) < 2:
+        time.sleep(0.05)
+    return node
 
 
 @pytest.fixture
@@ -87,9 +97,9 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
 
 @pytest.mark.slow
 def test_work_that_goes_on_at_a_time_is_on_two_nodes(cluster, places):
-    """Each node has a process of Ray's own, which all of its workers can name."""
+    """Neither of two tasks ends before the other has begun, and a node has a place for one."""
     with RayPool(cluster, 2, LIMITS, places) as pool:
-        names = {outcome.value() for outcome in pool.run(os.getenv, ["RAY_RAYLET_PID"] * 8)}
+        names = {outcome.value() for outcome in pool.run(meet, [places.source] * 2)}
     assert len(names) == 2
 
 
