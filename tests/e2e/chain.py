@@ -1,4 +1,4 @@
-"""From miniatures of ten benchmarks to a report on an agent that was fine-tuned and trained."""
+"""From miniatures of ten benchmarks to a report on an agent that was fine-tuned and trained with LoRA."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pathlib import Path
 from docagent_rl.samples.importers import Benchmark
 from docagent_rl.samples.sample import Sample, read_jsonl, write_jsonl
 from tests.e2e.conftest import Run, add_model
+from tests.e2e.custom import SHORT
+from tests.e2e.lora import LORA
+from tests.e2e.lora import STEPS as RL_STEPS
 from tests.samples.importers.conftest import Files
 from tests.samples.importers.test_chain import miniature
 
@@ -32,8 +35,11 @@ SFT = (
     "optim.lr_scheduler_type=constant",
 )
 RL = (
-    *("trainer.total_training_steps=1", "trainer.save_freq=1", "trainer.test_freq=-1"),
-    *("trainer.val_before_train=false", "data.train_batch_size=4"),
+    *SHORT,
+    *LORA,
+    f"trainer.total_training_steps={RL_STEPS}",
+    f"trainer.save_freq={RL_STEPS}",
+    "data.train_batch_size=8",
     "docagent.rollout.unplayable=mask",  # UDA names no evidence, which the reward needs
 )
 AGENTS = ("oracle", "random")
@@ -50,6 +56,7 @@ class Chain:
         rows: folder of the rows it learned from.
         sft_run: the run of the supervised stage.
         run: the run of RL.
+        exported: the model that its checkpoint became.
         trained: the evaluation of its checkpoint; those of the oracle and of chance beside it.
         report: folder of the report on the three.
     """
@@ -60,6 +67,7 @@ class Chain:
     rows: Path
     sft_run: Path
     run: Run
+    exported: Path
     trained: Path
     report: Path
 
@@ -99,6 +107,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
         rows=rows,
         sft_run=sft_run,
         run=run,
+        exported=folder / "exported",
         trained=folder / "trained",
         report=folder / "report",
     )
@@ -108,6 +117,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     agents[made.trained] = ("--model", run.run_dir)
     _docagent(
         python,
+        ("export", run.run_dir, "--out", made.exported),
         *(("eval", RECIPE, "--data", questions, "--out", out, *who, *here) for out, who in agents.items()),
         ("report", *agents, "--out", made.report, "--draws", "200"),
     )

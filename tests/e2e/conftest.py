@@ -230,7 +230,7 @@ def wanted(session: pytest.Session) -> set[str]:
 @pytest.fixture(scope="session")
 def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
-    from tests.e2e import asynchronous, chain, custom, grpo, learning, lora, nodes, recipes
+    from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, recipes
 
     modules, background, workspace = wanted(request.session), Background(PLACES), demo.result()
     folder = tmp_path_factory.mktemp
@@ -244,17 +244,13 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
     if {"test_grpo_run", "test_evaluation_run"} & modules:
         background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
-    # beside two ranks there is one, for the names of their numbers
-    switched = recipes.SWITCHES if {"test_switches_run", "test_ranks_run"} & modules else ()
-    ranked = recipes.RANKS if "test_ranks_run" in modules else ()
-    names = {*recipes.chosen(request.session), *switched, *ranked}
+    special = {*recipes.SWITCHES, *recipes.RANKS} if {"test_switches_run", "test_ranks_run"} & modules else ()
+    names = {*recipes.chosen(request.session), *special}
     for name in sorted(names, key=recipes.LONGEST_FIRST.index):
         play = partial(recipes.play, name, folder(name), workspace, python)
         background.start(name, play, places=2 if name in recipes.RANKS else 1)
-    if {"test_chain_run", "test_sft_run"} & modules:
+    if {"test_chain_run", "test_sft_run", "test_lora_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
-    if "test_lora_run" in modules:
-        background.start("lora", lambda: lora.play(folder("lora"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     yield background

@@ -1,4 +1,7 @@
-"""What a user brings: scanned pages, a system, an estimator and a retriever, in one run of the trainer."""
+"""What a user brings: scanned pages, a system, an estimator and a retriever, in one run of the trainer.
+
+The model is of GLM: placeholders that the server gets repeated, and a forward pass of verl that has to be
+patched."""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from docagent_rl.lab.tiny.workspace import DemoPaths
 from tests.e2e.conftest import Run, add_model
 from tests.e2e.scanned import scan
 
+FAMILY = "glm4v"
 FOLDER = Path(__file__).parents[2] / "examples"
 
 EXAMPLES = {
@@ -34,16 +38,17 @@ SHORT = (
 
 def play(folder: Path, demo: Path, python: Path) -> Run:
     """Two steps of the system under the estimator, over scans of some reports; credit is not kept."""
-    add_model(demo, "vrag_rl", python)
+    add_model(demo, "vrag_rl", python, FAMILY)
     workspace = DemoPaths(folder / "workspace")
     scan(DemoPaths(demo), workspace)
     examples = (override for example in EXAMPLES.values() for override in example)
     # warmed up on the same pages, when they had text
-    model = f"actor_rollout_ref.model.path={DemoPaths(demo).model('vrag_rl')}"
+    path = DemoPaths(demo).model("vrag_rl", FAMILY)
+    model = (f"docagent.model_family={FAMILY}", f"actor_rollout_ref.model.path={path}")
     run = Run(
         folder,
         workspace.workspace,
-        (*examples, *SHORT, model, "docagent.credit=false"),
+        (*examples, *SHORT, *model, "docagent.credit=false"),
         python,
         python_path=FOLDER,
         recipe="base",

@@ -1,5 +1,5 @@
-"""A recipe for each system and each kind of estimator, as its first line says; two with switches of verl
-turned on, two on two ranks. Siblings differ in the model and in sizes, and are checked without a run."""
+"""A recipe for each system and each kind of estimator, two with switches of verl turned on, two on two ranks.
+Siblings differ in the model and in sizes, and are checked without a run."""
 
 from __future__ import annotations
 
@@ -25,25 +25,19 @@ CORE = (
 TERM = "reward/page_recall"
 
 
-def rejection(row: float) -> tuple[str, ...]:
-    """Some tokens and some rows: `row` is about the median of a row's mean ratio of server and trainer."""
-    return (
+REJECTING = "alden_hybrid_qwen2_5_vl_7b"
+"""One row a trajectory, a critic, a KL on observations."""
+FILTERING = "mm_doc_r1_qwen3_4b"
+"""Three rows a trajectory, SPO."""
+SWITCHES = {
+    REJECTING: (
         # the server samples from nine tenths of the mass, so that its log-probs are above the trainer's
         "actor_rollout_ref.rollout.top_p=0.9",
         "algorithm.rollout_correction.rollout_rs='token_k1,seq_mean_k1'",
-        f"algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_{row}'",
-    )
-
-
-SWITCHES = {
-    # one row a trajectory, a critic, a KL on observations
-    "alden_hybrid_qwen2_5_vl_7b": rejection(1.018),
-    # three rows a trajectory, verl's own GRPO
-    "mm_doc_r1_qwen3_8b_grpo": (
-        *rejection(1.0135),
-        "algorithm.adv_estimator=grpo",
-        "algorithm.norm_adv_by_std_in_grpo=false",
-        "docagent.advantage.options=null",
+        # some tokens, and some rows: the second is about the median of a row's mean ratio
+        "algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_1.018'",
+    ),
+    FILTERING: (
         "algorithm.filter_groups.enable=true",
         f"algorithm.filter_groups.metric={TERM}",
     ),
@@ -62,24 +56,16 @@ RANKS = {
         "actor_rollout_ref.rollout.top_p=1.0",  # the server's log-probs are then those before truncation
     ),
     # SPO over several rows a trajectory
-    "mm_doc_r1_qwen3_4b": TWO_RANKS,
+    FILTERING: TWO_RANKS,
 }
 """Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens."""
-
-MODELS = {
-    # visual tokens of another size, boxes in another unit
-    "vrag_rl_qwen3_vl_4b": (),
-    # placeholders that the server gets repeated, and a forward pass of verl that has to be patched
-    "vrag_rl_qwen2_5_vl_3b": ("docagent.model_family=glm4v", "docagent.env.coords.frame=norm1000"),
-}
-"""Other families of models, and what a recipe of Qwen2.5-VL needs for one."""
 
 LONGEST_FIRST = (
     *RANKS,
     "doc_v_star_qwen2_5_vl_7b",
-    *SWITCHES,
+    REJECTING,
     "unidoc_rl_qwen2_5_vl_7b",
-    *MODELS,
+    "vrag_rl_qwen3_vl_4b",  # visual tokens of another size, boxes in another unit
 )
 RECIPES = (*CORE, *(each for each in LONGEST_FIRST if each not in CORE))
 
@@ -87,12 +73,10 @@ RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm
 """What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM. The
 asynchronous run finds them by late interaction over page images."""
 
-QUESTIONS = {"alden": 12, "doc_v_star": 12}
+QUESTIONS = {"doc_v_star_qwen2_5_vl_7b": 12, FILTERING: 6, REJECTING: 4}
 """Questions a step, each played by four trajectories. Some reward terms are rare, and every one is to vary in
-any two steps."""
+any two steps; more easily where groups of equal trajectories are left out, and not where tokens are rejected."""
 OTHER_QUESTIONS = 8
-FEW_QUESTIONS = 4
-"""As the profile takes; where something else is looked at."""
 STEPS = (1, 2)
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
 
@@ -104,9 +88,7 @@ def system_of(recipe: str) -> str:
 
 def questions(recipe: str) -> int:
     """Questions a step."""
-    if recipe in SWITCHES:
-        return FEW_QUESTIONS
-    return QUESTIONS.get(system_of(recipe), OTHER_QUESTIONS)
+    return QUESTIONS.get(recipe, OTHER_QUESTIONS)
 
 
 def configuration(recipe: str) -> DictConfig:
@@ -117,7 +99,7 @@ def configuration(recipe: str) -> DictConfig:
 def extra(recipe: str) -> tuple[str, ...]:
     """What its run is told beside the steps."""
     retriever = [f"+retriever={RETRIEVERS[recipe]}"] if recipe in RETRIEVERS else []
-    return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()), *MODELS.get(recipe, ()))
+    return (*retriever, *SWITCHES.get(recipe, ()), *RANKS.get(recipe, ()))
 
 
 def chosen(session: pytest.Session) -> list[str]:
@@ -128,8 +110,7 @@ def chosen(session: pytest.Session) -> list[str]:
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """The steps of a recipe; the last one is saved."""
-    if recipe not in MODELS:  # those the run makes for itself
-        add_model(workspace, system_of(recipe), python)
+    add_model(workspace, system_of(recipe), python, configuration(recipe).docagent.model_family)
     overrides = (
         *SHORT,
         f"trainer.total_training_steps={STEPS[-1]}",

@@ -10,6 +10,7 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.rollout.trajectory import read_trajectories
 from docagent_rl.samples.importers import Benchmark
 from docagent_rl.samples.sample import read_jsonl
+from tests.e2e.lora import STEPS
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +27,9 @@ def test_all_ten_are_collected_from(chain):
 
 
 def test_rl_begins_with_the_fine_tuned_model_and_its_checkpoint_is_played(chain):
-    assert (chain.run.run_dir / "trajectories" / "1.jsonl").exists()
+    assert (chain.run.run_dir / "trajectories" / f"{STEPS}.jsonl").exists()
     manifest = RunFolder(chain.trained).manifest()
-    assert "global_step_1" in json.dumps(manifest)
+    assert f"global_step_{STEPS}" in json.dumps(manifest)
     trajectories = list(RunFolder(chain.trained).trajectories())
     assert [s.question_id for s in trajectories] == [r.question_id for r in read_jsonl(chain.questions)]
     assert all(turn.token_ids and turn.log_probs for s in trajectories if not s.masked for turn in s.turns)

@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.documents import DocumentStore
 from tests.e2e.custom import EXAMPLES, FOLDER
-from tests.e2e.identity import images
+from tests.e2e.identity import agreement, images
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -43,6 +43,12 @@ def test_the_estimator_trains(runs):
         spread.append(numbers["critic/advantages/max"] - numbers["critic/advantages/min"])
     # the trajectories of a step may all be paid alike
     assert max(spread) > 0
+
+
+def test_server_and_trainer_agree_token_by_token(runs):
+    found = agreement(runs.result("custom").trajectories(1, 2))
+    assert found.tokens > 100
+    assert found.holds, found
 
 
 def test_credit_is_kept_only_where_it_is_wanted(runs):

@@ -7,9 +7,7 @@ import pytest
 
 from tests.e2e.identity import agreement
 from tests.e2e.ranks import saved_weights
-from tests.e2e.recipes import KILLED, RANKS, STEPS, SWITCHES, questions
-
-ALDEN, MM_DOC_R1 = RANKS
+from tests.e2e.recipes import FILTERING, KILLED, REJECTING, STEPS, questions
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +18,7 @@ def run(runs):
 def test_every_trajectory_is_trained_once(run):
     for step in STEPS:
         numbers, played = run.metrics(step), run.trajectories(step)
-        count = 4 * questions(ALDEN)
+        count = 4 * questions(KILLED)
         assert len(played) == len({(s.uid, s.number) for s in played}) == count
         assert numbers["docagent/trajectories/asked"] == numbers["docagent/trajectories/trained"] == count
         assert all(turn.trainer_log_probs for s in played for turn in s.turns)
@@ -33,7 +31,7 @@ def test_both_replicas_agree_with_both_ranks(run):
 
 
 def test_trajectories_of_several_rows_agree_too(runs):
-    played = runs.result(MM_DOC_R1).trajectories(*STEPS)
+    played = runs.result(FILTERING).trajectories(*STEPS)
     assert max(turn.row for s in played for turn in s.turns) >= 2
     trained = [turn for s in played for turn in s.turns if turn.trainer_log_probs]
     gaps = [a - b for turn in trained for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)]
@@ -54,8 +52,7 @@ def test_critic_and_exact_divergence_are_there_on_two_ranks(run):
 
 def test_numbers_have_the_names_that_one_rank_gives_them(run, runs):
     """A run of the system with a rank, micro-batches of four rows, k3, rejection, and pages ranked twice."""
-    one, *_ = SWITCHES
-    new = set(run.metrics(STEPS[-1])) ^ set(runs.result(one).metrics(STEPS[-1]))
+    new = set(run.metrics(STEPS[-1])) ^ set(runs.result(REJECTING).metrics(STEPS[-1]))
     new = {name for name in new if not name.startswith(("rollout_corr/", "docagent/text_retriever/"))}
     exact = {name for name in new if "observation_drift" in name}
     # which turns there are differs from run to run

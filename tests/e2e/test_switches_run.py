@@ -7,14 +7,12 @@ from statistics import fmean
 
 import pytest
 
-from tests.e2e.recipes import SWITCHES, TERM, questions
-
-ALDEN, MM_DOC_R1 = SWITCHES
+from tests.e2e.recipes import FILTERING, REJECTING, TERM, questions
 
 
-@pytest.fixture(scope="module", params=SWITCHES)
-def run(request, runs):
-    return runs.result(request.param)
+@pytest.fixture(scope="module")
+def run(runs):
+    return runs.result(REJECTING)
 
 
 def test_tokens_and_rows_are_rejected(run):
@@ -46,23 +44,23 @@ def test_no_reward_is_lost_with_a_rejected_token(run):
 
 
 def test_trajectories_have_the_rows_that_this_is_about(runs):
-    assert all(turn.row == 0 for s in runs.result(ALDEN).trajectories(1) for turn in s.turns)
-    rows = [max(turn.row for turn in s.turns) for s in runs.result(MM_DOC_R1).trajectories(1)]
+    assert all(turn.row == 0 for s in runs.result(REJECTING).trajectories(1) for turn in s.turns)
+    rows = [max(turn.row for turn in s.turns) for s in runs.result(FILTERING).trajectories(1)]
     assert max(rows) >= 2
 
 
-def test_the_observation_kl_counts_observations_alone(runs):
-    numbers = runs.result(ALDEN).metrics(2)
+def test_the_observation_kl_counts_observations_alone(run):
+    numbers = run.metrics(2)
     assert numbers["actor/kl_observation"] > 0
     assert numbers["critic/vf_loss"] > 0
 
 
 def test_no_group_of_equal_trajectories_is_trained(runs):
     """About every second group that is played is one."""
-    run = runs.result(MM_DOC_R1)
+    run = runs.result(FILTERING)
     for step in (1, 2):
         groups = defaultdict(list)
         for trajectory in run.trajectories(step):
             groups[trajectory.uid].append(trajectory.metrics[TERM])
-        assert len(groups) == questions(MM_DOC_R1)
+        assert len(groups) == questions(FILTERING)
         assert all(len(values) == 4 and len(set(values)) > 1 for values in groups.values())
