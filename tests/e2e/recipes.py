@@ -22,6 +22,8 @@ CORE = (
 )
 """A run for each system and each kind of estimator: what `make test` plays."""
 
+FAMILIES = {"vrag_rl_qwen3_vl_4b": "qwen3_vl"}
+"""Of models, where it is not the system's own."""
 TERM = "reward/page_recall"
 
 
@@ -75,7 +77,7 @@ asynchronous run finds them by late interaction over page images."""
 
 QUESTIONS = {"doc_v_star_qwen2_5_vl_7b": 12, FILTERING: 6, REJECTING: 4}
 """Questions a step, each played by four trajectories. Some reward terms are rare, and every one is to vary in
-any two steps; more easily where groups of equal trajectories are left out, and not where tokens are rejected."""
+any two steps: soon where groups of equal trajectories are left out, and not where tokens are rejected."""
 OTHER_QUESTIONS = 8
 STEPS = (1, 2)
 SYSTEMS = ("alden", "doc_v_star", "mm_doc_r1", "unidoc_rl", "vrag_rl")
@@ -110,7 +112,7 @@ def chosen(session: pytest.Session) -> list[str]:
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """The steps of a recipe; the last one is saved."""
-    add_model(workspace, system_of(recipe), python, configuration(recipe).docagent.model_family)
+    add_model(workspace, system_of(recipe), python, FAMILIES.get(recipe))
     overrides = (
         *SHORT,
         f"trainer.total_training_steps={STEPS[-1]}",

@@ -9,21 +9,25 @@ from safetensors.torch import load_file
 from tests.e2e.identity import agreement, images
 from tests.e2e.lora import STEPS
 
+BOUNDS = {"chain": 1e-3, "nodes": 5e-6}
+"""Mean gap in nats. A model that was fine-tuned for seconds gives placeholder ids some 1e-4 of the mass, and
+the server leaves them out; an adapter of the step before would be a tenth of a nat away."""
 
-@pytest.fixture(params=["chain", "nodes"])
+
+@pytest.fixture(params=BOUNDS)
 def run(runs, request):
     """The adapter goes to the server, or merged weights to those of two nodes."""
     return runs.result(request.param).run
 
 
-def test_server_and_trainer_agree_after_each_step(run):
-    """As in full training, 1e-6 in the mean; an adapter of the step before would be far away."""
+def test_server_and_trainer_agree_after_each_step(run, request):
+    bound = BOUNDS[request.node.callspec.params["run"]]
     for step in range(1, STEPS + 1):
         played = run.trajectories(step)
         found = agreement(played)
         assert found.tokens > 100
-        assert found.holds, found
-        assert found.mean < 5e-6, found
+        assert found.correlation > 0.999, found
+        assert found.mean < bound, found
         assert any(images(trajectory) for trajectory in played)
 
 
