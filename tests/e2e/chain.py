@@ -39,7 +39,7 @@ RL = (
     *LORA,
     f"trainer.total_training_steps={RL_STEPS}",
     f"trainer.save_freq={RL_STEPS}",
-    "data.train_batch_size=8",
+    "data.train_batch_size=4",  # one update a step, the first one from the reference
     "actor_rollout_ref.actor.entropy_coeff=0.01",  # what was fine-tuned for seconds answers nothing right
     "docagent.rollout.unplayable=mask",  # UDA names no evidence, which the reward needs
 )
