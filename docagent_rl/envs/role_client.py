@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+import cachetools
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_reply import CutOffError, reply_text
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
-from docagent_rl.envs.images import jpeg, render
+from docagent_rl.envs.images import ImageRef, jpeg, render
 from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 
 if TYPE_CHECKING:
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
 
 _REMEMBERED = 4096
 """Replies that a worker keeps, so that a group shares its plan."""
+_PICTURES = 64
+"""Images that it keeps as files: a group looks at the same pages."""
 
 
 def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> dict[str, RoleModel]:
@@ -60,6 +66,8 @@ class OpenAIRole:
     def __init__(self, model: RemoteModel, store: DocumentStore) -> None:
         self.model = model
         self._store = store
+        self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)
+        self._lock = threading.Lock()
 
     async def complete(self, messages: Sequence[Message]) -> str:
         """See `RoleModel`."""
@@ -87,5 +95,9 @@ class OpenAIRole:
 
     def _part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, ImagePart):
-            return image_part(jpeg(render(part.image, self._store)))
+            return image_part(self._picture(part.image))
         return {"type": "text", "text": part.text}
+
+    @cachetools.cachedmethod(attrgetter("_pictures"), lambda _, image: image.key, attrgetter("_lock"))
+    def _picture(self, image: ImageRef) -> bytes:
+        return jpeg(render(image, self._store))
