@@ -99,6 +99,18 @@ def check_recipe(
     return findings
 
 
+def check_overridden(
+    name: str, overrides: Sequence[str], root: Traversable = ROOT, cluster: Cluster = AS_WRITTEN
+) -> Finding:
+    """Check one recipe as the launch command with these overrides composes it."""
+    try:
+        config = composed(name, overrides, root)
+    except UserError as error:
+        return Finding(name, problem=str(error))
+    config.merge_with(cluster.change)
+    return judged(Finding(name), config, recipe_kind(name, root))
+
+
 def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Finding:
     """Return a finding with the problem of its configuration, if that has one."""
     # these import verl, which takes seconds

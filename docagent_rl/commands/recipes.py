@@ -18,7 +18,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checks.budget_table import markdown
 from docagent_rl.checks.pages import budget_of_recipe, budget_page, variant_page
 from docagent_rl.checks.provenance import Source, read_provenance
-from docagent_rl.checks.recipe_check import Cluster, Finding, check_recipe, composed, scaled
+from docagent_rl.checks.recipe_check import Cluster, Finding, check_overridden, check_recipe, composed, scaled
 from docagent_rl.checks.recipe_list import (
     ROOT,
     Kind,
@@ -130,7 +130,13 @@ def ablations_command(names: Names = None) -> None:
 
 @app.command("check")
 def check_command(
-    names: Names = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Recipes; by default all. Words with = are overrides, as behind the launch command.",
+            metavar="[NAME]... [KEY=VALUE]...",
+        ),
+    ] = None,
     folder: Path | None = option(None, "Check the recipes of this folder instead of the package's."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
@@ -139,31 +145,41 @@ def check_command(
 
     Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together: as the
     recipe has them, or as --nnodes and --gpus-per-node say. Without these it also says what to change for
-    1, 2, 4, 8 and 16 GPUs. The status is 1 when there are problems.
+    1, 2, 4, 8 and 16 GPUs. With overrides, what the launch command would compose is checked, and that alone.
+    The status is 1 when there are problems.
 
-    Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b --nnodes 2
+    Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b data.train_batch_size=128 --nnodes 2
     """
+    overrides = [word for word in names or () if "=" in word]
+    names = [word for word in names or () if "=" not in word]
+    if overrides and not names:
+        raise UserError(f"{overrides[0]} is an override: name the recipe that it is for")
     if folder is not None and not folder.is_dir():
         raise UserError(f"{folder} is no folder")
     root, cluster = ROOT if folder is None else folder, Cluster(nnodes, gpus_per_node)
-    if folder is None and names and any(name.endswith(".yaml") for name in names):
+    if folder is None and any(name.endswith(".yaml") for name in names):
         places = [located(name) for name in names]
         names, folders = [name for name, _ in places], [*{str(place): place for _, place in places}.values()]
         if len(folders) > 1:
             raise UserError("recipes of one folder are checked at a time: name files of one, or --folder")
         root = folders[0]
-    require_recipes(names or [], root)
+    require_recipes(names, root)
     names = names or recipe_names(root, None)
     table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
     others = Table(
         "recipe", "GPUs", Column("set", overflow="fold"), title="other numbers of GPUs", show_lines=True
     )
     failed = False
-    checked = (check_recipe(name, root, cluster=cluster) for name in names)
+    checked = (
+        [check_overridden(name, overrides, root, cluster)]
+        if overrides
+        else check_recipe(name, root, cluster=cluster)
+        for name in names
+    )
     for findings in track(checked, "checking", len(names), console=Console(stderr=True), transient=True):
         table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
         failed |= any(finding.problem is not None for finding in findings)
-        if cluster == Cluster() and findings[0].problem is None:
+        if cluster == Cluster() and not overrides and findings[0].problem is None:
             for size, change in scaled(findings[0].recipe, root):
                 if change:
                     keys = "\n".join(f"{key}={value}" for key, value in change.items())

@@ -40,6 +40,14 @@ def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
         assert part in told
 
 
+def test_overrides_are_checked_with_the_recipe():
+    assert "data.train_batch_size" in recipes("check", RECIPE, "data.train_batch_size=7", status=1)
+    told = recipes("check", RECIPE, "+profile=cpu", "trainer.save_freq=2")
+    assert ("ok" in told, "other numbers" in told) == (True, False)
+    with pytest.raises(UserError, match=r"trainer\.save_freq=2"):
+        recipes("check", "trainer.save_freq=2")
+
+
 def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for command in (["check"], ["show"], ["ablations"], ["check", "--folder"]):
