@@ -22,7 +22,9 @@ app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
 
 @app.command()
 def bias_card_command(
-    out: Annotated[Path, typer.Option(help="Folder of bias_card.md and bias_card.svg.")] = Path("docs"),
+    out: Annotated[Path, typer.Option(help="Folder of bias_card.md and bias_card.svg.")] = Path(
+        "workspace/bias_card"
+    ),
     group_size: Annotated[int, typer.Option(help="Trajectories a group, 2 to 64.")] = 4,
     go_on: Annotated[float, typer.Option(help="p, the probability of going on.")] = 0.3,
     good: Annotated[float, typer.Option(help="q, the probability of picking well after that.")] = 0.6,

@@ -26,7 +26,9 @@ def invoke(*args):
 def test_the_shipped_page_and_drawing_are_what_is_measured():
     card = list(bias_card())
     shipped = (DOCS / "bias_card.md").read_text(encoding="utf-8")
-    assert bias_page(card, Toy(), 4, 0.6) == shipped, "run `PYTHONPATH=examples python -m bias_card`"
+    assert bias_page(card, Toy(), 4, 0.6) == shipped, (
+        "run `PYTHONPATH=examples python -m bias_card --out docs`"
+    )
     tree = ElementTree.parse(DOCS / "bias_card.svg")
     texts = {element.text for element in tree.iter() if element.tag.endswith("}text")}
     assert {*(each.row.name.replace("`", "") for each in card), *map(str, Verdict)} <= texts
