@@ -232,11 +232,12 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     """The runs of all chosen tests, begun at the first test that needs one; the longest first."""
     from tests.e2e import asynchronous, chain, custom, grpo, learning, nodes, recipes
 
-    modules, background, workspace = wanted(request.session), Background(PLACES), demo.result()
+    modules, background = wanted(request.session), Background(PLACES)
     folder = tmp_path_factory.mktemp
     python = warm_python
-    if "test_learning_run" in modules:
+    if "test_learning_run" in modules:  # the one that needs no demo
         background.start("learning", lambda: learning.play(folder("learning"), python))
+    workspace = demo.result()
     if {"test_nodes_run", "test_lora_run"} & modules:
         background.start("nodes", lambda: nodes.play(folder("nodes"), workspace, python), places=2)
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
