@@ -172,8 +172,8 @@ def check_command(
         parts = [f"{len(audit.damages)} damaged" if audit.damages else "all whole"]
         if audit.unsealed:
             parts.append(
-                f"{audit.unsealed} of its files are of an earlier version and have no checksum, so that "
-                "damage may go unseen"
+                f"{audit.unsealed} of its steps have no seal (a checkpoint of verl alone, or a step that was "
+                "cut off), so that damage may go unseen"
             )
         typer.echo(f"{path}: {'; '.join([audit.contents, *parts, *audit.notes])}")
         if audit.damages:

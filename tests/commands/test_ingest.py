@@ -227,6 +227,6 @@ def test_stores_and_runs_without_catalogue_and_seals_are_read_and_say_so(folder,
         path.unlink()
     told = check(folder / "store", run)
     assert "docagent_documents.json" in told
-    assert "3 of its files are of an earlier version" in told
+    assert "3 of its steps" in told
     ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
     assert "docagent_documents.json" not in check(folder / "store")
