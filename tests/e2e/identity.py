@@ -12,10 +12,15 @@ from docagent_rl.rollout.trajectory import Trajectory
 
 @dataclass(frozen=True)
 class Agreement:
-    """How the two log-probs of the sampled tokens compare."""
+    """How the two log-probs of the sampled tokens compare.
+
+    `least` is the least of server - trainer. What comes of the placeholders' mass, which the server leaves out,
+    is above zero.
+    """
 
     tokens: int
     largest: float
+    least: float
     mean: float
     correlation: float
 
@@ -33,6 +38,7 @@ def agreement(trajectories: Iterable[Trajectory]) -> Agreement:
     return Agreement(
         tokens=server.size,
         largest=float(np.abs(server - trainer).max()),
+        least=float((server - trainer).min()),
         mean=float(np.abs(server - trainer).mean()),
         correlation=float(np.corrcoef(server, trainer)[0, 1]),
     )

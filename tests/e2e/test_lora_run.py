@@ -9,9 +9,9 @@ from safetensors.torch import load_file
 from tests.e2e.identity import agreement, images
 from tests.e2e.lora import STEPS
 
-BOUNDS = {"chain": 1e-3, "nodes": 5e-6}
-"""Mean gap in nats. A model that was fine-tuned for seconds gives placeholder ids some 1e-4 of the mass, and
-the server leaves them out; an adapter of the step before would be a tenth of a nat away."""
+BOUNDS = {"chain": 1e-2, "nodes": 5e-6}
+"""Mean gap in nats. Fine-tuned for seconds and rewarded for entropy, a model gives placeholder ids 1e-3 of the
+mass, which the server leaves out: its log-probs are above the trainer's, and never below."""
 
 
 @pytest.fixture(params=BOUNDS)
@@ -27,6 +27,7 @@ def test_server_and_trainer_agree_after_each_step(run, request):
         found = agreement(played)
         assert found.tokens > 100
         assert found.correlation > 0.999, found
+        assert found.least > -1e-4, found
         assert found.mean < bound, found
         assert any(images(trajectory) for trajectory in played)
 
