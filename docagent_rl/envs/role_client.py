@@ -15,7 +15,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_reply import CutOffError, reply_text
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
-from docagent_rl.envs.images import ImageRef, jpeg, render
+from docagent_rl.envs.images import Picture, jpeg, render
 from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 
 if TYPE_CHECKING:
@@ -99,5 +99,5 @@ class OpenAIRole:
         return {"type": "text", "text": part.text}
 
     @cachetools.cachedmethod(attrgetter("_pictures"), lambda _, image: image.key, attrgetter("_lock"))
-    def _picture(self, image: ImageRef) -> bytes:
+    def _picture(self, image: Picture) -> bytes:
         return jpeg(render(image, self._store))

@@ -14,8 +14,8 @@ from docagent_rl.rollout.trajectory import Trajectory
 class Agreement:
     """How the two log-probs of the sampled tokens compare.
 
-    `least` is the least of server - trainer. What comes of the placeholders' mass, which the server leaves out,
-    is above zero.
+    `least` is the least of server - trainer. What comes of the placeholders' mass, which the server leaves
+    out, is above zero.
     """
 
     tokens: int

@@ -10,8 +10,8 @@ from tests.e2e.identity import agreement, images
 from tests.e2e.lora import STEPS
 
 BOUNDS = {"chain": 1e-2, "nodes": 5e-6}
-"""Mean gap in nats. Fine-tuned for seconds and rewarded for entropy, a model gives placeholder ids 1e-3 of the
-mass, which the server leaves out: its log-probs are above the trainer's, and never below."""
+"""Mean gap in nats. Fine-tuned for seconds and rewarded for entropy, a model gives placeholder ids 1e-3 of
+the mass, which the server leaves out: its log-probs are above the trainer's, and never below."""
 
 
 @pytest.fixture(params=BOUNDS)
