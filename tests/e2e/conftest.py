@@ -245,15 +245,15 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
     if {"test_grpo_run", "test_evaluation_run"} & modules:
         background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
+    if {"test_chain_run", "test_sft_run", "test_lora_run"} & modules:
+        background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
+    if "test_custom_run" in modules:
+        background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     special = {*recipes.SWITCHES, *recipes.RANKS} if {"test_switches_run", "test_ranks_run"} & modules else ()
     names = {*recipes.chosen(request.session), *special}
     for name in sorted(names, key=recipes.LONGEST_FIRST.index):
         play = partial(recipes.play, name, folder(name), workspace, python)
         background.start(name, play, places=2 if name in recipes.RANKS else 1)
-    if {"test_chain_run", "test_sft_run", "test_lora_run"} & modules:
-        background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
-    if "test_custom_run" in modules:
-        background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     yield background
     background.stop()
 
