@@ -98,7 +98,7 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
 @pytest.mark.slow
 def test_work_that_goes_on_at_a_time_is_on_two_nodes(cluster, places):
     """Neither of two tasks ends before the other has begun, and a node has a place for one."""
-    with RayPool(cluster, 2, LIMITS, places) as pool:
+    with RayPool(cluster, 2, IngestLimits(seconds=600), places) as pool:
         names = {outcome.value() for outcome in pool.run(meet, [places.source] * 2)}
     assert len(names) == 2
 

@@ -16,7 +16,7 @@ from docagent_rl.models import get_family
 from docagent_rl.training.trainer.rollout_correction import APART
 from docagent_rl.training.trainer.stored_credit import Crediting
 from tests.e2e.ranks import saved_weights
-from tests.e2e.recipes import CORE, RECIPES, REJECTING, STEPS, SWITCHES, configuration, questions, system_of
+from tests.e2e.recipes import CORE, RECIPES, REJECTING, STEPS, configuration, questions, system_of
 
 PARAMS = [pytest.param(name, marks=pytest.mark.core if name in CORE else ()) for name in RECIPES]
 
@@ -143,8 +143,8 @@ def test_turns_are_reported(metrics, trajectories, recipe):
 def test_what_the_estimator_made_of_each_turn_is_kept(run, trajectories, recipe):
     """As the viewer tells it, and as `rescore` finds it again in what is stored of the trajectories."""
     config = configuration(recipe)
-    if recipe in SWITCHES:
-        return  # what was rejected or filtered has none
+    if recipe == REJECTING:
+        return  # what was rejected has none
     last = [trajectory for trajectory in trajectories if trajectory.step == STEPS[-1]]
     told = []
     for trajectory in last:
