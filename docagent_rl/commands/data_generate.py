@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,31 +30,13 @@ from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
-from docagent_rl.samples.validation import sample_problems
 
 if TYPE_CHECKING:
     from docagent_rl.lab.generate.funnel import Funnel
     from docagent_rl.lab.generate.generation import Generation
 
 
-class Mode(StrEnum):
-    """The way in which questions are made: by a model, by naming pages in those of a file, by templates."""
-
-    WRITE = "write"
-    ALDEN = "alden"
-    OUTLINE = "outline"
-
-
 _QUESTIONS = 10
-_IN_VAIN = {
-    Mode.WRITE: {"--limit": "kinds of --config say how many questions are asked for"},
-    Mode.ALDEN: {
-        **dict.fromkeys(("--doc", "--documents", "--exclude", "--split"), "it keeps all questions of --from"),
-        **dict.fromkeys(("--view", "--limit", "--check-by", "--judge-model"), "it labels questions alone"),
-    },
-    Mode.OUTLINE: dict.fromkeys(("--view", "--check-by", "--judge-model"), "it asks no model"),
-}
-"""Options that a mode does not read, and why."""
 
 
 @model_options()
@@ -65,19 +46,13 @@ def generate_command(
     *,
     endpoint: ModelConfig,
     judge: ModelConfig,
-    store: Path | None = option(
-        None, "Document store with the documents to ask about; --mode alden needs none."
-    ),
-    mode: Mode | None = option(
-        None, "How questions are made; by default write with a model, and outline without."
-    ),
+    store: Path = option(..., "Document store with the documents to ask about."),
     config: Path | None = option(None, "YAML file: kinds, difficulties, filters, prompts; docs/generate.md."),
-    source: Path | None = option(None, "Questions for --mode alden, .jsonl or .parquet.", "--from"),
     doc: list[str] | None = option(None, "Ask about this document; may be repeated."),
     documents: int | None = option(None, "Ask about so many documents.", min=1),
     view: View | None = option(None, "Show pages as text, as pictures, or as both."),
     check_by: JudgedBy | None = option(None, "Who compares answers in the checks.", "--check-by"),
-    limit: int | None = option(None, "--mode outline: questions of a document at most (10).", min=1),
+    limit: int | None = option(None, "Without a model: questions of a document at most (10).", min=1),
     seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
     split: Split | None = option(None, "Split of all questions."),
     exclude: list[Path] | None = option(None, "Questions that none may repeat; may be repeated."),
@@ -100,41 +75,22 @@ def generate_command(
         raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
     options = {"view": view, "judge": check_by, "seed": seed, "split": split}
     settings = GenerateConfig.load(config, options)
-    chosen = mode or (Mode.WRITE if endpoint.base_url or endpoint.model else Mode.OUTLINE)
-    if (source is not None) != (chosen is Mode.ALDEN):
-        raise UserError("--from belongs to --mode alden, which rewrites the questions of a file")
-    given = {
-        "--doc": doc,
-        "--documents": documents,
-        "--exclude": exclude,
-        "--view": view,
-        "--check-by": check_by,
-        "--limit": limit,
-        "--split": split,
-        "--judge-model": judge.model or judge.base_url,
-    }
-    for flag, why in _IN_VAIN[chosen].items():
-        if given[flag]:
-            raise UserError(
-                f"{flag} says nothing to --mode {chosen.value}: {why}. Leave it out, or choose another mode"
-            )
-    task = _Task(out, settings, dry_run, force)
-    if source is not None:
-        questions, lookup = read_samples(source), None if store is None else DocumentStore(store)
-        for sample in questions:
-            if problems := sample_problems(sample, store=lookup):
-                raise UserError(f"{source}: question {sample.question_id!r}: {'; '.join(problems)}")
-        task.label(questions, endpoint)
-        return
-    if store is None:
-        raise UserError("--store is needed: the documents to ask about (`docagent-rl ingest` makes one)")
-    opened = DocumentStore(store)
+    modelled = bool(endpoint.base_url or endpoint.model)
+    if modelled and limit is not None:
+        raise UserError(
+            "--limit is for templates: with a model, kinds of --config say how many are asked for"
+        )
+    named = judge.model or judge.base_url
+    asking = {"--view": view, "--check-by": check_by, "--judge-model": named, "--exclude": exclude}
+    if not modelled and (vain := [flag for flag, value in asking.items() if value]):
+        raise UserError(f"{vain[0]} is for a model that writes: name it by --base-url and --model")
+    task, opened = _Task(out, settings, dry_run, force), DocumentStore(store)
     names = _chosen(opened, doc, documents, settings.seed)
-    known = [sample for path in exclude or () for sample in read_samples(path)]
-    if chosen is Mode.OUTLINE:
-        task.outline(opened, names, known, limit or _QUESTIONS)
-    else:
+    if modelled:
+        known = [sample for path in exclude or () for sample in read_samples(path)]
         task.write(opened, names, known, endpoint, judge)
+    else:
+        task.outline(opened, names, limit or _QUESTIONS)
 
 
 @dataclass(frozen=True)
@@ -160,7 +116,7 @@ class _Task:
 
         out, settings = self.out, self.settings
         prompts = Prompts.load(settings.prompts)
-        endpoint.require(f"--mode {Mode.WRITE.value}")
+        endpoint.require("writing questions")
         other = ModelConfig() if settings.judge is JudgedBy.RULE else judge
         model, compares = open_models(endpoint, other, reply_cache(out, dry_run=self.dry_run))
         run = Generation(store, names, settings, prompts, model, judge=compares, known=known)
@@ -183,44 +139,12 @@ class _Task:
         )
         for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
             Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
-        _report_unanswered(funnel.unanswered, "left out")
+        if funnel.unanswered:
+            Console(stderr=True).print(
+                f"{funnel.unanswered} got no reply and were left out: the same command asks again"
+            )
 
-    def label(self, samples: Sequence[Sample], endpoint: ModelConfig) -> None:
-        """Have a model label questions, and make some name their page."""
-        from docagent_rl.lab.generate import alden
-        from docagent_rl.lab.generate.prompt_files import Prompts
-
-        out, settings = self.out, self.settings
-        prompts = Prompts.load(settings.prompts)
-        endpoint.require(f"--mode {Mode.ALDEN.value}")
-        model = endpoint.open("model", reply_cache(out, dry_run=self.dry_run))
-        if self.dry_run:
-            labelled = (alden.label_messages(each, prompts) for each in samples if alden.needs_label(each))
-            print_request(Console(), "a label", next(labelled, []))
-            Console().print(alden.forecast_labels(samples, prompts, settings).table(model.endpoint.price))
-            return
-        digest = alden.digest_of_labels(samples, model.endpoint.model, prompts, settings)
-        replace = may_replace(out, digest, force=self.force)
-        labelling = alden.Labelling()
-
-        async def work(tick: Callable[[], None]) -> None:
-            await alden.label_questions(samples, model, prompts, settings, labelling, tick)
-
-        def undone() -> str:
-            return f"{len(samples) - len(labelling.decisions)} of {len(samples)} questions"
-
-        run_with_progress(work, len(samples), "Labelling questions", model, undone)
-        made = alden.rewritten(samples, labelling, model.endpoint.model, prompts)
-        lines = json_lines(made)
-        _write_both(out, lines, labelling.to_json(samples, digest, lines), replace=replace)
-        for decision, count in labelling.counts().items():
-            typer.echo(f"{count:6} {decision}")
-        typer.echo(f"{out}: {len(made)} questions with their labels")
-        _report_unanswered(labelling.counts()[alden.Decision.NO_REPLY.value], "left as they are")
-
-    def outline(
-        self, store: DocumentStore, names: Sequence[str], known: Sequence[Sample], limit: int
-    ) -> None:
+    def outline(self, store: DocumentStore, names: Sequence[str], limit: int) -> None:
         """Fill templates with headings, tables and figures."""
         from docagent_rl.lab.generate.outline import DATASET, outline_questions
 
@@ -236,16 +160,14 @@ class _Task:
                 split=settings.split,
                 dataset=settings.dataset if "dataset" in given else DATASET,
                 most=settings.most() if "kinds" in given else every,
-                known=known,
-                alike=settings.filters.alike,
             )
         ]
         if not made:
-            others = "; or --config asks for other kinds, or --exclude has them all"
+            others = "; or --config asks for other kinds"
             raise UserError(
                 f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. "
                 "Pages without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
-                f"(--base-url, --view image){others if 'kinds' in given or known else ''}"
+                f"(--base-url, --view image){others if 'kinds' in given else ''}"
             )
         if self.dry_run:
             first = made[0].question
@@ -276,17 +198,14 @@ def _played(run: Generation, out: Path) -> tuple[list[Sample], Funnel]:
 
 
 def _show_forecast(run: Generation) -> None:
-    from docagent_rl.lab.generate.forecast import forecast, samples
+    from docagent_rl.lab.generate.forecast import forecast, forecast_table, samples
 
     console = Console()
     for kind, messages in samples(run):
         print_request(console, kind.value, messages)
-    found = forecast(run)
-    console.print(found.table(run.model.endpoint.price, run.judge.endpoint.price if run.judge else None))
-    typer.echo(
-        f"{found.cached} of {len(run.slots)} requests for questions are in the cache and cost nothing. "
-        "Nothing was asked."
-    )
+    judge = run.judge.endpoint.price if run.judge else None
+    console.print(forecast_table(forecast(run), run.model.endpoint.price, judge))
+    typer.echo("Nothing was asked.")
 
 
 def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, seed: int) -> list[str]:
@@ -306,13 +225,6 @@ def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:
         out.unlink(missing_ok=True)
     atomic_write(funnel_file(out), funnel)
     write_output(out, lines)
-
-
-def _report_unanswered(count: int, outcome: str) -> None:
-    if count:
-        Console(stderr=True).print(
-            f"{count} got no reply from the endpoint and were {outcome}: the same command asks again"
-        )
 
 
 def funnel_file(out: Path) -> Path:

@@ -16,7 +16,7 @@ from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.lab.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
 from tests.lab.generate.reading_model import reply_to
-from tests.lab.generate.test_generation import generation, play
+from tests.lab.generate.test_generation import few, play
 
 KINDS = [
     {"kind": "single_page", "per_document": 2, "questions": 2, "difficulty": "easy"},
@@ -57,36 +57,28 @@ def test_a_dry_run_asks_nothing(reports, server, tmp_path):
     assert all(told in shown.stdout for told in ("multi_page", "closed book", "USD"))
 
 
-@pytest.mark.slow
 def test_a_dry_run_tells_enough(reports, server, tmp_path):
-    run = generation(reports, server, tmp_path)
-    expected = forecast(run)
-    assert expected.cached == 0
+    run = few(reports, server, tmp_path, 6, documents=("alpha", "beta"))
+    expected = forecast(run).values()
     play(run)
     spent = run.model.meter.accounts["m"]
     # replies that cannot be read are asked for again, which no forecast knows
-    assert expected.total.requests * 0.2 <= spent.requests <= expected.total.requests * 1.1
-    assert spent.prompt_tokens <= expected.total.prompt_tokens * 1.2
-    assert forecast(run).cached == len(run.slots)
+    requests = sum(line.requests for line in expected)
+    assert requests * 0.2 <= spent.requests <= requests * 1.1
+    assert spent.prompt_tokens <= 1.2 * sum(line.prompt_tokens for line in expected)
 
 
-def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
-    first, second, config = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "few.yaml"
+def test_templates_keep_to_kinds(reports, tmp_path):
+    out, config = tmp_path / "a.jsonl", tmp_path / "few.yaml"
     config.write_text("kinds: [{kind: single_page, per_document: 2}]")
     (report,) = set(reports.doc_ids()) - {"alpha", "beta", "gamma", "delta"}
     options = ("--doc", report, "--config", config)
-    run(reports, first, None, *options)
-    run(reports, second, None, *options, "--seed", 1, "--exclude", first)
-    called(app, "validate", second, "--store", reports.path)
-    known, made = read_questions(first), read_questions(second)
-    made_by = {(r.extra["kind"], r.extra["provenance"]["model"]) for r in (*known, *made)}
-    assert made_by == {("single_page", None)}
-    assert (len(known), len(made)) == (2, 2)
-    assert not {sample.question for sample in known} & {sample.question for sample in made}
-    run(reports, tmp_path / "d.jsonl", None, "--doc", report, "--limit", 50)
-    assert [
-        sample_notes(sample) for sample in read_questions(tmp_path / "d.jsonl") if sample_notes(sample)
-    ] == []
+    run(reports, out, None, *options)
+    called(app, "validate", out, "--store", reports.path)
+    made = read_questions(out)
+    made_by = [(r.extra["kind"], r.extra["provenance"]["model"]) for r in made]
+    assert made_by == [("single_page", None)] * 2
+    assert [sample_notes(sample) for sample in made if sample_notes(sample)] == []
     config.write_text("kinds: [{kind: unanswerable, per_document: 0}]")
     refused("--config", reports, tmp_path / "c.jsonl", None, *options)
 
@@ -94,8 +86,7 @@ def test_templates_keep_to_kinds_and_to_what_is_excluded(reports, tmp_path):
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        (("--mode", "write"), "--base-url"),
-        (("--mode", "alden"), "--from"),
+        (("--exclude", "q.jsonl"), "--base-url"),
         (("--doc", "alpah"), "'alpha'"),
         (("--max-cost", "1", *NOWHERE), "--price-in"),
         (NOWHERE, "http://127.0.0.1:1/v1"),
@@ -116,30 +107,6 @@ def test_runs_that_keep_nothing_say_why(reports, sheets, server, tmp_path):
     refused("unreadable", reports, out, server, "--doc", "alpha")
     assert not out.exists()
     assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["dropped"]
-
-
-def test_labels_are_asked_for_through_the_command(reports, server, tmp_path):
-    lines = [
-        {"doc_id": "alpha", "question": "What stands at the top of the sheet?", "answers": "x", "page": 4},
-        {"doc_id": "alpha", "question": "Who runs the mill of Kantora?", "answers": "y", "page": 2},
-    ]
-    source, out = tmp_path / "asked.jsonl", tmp_path / "q.jsonl"
-    source.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    command = (reports, out, server, "--mode", "alden", "--from", source)
-    assert lines[0]["question"] in run(*command, "--dry-run").stdout
-    assert server.requests == []
-    run(*command)
-    made = [sample.question for sample in read_questions(out)]
-    assert made == ["On page 4, what stands at the top of the sheet?", lines[1]["question"]]
-    assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["counts"]["rewritten"] == 1
-    kept, asked = out.read_bytes(), len(server.requests)
-    refused("--force", *command, "--seed", 1)
-    assert len(server.requests) == asked  # told before anything is paid for
-    run(*command, "--seed", 1, "--force")
-    assert len(server.requests) > asked
-    assert out.read_bytes() == kept
-    source.write_text(json.dumps({**lines[0], "page": 400}) + "\n")
-    refused("400", *command)
 
 
 def test_a_server_that_fails_midway_loses_nothing(reports, server, tmp_path):
@@ -175,17 +142,14 @@ def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, 
     like_whole(reports, server, out, *kind)
 
 
-@pytest.mark.parametrize("writer", ["write_output", "atomic_write"])
-def test_killed_between_its_two_files_the_same_command_goes_on(
-    reports, server, tmp_path, monkeypatch, writer
-):
+def test_killed_between_its_two_files_the_same_command_goes_on(reports, server, tmp_path, monkeypatch):
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     out = tmp_path / "q.jsonl"
     run(reports, out, server, "--doc", "alpha")
     with monkeypatch.context() as patched:
-        patched.setattr(data_generate, writer, killed)
+        patched.setattr(data_generate, "write_output", killed)
         run(reports, out, server, "--doc", "beta", "--force", status=130)
     assert not out.exists()  # nobody's funnel lies beside it
     run(reports, out, server, "--doc", "beta")

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, merged, read_yaml
@@ -144,7 +144,6 @@ class PromptNames(Section):
     answer: str = "generate_answer"
     closed_book: str = "generate_closed_book"
     clear: str = "generate_clear"
-    label: str = "generate_label"
     judge: str = "judge"
 
 
@@ -163,7 +162,7 @@ class GenerateConfig(Section):
     split: Split = Split.TRAIN
     dataset: str = Field("generated", min_length=1)
     temperature: float = Field(0.7, ge=0, le=2)
-    """The temperature of writing and labelling; all else is asked at the model's own, 0 by default."""
+    """The temperature of writing; all else is asked at the model's own, 0 by default."""
     send_seed: bool = True
     """Send a seed with requests that are sampled; false for servers that refuse the field."""
     json_mode: JsonMode = JsonMode.ANY
@@ -175,20 +174,11 @@ class GenerateConfig(Section):
     max_pixels: int = Field(1_000_000, ge=28 * 28)
     """Pictures of pages are reduced to that area."""
     judge: JudgedBy = JudgedBy.MODEL
-    votes: int = Field(3, ge=1, le=9)
-    """Replies that label one question (`--mode alden`); the majority counts."""
     filters: FilterConfig = FilterConfig()
     prompts: PromptNames = PromptNames()
 
-    @field_validator("votes")
-    @classmethod
-    def _odd(cls, votes: int) -> int:
-        if votes % 2 == 0:
-            raise ValueError("an even number of votes may have no majority")
-        return votes
-
     def sampling(self, sample: int) -> Sampling:
-        """Return the sampling of writing and labelling; their number tells equal requests apart."""
+        """Return the sampling of writing; its number tells equal requests apart."""
         seed = self.numbered(sample) if self.send_seed else None
         return Sampling(temperature=self.temperature, seed=seed)
 

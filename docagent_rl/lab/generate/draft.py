@@ -46,7 +46,7 @@ class Stage(StrEnum):
 
 
 OUTAGES = (Stage.NO_REPLY, Stage.UNCHECKED)
-"""Stages that the endpoint is to blame for: the same command asks again."""
+"""Stages without a reply that could be kept: the same command asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,6 @@ class Dropped:
     reason: str
     draft: Draft | None = None
     """The question, where there was one."""
-    unkept: bool = False
-    """There was no reply that could be kept; the next run asks again."""
 
 
 def question_name(doc_id: str, sort: str, question: str) -> str:
@@ -170,26 +168,13 @@ def repeated(samples: Sequence[Sample], known: Sequence[Sample], threshold: floa
         for first, second, _ in alike_pairs(samples, samples, threshold)
         if _same(first, second)
     )
-    found = repeating(samples, known, threshold)
+    found: dict[int, str] = {}
+    for first, second, _ in alike_pairs(samples, known, threshold):
+        if _same(first, second):
+            found.setdefault(places[id(first)], second.question)
     for place, earlier in sorted(pairs):
         if earlier < place and earlier not in found:
             found.setdefault(place, samples[earlier].question)
-    return found
-
-
-def repeating(
-    samples: Sequence[Sample], known: Sequence[Sample], threshold: float, *, templates: bool = False
-) -> dict[int, str]:
-    """Find questions that repeat one that is known, as `repeated` does.
-
-    Questions of `templates` share most of their words by their making: they repeat only what has the same
-    answer, and one without an answer only what has the same words.
-    """
-    places = {id(sample): place for place, sample in enumerate(samples)}
-    found: dict[int, str] = {}
-    for first, second, _ in alike_pairs(samples, known, threshold):
-        if _same(first, second) and (not templates or _same_answer(first, second)):
-            found.setdefault(places[id(first)], second.question)
     return found
 
 
@@ -201,9 +186,3 @@ def _same(first: Sample, second: Sample) -> bool:
         return not apart
     numbers = any(character.isdigit() for word in apart for character in word)
     return not numbers or (bool(first.answers) and answer_words(first) == answer_words(second))
-
-
-def _same_answer(first: Sample, second: Sample) -> bool:
-    if first.answers or second.answers:
-        return answer_words(first) == answer_words(second)
-    return set(question_words(first.question)) == set(question_words(second.question))

@@ -17,7 +17,6 @@ from docagent_rl.lab.generate.replies import (
     Guessed,
     NoReplyError,
     ShapeReader,
-    UnkeptError,
     UnreadableError,
     no_reply,
 )
@@ -67,8 +66,7 @@ class Examiner:
             except NoReplyError as error:
                 return Dropped(draft.slot, Stage.UNCHECKED, f"{stage.value}: {error}", draft)
             except UnreadableError as error:
-                reason, unkept = f"{stage.value}: {error}", isinstance(error, UnkeptError)
-                return Dropped(draft.slot, Stage.UNREAD, reason, draft, unkept)
+                return Dropped(draft.slot, Stage.UNREAD, f"{stage.value}: {error}", draft)
             if reason:
                 return Dropped(draft.slot, stage, reason, draft)
         return None
@@ -140,7 +138,7 @@ class Examiner:
             raise UnreadableError("the judge was cut off; --reply-tokens allows more") from error
         except InfrastructureError as error:
             if (why := self._refusals.of_one(error)) is not None:
-                raise UnkeptError(f"the judge gave no verdict: {why}") from error
+                raise NoReplyError(f"the judge gave no verdict: {why}") from error
             raise no_reply(error, self._judge.model) from error
         self._refusals.answered()
         return verdict > 0

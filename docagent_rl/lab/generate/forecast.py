@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,93 +22,60 @@ _QUESTION = 90
 _VERDICT = 30
 _PROMPT = 330
 """Tokens of a check without its pages."""
-_JUDGE = 420
 _COMPARED = "compare answers"
 
 
 @dataclass(slots=True)
 class Line:
-    """Requests of one step."""
+    """Requests of one step at most: a question that fails a check is examined no further."""
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
-    def add(self, prompt: int, completion: int, requests: int = 1) -> None:
-        """Count requests with so many tokens each."""
+    def add(self, requests: int, prompt: int, completion: int) -> None:
+        """Count requests, with the tokens of all of them."""
         self.requests += requests
-        self.prompt_tokens += requests * prompt
-        self.completion_tokens += requests * completion
+        self.prompt_tokens += prompt
+        self.completion_tokens += completion
 
 
-@dataclass(slots=True)
-class Forecast:
-    """Requests at most: a question that fails a check is examined no further."""
-
-    steps: dict[str, Line] = field(default_factory=dict)
-    """By name, in their order."""
-    cached: int = 0
-    """Requests for questions whose replies are there already."""
-
-    @property
-    def total(self) -> Line:
-        """All steps together."""
-        lines = [(line.requests, line.prompt_tokens, line.completion_tokens) for line in self.steps.values()]
-        return Line(*map(sum, zip(*lines, strict=True)))
-
-    def step(self, name: str) -> Line:
-        """Return a step's line."""
-        return self.steps.setdefault(name, Line())
-
-    def table(self, price: Price | None, judge: Price | None = None) -> Table:
-        """Return the table for the terminal.
-
-        Args:
-            price: of the model; steps of a model without one have no cost.
-            judge: of the model that compares answers; both in one currency.
-        """
-        from rich.table import Table
-
-        table = Table(title="What would be asked, at most")
-        table.add_column("")
-        for heading in ("requests", "tokens in", "tokens out", "cost"):
-            table.add_column(heading, justify="right")
-        prices = {name: judge if name == _COMPARED else price for name in self.steps}
-        costs = {
-            name: own.cost(self.steps[name].prompt_tokens, self.steps[name].completion_tokens)
-            for name, own in prices.items()
-            if own is not None
-        }
-        if costs:
-            costs["all"] = sum(costs.values())
-        currency = next((each.currency for each in (price, judge) if each is not None), "")
-        for name, line in [*self.steps.items(), ("all", self.total)]:
-            cost = f"{costs[name]:,.4f} {currency}" if name in costs else "-"
-            tokens = f"~{line.prompt_tokens:,}", f"~{line.completion_tokens:,}"
-            table.add_row(name, f"{line.requests:,}", *tokens, cost, style="bold" if name == "all" else "")
-        return table
-
-
-def forecast(run: Generation) -> Forecast:
-    """Count what a run would ask. Reads pages and the cache, and sends nothing.
+def forecast(run: Generation) -> dict[str, Line]:
+    """Count what a run would ask, by step in their order. Reads pages, and sends nothing.
 
     Raises:
         UserError: a page cannot be read.
     """
-    found, page_tokens = Forecast(), cache(run.views.tokens)
-
-    def tokens(doc_id: str, pages: Sequence[int]) -> int:
-        return sum(page_tokens(doc_id, page) for page in pages)
-
+    steps: dict[str, Line] = {}
+    tokens = cache(run.views.tokens)
     for slot in run.slots:
-        messages = run.messages(slot)
-        found.step("write questions").add(message_tokens(messages), _QUESTION * slot.questions)
-        found.cached += run.is_known(slot)
-        checks = list(_checks(run, slot, tokens))
-        for _ in range(slot.questions):
-            for name, prompt, reply, requests in checks:
-                found.step(name).add(prompt, reply, requests)
-    return found
+        line = steps.setdefault("write questions", Line())
+        line.add(1, message_tokens(run.messages(slot)), _QUESTION * slot.questions)
+        for name, requests, pages in _checks(run, slot):
+            shown = sum(tokens(slot.doc_id, page) for page in pages)
+            many = requests * slot.questions
+            line = steps.setdefault(name, Line())
+            line.add(many, many * _PROMPT + slot.questions * shown, many * _VERDICT)
+    return steps
+
+
+def forecast_table(steps: Mapping[str, Line], price: Price | None, judge: Price | None = None) -> Table:
+    """Return a table for the terminal; `judge` is the price of the model that compares answers."""
+    from rich.table import Table
+
+    table = Table("", title="What would be asked, at most")
+    currency = next((each.currency for each in (price, judge) if each is not None), "")
+    for heading in ("requests", "tokens in", "tokens out", f"cost {currency}"):
+        table.add_column(heading, justify="right")
+    total, spent = Line(), 0.0
+    for name, line in steps.items():
+        total.add(line.requests, line.prompt_tokens, line.completion_tokens)
+        own = judge if name == _COMPARED else price
+        cost = None if own is None else own.cost(line.prompt_tokens, line.completion_tokens)
+        spent += cost or 0.0
+        table.add_row(name, *_cells(line, cost))
+    table.add_row("all", *_cells(total, spent if currency else None), style="bold")
+    return table
 
 
 def samples(run: Generation) -> list[tuple[Kind, Sequence[Mapping[str, Any]]]]:
@@ -119,37 +86,30 @@ def samples(run: Generation) -> list[tuple[Kind, Sequence[Mapping[str, Any]]]]:
     return [(kind, run.messages(slot)) for kind, slot in first.items()]
 
 
-def _checks(
-    run: Generation, slot: Slot, tokens: Callable[[str, Sequence[int]], int]
-) -> Iterator[tuple[str, int, int, int]]:
-    """Yield the checks of a question: name, tokens of prompt and reply, requests."""
+def _cells(line: Line, cost: float | None) -> tuple[str, ...]:
+    tokens = f"~{line.prompt_tokens:,}", f"~{line.completion_tokens:,}"
+    return f"{line.requests:,}", *tokens, "-" if cost is None else f"{cost:,.4f}"
+
+
+def _checks(run: Generation, slot: Slot) -> Iterator[tuple[str, int, Sequence[int]]]:
+    """Yield the checks of a question: name, requests, and the pages that these show together."""
     filters, readable = run.config.filters, run.views.of(slot.doc_id).readable
+    if filters.clear:
+        yield "clear", 1, ()
     if slot.kind is Kind.UNANSWERABLE:
-        if filters.clear:
-            yield "clear", _PROMPT, _VERDICT, 1
         if filters.unanswered:
-            requests = math.ceil(len(readable) / filters.window)
-            yield (
-                "unanswered",
-                _PROMPT + tokens(slot.doc_id, readable) // max(1, requests),
-                _VERDICT,
-                requests,
-            )
+            yield "unanswered", math.ceil(len(readable) / filters.window), readable
         return
-    evidence = tokens(slot.doc_id, slot.pages)
     others = [page for page in readable if page not in slot.pages][: filters.elsewhere_pages]
-    several = len(slot.pages) > 1 and filters.needed
+    several = len(slot.pages)
     steps = (
-        ("closed book", filters.closed_book, 1, 0),
-        ("clear", filters.clear, 1, 0),
-        ("grounded", filters.grounded, 1, evidence),
-        ("needed", several, len(slot.pages), evidence),
-        ("elsewhere", filters.elsewhere and bool(others), 1, tokens(slot.doc_id, others)),
+        ("closed book", filters.closed_book, 1, ()),
+        ("grounded", filters.grounded, 1, slot.pages),
+        ("needed", filters.needed and several > 1, several, slot.pages * (several - 1)),
+        ("elsewhere", filters.elsewhere and bool(others), 1, others),
     )
-    compared = 0
     for name, wanted, requests, shown in steps:
         if wanted:
-            yield name, _PROMPT + shown, _VERDICT, requests
-            compared += requests if name != "clear" else 0
+            yield name, requests, shown
     if run.config.judge is JudgedBy.MODEL:
-        yield _COMPARED, _JUDGE, _VERDICT, compared
+        yield _COMPARED, sum(requests for _, wanted, requests, _ in steps if wanted), ()

@@ -76,13 +76,19 @@ class Funnel:
     @property
     def unanswered(self) -> int:
         """Requests and questions that were dropped for want of a reply that is kept; to be asked again."""
-        return sum(each.stage in OUTAGES or each.unkept for each in self.dropped)
+        return sum(each.stage in OUTAGES for each in self.dropped)
 
     def to_json(self, settings: str, written: str = "") -> str:
-        """Return everything, with the reasons; equal runs give equal text. See `head`."""
+        """Return everything, with the reasons; equal runs give equal text.
+
+        It begins with the digest of the run's `settings`. Where requests are to be asked again their number
+        and the SHA-256 of the questions `written` follow: so the same command knows its output.
+        """
+        lacking = {"count": self.unanswered, "sha256": digest_of(written)}
         counts = {name: {kind.value: row[kind] for kind in Kind if row[kind]} for name, row in self.rows()}
         data = {
-            **head(settings, self.unanswered, written),
+            "settings": settings,
+            **({"unanswered": lacking} if self.unanswered else {}),
             "counts": counts,
             "dropped": [_dropped(each) for each in self.dropped],
             "gaps": [{"doc_id": gap.doc_id, "kind": gap.kind.value, "why": gap.why} for gap in self.gaps],
@@ -90,20 +96,9 @@ class Funnel:
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-def head(settings: str, unanswered: int, written: str) -> dict[str, Any]:
-    """Return the first entries of a run's file, by which the same command knows its output.
-
-    These are the digest of its settings, and where requests are to be asked again their number and the
-    SHA-256 of the questions `written`.
-    """
-    if not unanswered:
-        return {"settings": settings}
-    return {"settings": settings, "unanswered": {"count": unanswered, "sha256": digest_of(written)}}
-
-
-def digest_of(content: str | bytes) -> str:
-    """Return the SHA-256 of a file, in hexadecimal digits."""
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+def digest_of(content: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal digits."""
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _by_kind(slots: Iterable[Slot]) -> Counter[Kind]:

@@ -19,7 +19,7 @@ from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
 from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
-from docagent_rl.lab.generate.replies import NoReplyError, ShapeReader, UnkeptError, UnreadableError, Written
+from docagent_rl.lab.generate.replies import NoReplyError, ShapeReader, UnreadableError, Written
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import check_sample
@@ -171,7 +171,7 @@ class Generation:
         except NoReplyError as error:
             return Dropped(slot, Stage.NO_REPLY, str(error))
         except UnreadableError as error:
-            return Dropped(slot, Stage.UNREADABLE, str(error), unkept=isinstance(error, UnkeptError))
+            return Dropped(slot, Stage.UNREADABLE, str(error))
         if not written.questions:
             return Dropped(slot, Stage.DECLINED, "the model found nothing to ask")
         chosen = written.questions[: slot.questions]

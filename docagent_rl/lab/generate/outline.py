@@ -15,9 +15,8 @@ from docagent_rl.documents import Document
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.draft import answer_format, question_name, repeating
+from docagent_rl.lab.generate.draft import answer_format, question_name
 from docagent_rl.samples.fields import EvidenceSource, Split
-from docagent_rl.samples.leakage import THRESHOLD
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import check_sample
 
@@ -77,16 +76,13 @@ def outline_questions(
     split: Split = Split.TRAIN,
     dataset: str = DATASET,
     most: Mapping[Kind, int] | None = None,
-    known: Sequence[Sample] = (),
-    alike: float = THRESHOLD,
 ) -> list[Sample]:
     """Return at most `limit` questions about one document, the templates by turns.
 
     Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
     from the first lines of pages, which are sentences where a document has no headings. A heading or a
     caption is used when it occurs once and stands on the page that it is said to be on. A question without an
-    answer asks for a table or figure behind the last one. The choice depends on document, seed, `most` and
-    `known` alone.
+    answer asks for a table or figure behind the last one. The choice depends on document, seed and `most`.
 
     Args:
         document: with texts.
@@ -95,21 +91,11 @@ def outline_questions(
         split: of all questions.
         dataset: of all questions.
         most: questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
-        known: questions that none may repeat (`duplicates.repeating`).
-        alike: token-set similarity from which one does.
     """
-    piles = _piles(document, seed)
-    made = {
-        filled: _sample(document, filled, split=split, dataset=dataset, seed=seed)
-        for pile in piles.values()
-        for filled in pile
-    }
-    repeats = repeating(list(made.values()), known, alike, templates=True)
-    new = {filled for place, filled in enumerate(made) if place not in repeats}
-    left = [[filled for filled in pile if filled in new] for pile in piles.values()]
-    chosen = _by_turns(left, limit, Counter(dict.fromkeys(Kind, limit) if most is None else most))
+    room = Counter(dict.fromkeys(Kind, limit) if most is None else most)
+    chosen = _by_turns(list(_piles(document, seed).values()), limit, room)
     chosen.sort(key=lambda filled: (list(_Template).index(filled.template), filled.pages, filled.question))
-    return [made[filled] for filled in chosen]
+    return [_sample(document, filled, split=split, dataset=dataset, seed=seed) for filled in chosen]
 
 
 def folded(text: str) -> str:

@@ -29,7 +29,6 @@ _SPECS = {
     "answer": _CHECK,
     "closed_book": _CHECK,
     "clear": _CHECK,
-    "label": _CHECK,
     "judge": JUDGE_PROMPT,
 }
 
@@ -43,7 +42,6 @@ class Prompts:
     answer: PromptTemplate
     closed_book: PromptTemplate
     clear: PromptTemplate
-    label: PromptTemplate
     judge: PromptTemplate
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -35,10 +35,6 @@ _Answer = Annotated[str, Field(max_length=4000), BeforeValidator(_as_text)]
 
 class UnreadableError(ValueError):
     """A reply that has not the shape that was asked for."""
-
-
-class UnkeptError(UnreadableError):
-    """A request that was refused, or a reply without anything to keep: the next run asks again."""
 
 
 class Shape(BaseModel):
@@ -82,12 +78,6 @@ class Cleared(Shape):
     why: _Text = ""
 
 
-class Labelled(Shape):
-    """The label of a question: 1 where it cannot be searched for."""
-
-    label: Literal[0, 1]
-
-
 S = TypeVar("S", bound=Shape)
 
 
@@ -120,7 +110,7 @@ _NO_SAMPLING = Sampling()
 
 
 class NoReplyError(Exception):
-    """An endpoint failed for one request; the same command asks again, since nothing of it is kept."""
+    """An endpoint failed for one request, or refused it; nothing is kept, and the same command asks again."""
 
 
 def no_reply(error: InfrastructureError, model: RemoteModel) -> NoReplyError:
@@ -160,9 +150,8 @@ class ShapeReader:
         """Return a reply of the shape; the part `again` of the prompt asks for further tries.
 
         Raises:
-            UnreadableError: no reply could be read; the message says why the last could not. An `UnkeptError`
-                where the next run asks again.
-            NoReplyError: the endpoint failed for a request.
+            UnreadableError: no reply could be read; the message says why the last could not.
+            NoReplyError: the endpoint failed for a request, or refused this one.
             BudgetError: a request may pass the budget.
             InfrastructureError: the endpoint fails for many requests, or refuses everything.
         """
@@ -201,7 +190,7 @@ class ShapeReader:
             raise UnreadableError("the reply was cut off; --reply-tokens allows longer ones") from error
         except InfrastructureError as error:
             if (why := self._refusals.of_one(error)) is not None:
-                raise UnkeptError(why) from error
+                raise NoReplyError(why) from error
             raise no_reply(error, self.model) from error
         self._refusals.answered()
         return reply.text

@@ -56,8 +56,6 @@ def _reply(system: str, said: str, content, again: bool, seed: int | None) -> st
     if system.startswith("You decide"):
         clear = bool(_CLOZE.search(question) or "capital" in question or "colour" in question)
         return json.dumps({"clear": clear, "why": "" if clear else "several things fit"})
-    if system.startswith("Questions about single pages"):
-        return json.dumps({"label": int("top of the" in question)})
     return _answer(question, said, content, luck)
 
 

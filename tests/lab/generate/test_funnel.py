@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.draft import OUTAGES, Draft, Dropped, Stage
-from docagent_rl.lab.generate.forecast import Forecast
+from docagent_rl.lab.generate.forecast import Line, forecast_table
 from docagent_rl.lab.generate.funnel import Funnel
 from docagent_rl.lab.generate.plan import Gap, Slot
 
@@ -46,22 +46,14 @@ def test_only_where_something_is_to_be_asked_again_the_written_file_is_noted():
     }
 
 
-@pytest.fixture
-def expected() -> Forecast:
-    found = Forecast()
-    found.step("write questions").add(1_000_000, 100_000, requests=2)
-    found.step("compare answers").add(500_000, 0, requests=4)
-    return found
-
-
 @pytest.mark.parametrize(
     ("price", "judge", "costs"),
     [
-        (Price(1, 10), Price(3, 0), ["4.0000 USD", "6.0000 USD", "10.0000 USD"]),
-        (Price(1, 10, currency="EUR"), None, ["4.0000 EUR", "-", "4.0000 EUR"]),
-        (None, Price(3, 0), ["-", "6.0000 USD", "6.0000 USD"]),
+        (Price(1, 10), Price(3, 0), ["2.0000", "1.5000", "3.5000"]),
+        (Price(1, 10), None, ["2.0000", "-", "2.0000"]),
         (None, None, ["-", "-", "-"]),
     ],
 )
-def test_each_step_costs_what_its_model_costs(expected, price, judge, costs):
-    assert list(expected.table(price, judge).columns[-1].cells) == costs
+def test_each_step_costs_what_its_model_costs(price, judge, costs):
+    steps = {"write questions": Line(2, 1_000_000, 100_000), "compare answers": Line(4, 500_000, 0)}
+    assert list(forecast_table(steps, price, judge).columns[-1].cells) == costs

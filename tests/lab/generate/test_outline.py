@@ -4,9 +4,7 @@ from collections import Counter
 from types import SimpleNamespace
 
 from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.draft import repeating
 from docagent_rl.lab.generate.outline import askable, folded, outline_questions
-from docagent_rl.samples.leakage import THRESHOLD
 from docagent_rl.samples.validation import sample_problems
 
 
@@ -68,16 +66,6 @@ def test_the_kinds_are_those_asked_for_and_no_more(reports):
     assert {kind for _, kind in made} == {Kind.PAGE_INDEX, Kind.UNANSWERABLE}
     assert max(Counter(made).values()) == 2
     assert max(count for (_, kind), count in Counter(made).items() if kind == Kind.UNANSWERABLE) == 1
-
-
-def test_no_question_repeats_one_that_is_known_and_others_take_its_place(reports):
-    document = reports.document(reports.doc_ids()[0])  # with bookmarks
-    first = outline_questions(document, limit=4, seed=0)
-    others = outline_questions(document, limit=4, seed=0, known=first)
-    assert len(first) == len(others) == 4
-    assert repeating(others, first, THRESHOLD, templates=True) == {}
-    every = outline_questions(document, limit=500, seed=0)
-    assert outline_questions(document, limit=4, seed=0, known=every) == []
 
 
 def entry(title: str, page: int | None) -> SimpleNamespace:

@@ -72,7 +72,6 @@ def test_pages_that_share_words_come_first(reports):
     [
         ("kinds: [{kind: poem}]", "kinds.0.kind"),
         ("kinds: [{kind: multi_page, pages: 1}]", "pages"),
-        ("votes: 2", "votes"),
         ("filter: {}", "filter"),
         ("- kinds", "g.yaml"),
     ],
