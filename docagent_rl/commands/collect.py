@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.asking import check_models, interrupted, spending
+from docagent_rl.commands.asking import interrupted, spending
 from docagent_rl.commands.options import Limit, OutFolder, Overrides, Questions, Recipe, model_options, option
-from docagent_rl.commands.playing import INTERRUPTED, REPLIES, chat_limits, keep_replies, run_counter
+from docagent_rl.commands.playing import INTERRUPTED, chat_limits, keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.endpoints.remote_model import RemoteModel
-    from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.rollout.env_resources import EnvResources
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8
 
 
-@model_options("evidence", prefix="evidence-", shared=False, priced=True)
 @model_options("grounder", prefix="grounder-", shared=False, priced=True)
 @model_options("teacher")
 def collect_command(
@@ -41,19 +37,14 @@ def collect_command(
     out: OutFolder,
     player: AgentKind = option(AgentKind.ENDPOINT, "Who plays."),
     preset: str | None = option(None, "vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own."),
-    replay: Path | None = option(None, "With --player replay: a run's folder, or a file of trajectories."),
     trajectories: int | None = option(None, "Of each question; default: as the preset.", min=1),
     limit: Limit = None,
     seed: int = option(0, "Of that choice, of scripts and of sampling."),
     at_a_time: int | None = option(
         None, "Trajectories played together; default: as the endpoint takes.", min=1
     ),
-    failed_by: Path | None = option(
-        None, "Keep what this run of another model fails, and SlideVQA (UniDoc-RL, section 4.1)."
-    ),
     teacher: ModelConfig,
     grounder: ModelConfig,
-    evidence: ModelConfig,
 ) -> None:
     """Have a teacher or a script play a system's real environment, and keep what passes the filters.
 
@@ -66,25 +57,20 @@ def collect_command(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-    from docagent_rl.lab.agents.texts import ReplayPlayer
-    from docagent_rl.lab.collect.collection import Collection, check_runs
+    from docagent_rl.lab.collect.collection import Collection
     from docagent_rl.lab.collect.config import CollectConfig
-    from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.choices import Agent
     from docagent_rl.lab.eval.evaluation import drawn, read_samples
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
-    if failed_by is not None:
-        config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
-    _check_options(player, config, replay, teacher, grounder, evidence)
+    _check_options(player, teacher, grounder)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, samples)
     config.check_system(get_system(parsed.system).name)
-    check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
     collection, folder = Collection(recipe, get_system(parsed.system).name, samples, settings), RunFolder(out)
@@ -93,8 +79,6 @@ def collect_command(
         if player is AgentKind.ENDPOINT:
             ask = not collection.is_whole(folder)
             playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
-        elif replay is not None:
-            playing = ReplayPlayer(_resources(parsed, run_counter(replay)), replay, validate=False)
         else:
             detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
             playing = ScriptPlayer(_resources(parsed), detours, seed, validate=False)
@@ -103,43 +87,22 @@ def collect_command(
         finally:
             await playing.close()
 
-    with spending(teacher, {"grounder": grounder, "evidence": evidence}):
-        looking = None
-        if evidence.named:
-            looking = evidence.open("evidence judge", teacher.cache_dir or out.resolve() / REPLIES / "model")
-        check_models(looking)
+    with spending(teacher, {"grounder": grounder}):
         try:
             asyncio.run(collect())
-            _report(folder, config, parsed, looking)
+            _report(folder, config, parsed)
         except KeyboardInterrupt:
             interrupted(INTERRUPTED)
 
 
-def _check_options(
-    player: AgentKind,
-    config: CollectConfig,
-    replay: Path | None,
-    teacher: ModelConfig,
-    grounder: ModelConfig,
-    evidence: ModelConfig,
-) -> None:
+def _check_options(player: AgentKind, teacher: ModelConfig, grounder: ModelConfig) -> None:
     """See that the options go together, and that no model is named in vain."""
-    from docagent_rl.lab.collect.filters import Evidence
-
     if player is AgentKind.ENDPOINT:
         teacher.require("--player endpoint")
     elif teacher.model or teacher.base_url:
         raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
     elif grounder.named:
         raise UserError(f"--player {player.value} draws its own boxes: leave out --grounder-model")
-    if (player is AgentKind.REPLAY) is (replay is None):
-        raise UserError("--player replay and --replay RUN go together")
-    asks = any(isinstance(step, Evidence) and step.judged for step in config.filters)
-    if evidence.named and not asks:
-        raise UserError(
-            "--evidence-model is named, and no filter asks it: --preset doc_v_star does, or a file of your "
-            "own with {kind: evidence, judged: true}"
-        )
 
 
 async def _teacher(
@@ -169,23 +132,18 @@ async def _teacher(
     return TeacherPlayer(_resources(parsed), writer, limits, config.teacher, grounder=second, seed=seed)
 
 
-def _resources(parsed: DocAgentConfig, counter: TokenCounter | None = None) -> EnvResources:
+def _resources(parsed: DocAgentConfig) -> EnvResources:
     """Make what environments share, and refuse a configuration that no trajectory could play."""
-    from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.rollout.env_resources import EnvResources
 
-    resources = EnvResources(parsed, counter or estimated_tokens, running=False)
+    resources = EnvResources(parsed, running=False)
     resources.environment(validate=False)
     return resources
 
 
-def _report(
-    folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig, looking: RemoteModel | None
-) -> None:
+def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
     """Filter the trajectories, and print the numbers that each filter left and that could not be played."""
-    from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.collect.collection import KEPT, sift
-    from docagent_rl.lab.collect.judging import PageJudge
     from docagent_rl.lab.eval.evaluation import tally_of, unplayed_table
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
@@ -193,8 +151,7 @@ def _report(
     console, errors = Console(), Console(stderr=True)
     # a judge that nobody chose has no say
     judge = make_judge(parsed.judge) if parsed.judge.kind is not None else None
-    evidence = None if looking is None else PageJudge(looking, DocumentStore(parsed.store))
-    funnel = sift(folder, config, judge, evidence)
+    funnel = sift(folder, config, judge)
     console.print(funnel.table())
     for warning in funnel.warnings():
         errors.print(shown(warning))

@@ -62,7 +62,7 @@ def curate_command(
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
-    from docagent_rl.lab.eval.run_facts import RunFacts
+    from docagent_rl.lab.eval.run_facts import temperature_of
 
     stratified = rule is Rule.DOC_V_STAR
     if prefer is not None and stratified:
@@ -97,8 +97,7 @@ def curate_command(
         preferred = _dropped(prefer) if prefer is not None else ()
         choice = choose_learnable(found, preferred=preferred, count=count, seed=seed)
     choice.left_out.update(left_out.values())
-    manifest = RunFacts.of(RunFolder(run).manifest()) if run.is_dir() else None
-    if manifest is not None and manifest.temperature == 0 and most > 1:
+    if run.is_dir() and most > 1 and temperature_of(RunFolder(run).manifest()) == 0:
         choice.warnings.append(
             "these trajectories were sampled at temperature 0, where those of a question are alike: rates "
             "say little; play them with --temperature 1"

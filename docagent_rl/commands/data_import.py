@@ -81,8 +81,6 @@ def import_command(
 
     Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
     """
-    from docagent_rl.lab.eval.scoring.official import check_golds
-
     target = out or Path(f"{benchmark.value}.jsonl")
     if target.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
@@ -111,8 +109,6 @@ def import_command(
         parts, report = run_import(get_importer(benchmark), src, settings)
     except KeyboardInterrupt:
         interrupted()
-    golds = check_golds(sample for part in parts.values() for sample in part)
-    report.gold_check = golds if golds["checked"] else {}
     _write(target, parts, report, force=force)
     Console().print(_table(report))
 
@@ -224,11 +220,6 @@ def _table(report: ImportReport) -> Table:
     if hits := report.text_check:
         found = f"{hits['before']} on the page before, {hits['after']} on the one after"
         table.add_row("answers on cited pages", f"{hits['cited']} of {hits['sampled']}", found)
-    if golds := report.gold_check:
-        odd = ", ".join(each["question_id"] for each in golds["exceptions"][:2])
-        table.add_row(
-            "gold answers that the metric finds right", f"{golds['right']} of {golds['checked']}", shown(odd)
-        )
     for warning in report.warnings:
         table.add_row("warning", "", shown(warning))
     return table

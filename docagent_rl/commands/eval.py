@@ -36,7 +36,6 @@ from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.eval.choices import Agent, Condition
 
 if TYPE_CHECKING:
-    from docagent_rl.endpoints.endpoint import Price
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.evaluation import Evaluation, Tally
     from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
@@ -57,7 +56,6 @@ def eval_command(
     limit: Limit = None,
     seed: int = option(0, "Seed of that choice and of all sampling."),
     at_a_time: AtATime = None,
-    score: bool = option(True, "Score and report at the end, with the embedded judge where one is needed."),
     model: ModelConfig,
 ) -> None:
     """Play a system or a baseline over questions, record every trajectory, and score them.
@@ -75,30 +73,25 @@ def eval_command(
         Evaluation,
         drawn,
         read_samples,
-        summary_table,
         unplayed_table,
         with_lengths,
     )
-    from docagent_rl.lab.eval.play_config import changes_of, check_play, of_system, play_config
+    from docagent_rl.lab.eval.play_config import check_play, play_config
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
     parsed = check_play(keep_replies(run, model, out)[0], samples)
     samples = with_lengths(samples, DocumentStore(parsed.store))
-    changes = {} if agent.baseline else changes_of(run, play_config(recipe, agent, of_system(overrides)))
-    evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, changes)
+    evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
     try:
         with spending(model):
             tally = asyncio.run(_play({out: evaluation}, model, out, at_a_time))[out]
     except KeyboardInterrupt:
         interrupted(INTERRUPTED)
-    console = Console()
-    console.print(summary_table(tally))
     if (unplayed := unplayed_table(tally)) is not None:
-        console.print(unplayed)
-    if score:
-        _report(RunFolder(out), model.price.price)
+        Console().print(unplayed)
+    _report(RunFolder(out))
     Console(stderr=True).print(f"{out}: run.json, trajectories.jsonl; docagent-rl view {out}", markup=False)
 
 
@@ -142,7 +135,9 @@ def probe_command(
     for each in dict.fromkeys((Condition.AS_IS, *(condition or Condition))):
         path, changed = shown_store(each, store, samples, out / "stores", seed=seed), copy.deepcopy(run)
         changed.docagent.shown_store = None if path is None else str(path.resolve())
-        evaluations[out / each.value] = Evaluation(recipe, agent, changed, samples, trajectories, seed)
+        evaluations[out / each.value] = Evaluation(
+            recipe, agent, changed, samples, trajectories, seed, overrides or ()
+        )
 
     async def play_and_score() -> dict[Condition, list[ScoredTrajectory]]:
         await _play(evaluations, model, out, at_a_time, announce=True)
@@ -192,22 +187,14 @@ async def _play(
     return tallies
 
 
-def _report(folder: RunFolder, price: Price | None) -> None:
-    """Print the numbers of the benchmark; other judges are named to `docagent-rl report`.
-
-    What a model has judged since then is kept: only that command asks one.
-    """
+def _report(folder: RunFolder) -> None:
+    """Print the numbers of the benchmark; other judges are named to `docagent-rl report`."""
     from docagent_rl.commands.report import report
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.runs import ScoredRun
-    from docagent_rl.lab.eval.scoring.run import ScoringSettings, model_scores, score_run, with_costs
+    from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 
-    if (judged := model_scores(folder)) is None:
-        trajectories = asyncio.run(score_run(folder, ScoringSettings(price=price)))
-    else:
-        judge, trajectories = judged[0], with_costs(folder, judged[1], price)
-        kept = f"The trajectories are as {judge} has judged them; these scores are kept."
-        Console(stderr=True).print(kept, markup=False)
+    trajectories = asyncio.run(score_run(folder, ScoringSettings()))
     run = ScoredRun(folder.path.name, trajectories, folder.manifest())
     report([run], ReportSettings(), folder.path, force=False)
 
@@ -226,6 +213,6 @@ def _report_probe(
         Console().print("No question says what its right answer is, so that there is no score to be left of.")
     data = out / DATA
     earlier = written_before(data, OURS) is not None
-    write_outputs({out / PAGE: markdown(grids, None), data: as_json(found)}, force=force or earlier)
+    write_outputs({out / PAGE: markdown(grids), data: as_json(found)}, force=force or earlier)
     where = f"{out}: {PAGE}, {DATA}, and a run for every condition (docagent-rl view)"
     Console(stderr=True).print(where, markup=False)

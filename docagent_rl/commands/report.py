@@ -18,26 +18,20 @@ from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
 
 if TYPE_CHECKING:
-    from docagent_rl.endpoints.endpoint import Price
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
     from docagent_rl.lab.eval.report.runs import ScoredRun
 
 
 @model_options("judge", prefix="judge-")
-@model_options("second_judge", prefix="second-judge-", shared=False)
 def report_command(
     runs: list[Path] = argument(..., "Folders of runs.", metavar="RUN..."),
-    out: Path = option(..., "Folder for report.md, report.json and report.svg."),
+    out: Path = option(..., "Folder for report.md and report.json."),
     *,
     judge: ModelConfig,
-    second_judge: ModelConfig,
     paired: bool = option(False, "Compare two runs question by question.", "--paired"),
     pass_at: list[int] | None = option(
         None, "Also how likely one of this many trajectories is right.", min=1
     ),
-    price_in: float | None = option(None, "Price of a million tokens sent to the runs' model."),
-    price_out: float | None = option(None, "Price of a million tokens sampled."),
-    price_cached: float | None = option(None, "Price of a million tokens that were sent before."),
     draws: int = option(10_000, "Resamples of documents.", min=1),
     seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
@@ -51,30 +45,20 @@ def report_command(
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct
     """
-    from docagent_rl.endpoints.endpoint import Price
+    from docagent_rl.lab.agents.run_folder import run_names
     from docagent_rl.lab.eval.report.benchmark import ReportSettings
-    from docagent_rl.lab.eval.report.report import DATA, PAGE, PICTURE
+    from docagent_rl.lab.eval.report.report import DATA, PAGE
 
     if paired and len(runs) != 2:
         raise UserError(f"--paired compares two runs, {len(runs)} are named")
-    price = None
-    if price_in is not None and price_out is not None:
-        try:
-            price = Price(price_in, price_out, price_cached)
-        except ValueError as error:
-            raise UserError(str(error)) from error
-    elif (price_in, price_out, price_cached) != (None, None, None):
-        raise UserError("give both prices, --price-in and --price-out")
-    from docagent_rl.lab.agents.run_folder import run_names
-
     names = run_names(runs)
     try:
-        scored = asyncio.run(_scored(runs, names, judge, second_judge, price))
+        scored = asyncio.run(_scored(runs, names, judge))
     except KeyboardInterrupt:
         interrupted("stopped; what the judges said so far is kept, and the same command goes on")
     settings = ReportSettings(draws, seed, tuple(sorted(set(pass_at or ()))))
     report(scored, settings, out, paired=paired, force=force)
-    Console().print(f"written: {out / PAGE}, {DATA}, {PICTURE}", markup=False, highlight=False)
+    Console().print(f"written: {out / PAGE}, {DATA}", markup=False, highlight=False)
 
 
 def report(
@@ -106,26 +90,16 @@ def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
     write_outputs({out / name: content for name, content in files.items()}, force=force or earlier)
 
 
-async def _scored(
-    paths: Sequence[Path],
-    names: Sequence[str],
-    judge: ModelConfig,
-    second: ModelConfig,
-    price: Price | None,
-) -> list[ScoredRun]:
+async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfig) -> list[ScoredRun]:
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.runs import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_trajectories
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, paper_experts, score_run
 
-    if second.named and not judge.named:
-        raise UserError("a second judge needs a first one: give --judge-base-url and --judge-model")
     folders = [RunFolder(path) for path in paths]
     manifests = [folder.manifest() for folder in folders]
     experts = frozenset(paper_experts(folders))
     meter = judge.make_meter()
-    judges = {"judge": judge, "second judge": second}
-    configs = [(config, name) for name, config in judges.items() if config.base_url or config.model]
     found = []
     columns = (TextColumn("{task.description}"), MofNCompleteColumn())
     try:
@@ -136,13 +110,12 @@ async def _scored(
                 # each run keeps what its judges said, so that it can be reported on alone
                 cache = judge.cache_dir or folder.path / "verdicts"
                 async with AsyncExitStack() as opened:
-                    models = [config.open(name, cache, meter=meter) for config, name in configs]
-                    for model in models:
+                    model = judge.open("judge", cache, meter=meter) if judge.base_url or judge.model else None
+                    if model is not None:
                         opened.push_async_callback(model.aclose)
-                    for model in models if number == 0 else ():
-                        await model.check()
-                    first, other = [*models, None, None][:2]
-                    settings = ScoringSettings(first, other, experts, price)
+                        if number == 0:
+                            await model.check()
+                    settings = ScoringSettings(model, experts)
                     trajectories = await score_run(folder, settings, lambda _, at=task: progress.advance(at))
                 found.append(ScoredRun(names[number], trajectories, manifest))
     finally:

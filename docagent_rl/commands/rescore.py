@@ -176,8 +176,8 @@ class _Output:
         from docagent_rl.lab.rescoring.difference import difference, grids_of
 
         found = difference(changes, *turns)
-        grids = grids_of(found, changes)
-        atomic_write(self.folder / PAGE, markdown(grids, None))
+        grids = grids_of(found)
+        atomic_write(self.folder / PAGE, markdown(grids))
         atomic_write(self.folder / DATA, self._data(**found))
         console = Console()
         for grid in grids:

@@ -110,22 +110,15 @@ def at_nobody(who):
     [
         (("--player", "endpoint"), "endpoint"),
         ((*ORACLE, *at_nobody("")), "oracle"),
-        (("--player", "replay"), "--replay"),
         ((*ORACLE, "--preset", "doc_v_star"), "doc_v_star"),
         ((*ORACLE, *at_nobody("grounder-")), "boxes"),
-        ((*ORACLE, *at_nobody("evidence-")), "filter"),
         pytest.param(at_nobody(""), "teacher", marks=pytest.mark.slow),
-        pytest.param((*ORACLE, "--failed-by", "gone"), "gone", marks=pytest.mark.slow),
-        pytest.param(
-            (*ORACLE, *at_nobody("evidence-"), "--preset", "judged.yaml"), "judge", marks=pytest.mark.slow
-        ),
     ],
 )
 def test_what_does_not_go_together_or_is_missing_is_told_before_anything_is_played(
     world, questions, tmp_path, monkeypatch, options, message
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "judged.yaml").write_text("filters: [{kind: evidence, judged: true}]\n")
     with pytest.raises(UserError, match=message):
         collected(world, tmp_path, "run", *options)
     assert not (tmp_path / "run").exists()

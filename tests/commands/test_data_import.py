@@ -50,7 +50,6 @@ def test_from_a_download_to_a_training_file(download, tmp_path):
     assert report["documents"]["missing_ids"] == ["gone"]
     assert report["answers_on_pages"] == {"sampled": 5, "cited": 5, "before": 0, "after": 0}
     assert list(report["files"]) == ["data/samples.json"]
-    assert report["gold_as_prediction"] == {"checked": 5, "right": 5, "exceptions": []}
     parquet = tmp_path / "test.parquet"
     data("convert", out, "--store", store, "--out", parquet)
     data("validate", parquet, "--store", store)

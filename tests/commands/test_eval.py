@@ -14,11 +14,9 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands import eval as eval_commands
 from docagent_rl.commands.ask import ask_command
-from docagent_rl.commands.eval import _report, eval_command, probe_command
+from docagent_rl.commands.eval import eval_command, probe_command
 from docagent_rl.commands.view import view_command
-from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.images import trajectory_image
 from docagent_rl.lab.viewer.runs import OpenRun
@@ -27,8 +25,6 @@ from docagent_rl.samples.sample import write_jsonl
 from tests.chat_server import ChatServer, completion, serving
 from tests.commands.conftest import asked_about, called, on_cpu
 from tests.lab.agents.stage import PlayingModel, texts_of
-from tests.lab.eval.scoring.test_run import mixed, panel, verdict
-from tests.lab.eval.scoring.trajectories import run_of
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 
@@ -109,8 +105,8 @@ async def test_a_system_is_played_recorded_and_shown_and_another_run_is_not_gone
     named = (manifest["recipe"], manifest["agent"], manifest["player"]["model"]["model"])
     assert named == (RECIPE, "system", "m")
     assert manifest["config"]["docagent"]["store"] == str(world.root / "store")
-    changed = [manifest[part]["data.max_prompt_length"] for part in ("config", "changes")]
-    assert changed == [1536, 1536]
+    assert manifest["config"]["data.max_prompt_length"] == 1536
+    assert "+profile=cpu" in manifest["overrides"]
 
 
 @pytest.mark.slow
@@ -128,29 +124,6 @@ async def test_baselines_see_what_they_should_and_nothing_else(world, questions,
             assert sum(each.reward for each in found) >= reward
             blind = not any(each.metrics["pages_seen"] or each.reward for each in found)
             assert blind is (agent == "question_only")
-
-
-def told_costs(folder):
-    (run,) = json.loads((folder / "report.json").read_text())["runs"]
-    (benchmark,) = run["benchmarks"].values()
-    return benchmark["total_cost"]
-
-
-async def test_the_report_at_the_end_has_costs_and_keeps_what_a_model_has_judged(tmp_path):
-    folder = run_of(tmp_path / "run", mixed())
-    await asyncio.to_thread(_report, folder, None)
-    assert told_costs(folder.path) is None
-    price = Price(1.0, 2.0)
-    await asyncio.to_thread(_report, folder, price)
-    cost = told_costs(folder.path)
-    assert cost > 0
-    async with serving(ChatServer(compute=verdict)) as server:
-        await score_run(folder, ScoringSettings(panel(server.url)))
-    judged = (folder.path / "scores.jsonl").read_bytes()
-    await asyncio.to_thread(_report, folder, price)
-    assert (folder.path / "scores.jsonl").read_bytes() == judged
-    assert told_costs(folder.path) == pytest.approx(cost)
-    assert "judge-1" in (folder.path / "report.md").read_text()
 
 
 def test_an_interrupt_has_its_own_status(world, questions, tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def run(runs):
 def evaluated(run, model: Path, out: Path) -> Trajectories:
     """The questions of the run's validation, played by a model in a process of its own."""
     command = [
-        *(run.python, "-m", "docagent_rl.cli", "eval", RECIPE, "--no-score"),
+        *(run.python, "-m", "docagent_rl.cli", "eval", RECIPE),
         *("--data", run.folder / "val.parquet", "--model", model, "--out", out),
         *("--", "+profile=cpu", f"docagent.workspace={run.workspace}"),
     ]

@@ -18,7 +18,6 @@ from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.sample import Sample, read_jsonl
 
-QUESTIONS = 60
 DIFFICULTIES = (Difficulty.EASY,) * 3 + (Difficulty.MEDIUM,)
 SETTINGS = SynthSettings(documents=4, seed=11, questions_per_document=18, difficulties=DIFFICULTIES)
 LIE = "42"
@@ -83,10 +82,11 @@ class Corpus:
 
 
 def write_reports(folder: Path) -> list[Sample]:
-    """Write the reports as PDFs into `folder/pdfs`; some questions about all of them, and of all kinds."""
+    """Write the reports as PDFs into `folder/pdfs`; questions over several pages, and half of the others."""
     synthesize(folder, SETTINGS)
     samples = read_jsonl(folder / "samples.jsonl")
-    return [samples[at * len(samples) // QUESTIONS] for at in range(QUESTIONS)]
+    several = [sample for sample in samples if len(sample.evidence_pages) > 1]
+    return [*several, *[sample for sample in samples if sample not in several][::2]]
 
 
 def open_corpus(pdfs: Path, store: Path, questions: Sequence[Sample]) -> Corpus:

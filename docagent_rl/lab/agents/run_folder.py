@@ -18,8 +18,8 @@ from docagent_rl.base.text import encodable
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
 
 VERSION = 1
-_DERIVED = "changes"
-"""Key that follows from the others, so that a run goes on that was begun without it."""
+_DERIVED = "overrides"
+"""Key that says in other words what the configuration has: a run goes on where they are written otherwise."""
 
 Key = tuple[str, int]
 """Question and number of the trajectory."""
@@ -47,7 +47,7 @@ class RunFolder:
         return self.path / "trajectories.jsonl"
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
-        """Make the folder, or see that it holds a run with this manifest, `changes` apart.
+        """Make the folder, or see that it holds a run with this manifest, `overrides` apart.
 
         Raises:
             UserError: another run lies there, or the folder cannot be written.

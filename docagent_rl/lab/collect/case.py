@@ -55,12 +55,8 @@ class Case:
     """Of the question."""
     verdict: float | None = None
     """The verdict of a judge that was asked afterwards (`judging`)."""
-    supported: bool | None = None
-    """A judge that sees pages found that they bear the answer out (`judging`); `None` unasked."""
     unjudged: str = ""
     """The reason why a judge gave no verdict; empty where it did, or nobody asked."""
-    failed: bool | None = None
-    """Another model fails the question (`collection.with_failures`); `None` where nobody looked."""
 
     @property
     def key(self) -> Key:

@@ -37,12 +37,6 @@ class TeacherConfig(Section):
     grounding: bool = False
     """Boxes are drawn by a second model (`--grounder-base-url`, `--grounder-model`)."""
     grounding_frame: BoxFrame = BoxFrame.DISPLAYED
-    layout: str | None = Field(None, pattern=r"^[\w.]+:\w+$")
-    """A function of your own, `package.module:FUNCTION`, from a page image (PIL) to the boxes of its layout
-    as fractions of its sides; the teacher's boxes become some of them."""
-    proposals: bool = True
-    """The teacher is shown the boxes of `layout` with numbers and picks; otherwise, and where it picks none,
-    its boxes become all that they touch."""
 
 
 class CollectConfig(Section):

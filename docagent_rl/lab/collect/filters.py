@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -15,7 +14,6 @@ from pydantic import Field, field_validator
 from docagent_rl.base.section import Section
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.rules import Scoring
-from docagent_rl.rewards.text import anls, squad_normalise
 
 
 class Aspect(StrEnum):
@@ -139,62 +137,14 @@ class Evidence(_Each):
     all_of_them: bool = False
     """Every gold page, not any."""
     unknown: bool = True
-    judged: bool = False
-    """Trajectories that this would drop stay where a judge that sees the pages finds that they support the
-    answer (Doc-V*, appendix C; `--evidence-model`). Whatever `unknown` says, it is asked about unknown
-    evidence.
-    """
 
     def _keeps(self, case: Case) -> bool:
-        return self.rests(case) or (self.judged and bool(case.supported))
-
-    def rests(self, case: Case) -> bool:
-        """Return whether a trajectory stays without a judge."""
         if case.gold is None:
             return self.unknown
-        found = self.found(case)
+        found = (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
         if not case.gold:
             return not (self.pages is EvidencePages.LISTED and found)
         return case.gold <= found if self.all_of_them else bool(case.gold & found)
-
-    def found(self, case: Case) -> frozenset[str]:
-        """Return the pages on which the trajectory rests, as `doc#page`."""
-        return (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
-
-
-class Failed(_Each):
-    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
-    that of other sources what it cannot do is kept).
-    """
-
-    kind: Literal["failed"] = "failed"
-    run: Path
-    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
-    exempt: tuple[str, ...] = ("slidevqa",)
-    """Datasets that are kept whole: what it learned from."""
-    by: Scoring = Scoring.OUTCOME
-    threshold: float = Field(0.7, gt=0, le=1)
-
-    def _keeps(self, case: Case) -> bool:
-        return case.dataset in self.exempt or bool(case.failed)
-
-
-class Difficulty(Section):
-    """The share of a question's trajectories that come this far lies within bounds."""
-
-    kind: Literal["difficulty"] = "difficulty"
-    lowest: float = Field(0.0, ge=0, le=1)
-    highest: float = Field(1.0, ge=0, le=1)
-    by: Scoring = Scoring.LIKENESS
-    threshold: float = Field(0.7, gt=0, le=1)
-
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        right: defaultdict[str, list[bool]] = defaultdict(list)
-        for case in cases:
-            right[case.question].append(score(case, self.by, self.threshold) >= self.threshold)
-        rates = {question: sum(each) / len(each) for question, each in right.items()}
-        return [self.lowest <= rates[case.question] <= self.highest for case in cases]
 
 
 class Length(_Each):
@@ -254,17 +204,7 @@ class First(Section):
 
 
 Filter = Annotated[
-    Finished
-    | Format
-    | Answer
-    | Evidence
-    | Difficulty
-    | Failed
-    | Length
-    | Sequel
-    | Duplicates
-    | First
-    | Balance,
+    Finished | Format | Answer | Evidence | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""
@@ -277,14 +217,4 @@ def score(case: Case, by: Scoring, threshold: float = 0.5) -> float:
     """
     if by is Scoring.OUTCOME:
         return case.outcome or 0.0
-    if case.prediction is None:
-        return 0.0
-    if by is Scoring.LIKENESS or case.refusal:
-        return case.likeness(threshold)
-    if not case.references:
-        return 0.0
-    references = case.judge_references()
-    if by is Scoring.ANLS:
-        return max(anls(reference, case.prediction, threshold) for reference in references)
-    answer = squad_normalise(case.prediction)
-    return float(any(squad_normalise(reference) == answer for reference in references))
+    return 0.0 if case.prediction is None else case.likeness(threshold)

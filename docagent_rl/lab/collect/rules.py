@@ -15,8 +15,6 @@ class AgentKind(StrEnum):
     """A script that knows the references."""
     DETOURS = "detours"
     """The same, which goes astray at times."""
-    REPLAY = "replay"
-    """Trajectories of another run, repeated."""
 
 
 class Rule(StrEnum):
@@ -33,10 +31,6 @@ class Scoring(StrEnum):
 
     LIKENESS = "likeness"
     """Names, dates and numbers exactly, free text by edit distance, a refusal where one is right."""
-    ANLS = "anls"
-    """Edit distance to the nearest reference."""
-    EXACT = "exact"
-    """Equal to a reference but for case, articles and punctuation."""
     OUTCOME = "outcome"
     """The verdict of the environment's judge."""
 

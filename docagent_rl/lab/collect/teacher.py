@@ -9,14 +9,13 @@ from dataclasses import replace
 from typing import Any, cast
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.user_code import load_attribute
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
 from docagent_rl.lab.agents.chat_model import ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
-from docagent_rl.lab.collect.regions import GroundedModel, LayoutModel, Ruler
+from docagent_rl.lab.collect.regions import GroundedModel, Ruler
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.samples.sample import Sample
@@ -81,15 +80,14 @@ class TeacherPlayer(ChatPlayer):
         grounder: ChatModel | None = None,
         seed: int = 0,
     ) -> None:
-        helped = assisted(resources, model, config, grounder)
+        helped = grounded(resources, model, config, grounder)
         super().__init__(resources, helped, limits, form=config.images, validate=False)
         self.config, self.seed = config, seed
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """Identity of the chat player, help and seed."""
-        idle = set() if self.config.layout is not None else {"proposals"}
-        config = self.config.model_dump(mode="json", exclude=idle)
+        config = self.config.model_dump(mode="json")
         return {**super().identity, "player": "teacher", "teacher": config, "seed": self.seed}
 
     def environment(self, sample: Sample, number: int) -> DocEnv:
@@ -106,34 +104,30 @@ class TeacherPlayer(ChatPlayer):
         return resources.system.open(resources.env_config, services, resources.prompt, validate=False)
 
 
-def assisted(
+def grounded(
     resources: EnvResources, model: ChatModel, config: TeacherConfig, grounder: ChatModel | None
 ) -> ChatModel:
-    """Return a teacher with the model or the layout that draws its boxes.
+    """Return a teacher with the model that draws its boxes, where the collection has one do so.
 
     Raises:
         UserError: see `TeacherPlayer`.
     """
     if grounder is not None and not config.grounding:
         raise UserError("a grounding model is named, and the collection lets none draw boxes (grounding)")
-    if config.layout is not None:
-        layout, ruler = load_attribute(config.layout, f"teacher.layout={config.layout}"), _ruler(resources)
-        model = LayoutModel(teacher=model, ruler=ruler, layout=layout, name=config.layout)
-        model = model if config.proposals else replace(model, prompt=None)
-    if config.grounding:
-        if grounder is None:
-            raise UserError(
-                "the collection has a second model draw boxes: name it by --grounder-base-url and "
-                "--grounder-model, or set teacher.grounding: false in a file of your own"
-            )
-        ruler, frame = _ruler(resources), config.grounding_frame
-        model = GroundedModel(teacher=model, ruler=ruler, grounder=grounder, measured=frame)
-    return model
+    if not config.grounding:
+        return model
+    if grounder is None:
+        raise UserError(
+            "the collection has a second model draw boxes: name it by --grounder-base-url and "
+            "--grounder-model, or set teacher.grounding: false in a file of your own"
+        )
+    ruler, frame = _ruler(resources), config.grounding_frame
+    return GroundedModel(teacher=model, ruler=ruler, grounder=grounder, measured=frame)
 
 
 def _ruler(resources: EnvResources) -> Ruler:
     coords, display = (getattr(resources.env_config, name, None) for name in ("coords", "display"))
     if coords is None or display is None:
         name = resources.system.name
-        raise UserError(f"{name} has no boxes: leave out teacher.grounding and teacher.layout")
+        raise UserError(f"{name} has no boxes: leave out teacher.grounding")
     return lambda shown: coords.frame.size(shown, display.encoder(shown))

@@ -1,11 +1,11 @@
-"""An evaluation: a player over questions, in the folder of a run, and its rewards in a few lines."""
+"""An evaluation: a player over questions, in the folder of a run."""
 
 from __future__ import annotations
 
 import hashlib
 import random
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.recorder import Player
-from docagent_rl.rollout.trajectory import Status, Trajectory
+from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples import parquet
 from docagent_rl.samples.sample import Sample
 
@@ -97,8 +97,8 @@ class Evaluation:
     samples: Sequence[Sample]
     trajectories: int
     seed: int
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from the recipe (`changes_of`)."""
+    overrides: Sequence[str] = ()
+    """Of the recipe, as the command was given them."""
 
     def manifest(self, player: Player) -> dict[str, Any]:
         """Return the description for `RunFolder.begin`; it names variables that hold keys, never keys."""
@@ -107,7 +107,7 @@ class Evaluation:
         return {
             "kind": KIND,
             "recipe": self.recipe,
-            "changes": dict(self.changes),
+            "overrides": list(self.overrides),
             "agent": self.agent.value,
             "player": {**named, **player.identity},
             "questions": {
@@ -161,16 +161,14 @@ async def evaluate(
 
 @dataclass(slots=True)
 class Tally:
-    """Counts and sums over trajectories; one that could not be played is wrong, and counts as 0 in means."""
+    """Counts over trajectories; one that could not be played is wrong, and counts as 0 in the mean."""
 
     trajectories: int = 0
-    finished: int = 0
     masked: Counter[str] = field(default_factory=Counter)
     """Trajectories that were not played, by reason."""
     examples: list[tuple[str, str]] = field(default_factory=list)
     """Question and reason of each of those."""
     reward: float = 0.0
-    terms: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, trajectory: Trajectory) -> None:
         """Count a trajectory."""
@@ -179,11 +177,7 @@ class Tally:
             self.masked[trajectory.end] += 1
             self.examples.append((trajectory.uid, trajectory.error or trajectory.end))
             return
-        self.finished += trajectory.status == Status.FINISHED.value
         self.reward += trajectory.reward
-        for name, value in trajectory.metrics.items():
-            if name.startswith("reward/"):
-                self.terms[name.removeprefix("reward/")] += value
 
     @property
     def mean(self) -> float:
@@ -197,16 +191,6 @@ def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
     for trajectory in trajectories:
         tally.add(trajectory)
     return tally
-
-
-def summary_table(tally: Tally) -> Table:
-    """Return a table of means over all trajectories."""
-    table = Table("", "mean", title=f"{tally.trajectories} trajectories")
-    rows = {"reward": tally.mean, "finished": tally.finished / max(1, tally.trajectories)}
-    rows |= {name: value / max(1, tally.trajectories) for name, value in sorted(tally.terms.items())}
-    for name, value in rows.items():
-        table.add_row(shown(name), f"{value:.4f}")
-    return table
 
 
 def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -17,7 +17,6 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import Kind, recipe_kind
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents.display import DisplayRule
-from docagent_rl.envs.roles import RoleBackend
 from docagent_rl.envs.system import System
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.choices import Agent
@@ -28,9 +27,6 @@ from docagent_rl.training.settings.keys import refuse_unknown_keys
 
 _BASELINES = f"{__name__.rpartition('.')[0]}.baselines.systems"
 _ENV, _PROMPT = "docagent.env", "docagent.prompt"
-_LENGTHS = ("data.max_prompt_length", "data.max_response_length", "docagent.rollout.turn_tokens")
-_NO_CHANGE = ("display.", "search.scope", "reward.")
-"""Keys that reports show by themselves, and rewards, which are no number of a benchmark."""
 
 
 def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> DictConfig:
@@ -127,26 +123,6 @@ def check_play(run: DictConfig, samples: Iterable[Sample]) -> DocAgentConfig:
     return parsed
 
 
-def of_system(overrides: Sequence[str] | None) -> list[str]:
-    """Return the overrides that choose the system: without them another one's recipe has no environment."""
-    chosen = ("docagent.system=", "docagent.env=", "env=")
-    found = [each for each in overrides or () if each.lstrip("+").startswith(chosen)]
-    return found if any("docagent.system=" in each for each in found) else []
-
-
-def changes_of(run: DictConfig, recipe: DictConfig) -> dict[str, Any]:
-    """Return settings that trajectories depend on and that differ from the recipe, by key, with the value.
-
-    Retriever, prompt, sampling and judge are left out: reports show them by themselves. `recipe` is the
-    configuration without overrides.
-
-    Raises:
-        UserError: the environment's section cannot be parsed.
-    """
-    ours, theirs = _settings(run), _settings(recipe)
-    return {key: value for key, value in sorted(ours.items()) if value != theirs.get(key)}
-
-
 def _environment(agent: Agent, system: System, config: Any) -> dict[str, Any]:
     """Return the settings of a baseline's environment that follow from the recipe's."""
     found: dict[str, Any] = {}
@@ -180,23 +156,3 @@ def _search_here(section: Any) -> None:
     parts = section.get("parts")
     for part in parts.values() if isinstance(parts, DictConfig) else ():
         _search_here(part)
-
-
-def _settings(run: DictConfig) -> dict[str, Any]:
-    parsed = DocAgentConfig.parse(plain(run.docagent))  # with what a profile puts over the section
-    env = get_system(parsed.system).parse_config(parsed.env).model_dump(mode="json")
-    found = {f"docagent.env.{key}": value for key, value in _flat(env) if not key.startswith(_NO_CHANGE)}
-    for name, role in parsed.roles.items():
-        # an endpoint has to be named, which is no change
-        stands_in = role.backend not in (None, RoleBackend.OPENAI)
-        found[f"docagent.roles.{name.value}.backend"] = role.backend if stands_in else None
-        found[f"docagent.roles.{name.value}.model"] = role.model
-    return found | {key: OmegaConf.select(run, key) for key in _LENGTHS}
-
-
-def _flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in section.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -14,8 +14,6 @@ from scipy.stats import kendalltau
 from docagent_rl.lab.eval.report.grid import NOTHING, Grid
 from docagent_rl.lab.rescoring.stored import Rescored
 
-MOST = 10
-"""Trajectories that are named in a table."""
 _SAME = 1e-9
 """Rewards that differ by less are equal."""
 
@@ -31,7 +29,6 @@ class Change:
     """Its group in its step."""
     number: int
     step: int
-    question_id: str
     before: Mapping[str, float]
     """`reward`, and the environment's own numbers of its terms."""
     after: Mapping[str, float]
@@ -46,7 +43,7 @@ class Change:
             for side in (rescored.before, rescored.after)
         ]
         old = rescored.before
-        return cls(old.uid, old.number, old.step, str(old.question_id), *sides, rescored.same)
+        return cls(old.uid, old.number, old.step, *sides, rescored.same)
 
 
 def difference(
@@ -57,8 +54,7 @@ def difference(
     Returns:
         `trajectories`, their number; `same`, the share with the same observations and end; `terms`, `reward`
         first, each with its `name`, its means `before` and `after` (`None` where no trajectory had it) and
-        `changed`, the share of trajectories in which it differs; `groups` and `credit`, see `_groups` and
-        `_credit`; no `credit` where no estimator is named.
+        `changed`, the share of trajectories in which it differs; `groups` (`_groups`); `credit` (`_credit`).
     """
     sides = [(each.before, each.after) for each in changes]
     names = dict.fromkeys(name for pair in sides for side in pair for name in side)
@@ -71,10 +67,9 @@ def difference(
     }
 
 
-def grids_of(found: Mapping[str, Any], changes: Sequence[Change]) -> list[Grid]:
-    """Return tables: terms, groups, credit, and the trajectories whose rewards change most."""
-    same = f"{_percent(found['same'])} of them shown the same and ended alike"
-    note = f"{found['trajectories']:,} trajectories, {same}"
+def grids_of(found: Mapping[str, Any]) -> list[Grid]:
+    """Return tables: terms, groups and credit."""
+    note = f"{found['trajectories']:,} trajectories, {_percent(found['same'])} of them shown the same"
     terms = tuple(
         (t["name"], _n(t["before"]), _n(t["after"]), _percent(t["changed"])) for t in found["terms"]
     )
@@ -97,14 +92,7 @@ def grids_of(found: Mapping[str, Any], changes: Sequence[Change]) -> list[Grid]:
             ("correlation", _n(credit["correlation"])),
         )
         grids.append(Grid("Advantages of turns", ("", "number"), rows))
-    moved = [(each, each.before["reward"], each.after["reward"]) for each in changes]
-    most = tuple(
-        (each.question_id, str(each.step), str(each.number), _n(old), _n(new))
-        for each, old, new in sorted(moved, key=lambda row: -abs(row[2] - row[1]))[:MOST]
-        if old != new
-    )
-    head = ("question", "step", "number", "before", "after")
-    return [*grids, Grid("Trajectories whose reward changes most", head, most)] if most else grids
+    return grids
 
 
 def _term(name: str, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +13,11 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.agents.run_folder import RunFolder
-from docagent_rl.lab.agents.texts import Recorded, play_texts
+from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.eval.scoring.run import ordered
 from docagent_rl.lab.viewer.folder import STEP_FILE
 from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
 from docagent_rl.samples.sample import Sample
 
 _HYDRA = Path("hydra") / "config.yaml"
@@ -151,7 +152,6 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
         UserError: the question cannot be played any more.
         InfrastructureError: a service failed.
     """
-    recorded = Recorded.of(stored)
     new = Trajectory(
         uid=stored.uid,
         number=stored.number,
@@ -162,14 +162,25 @@ async def rescore(stored: Trajectory, resources: EnvResources) -> Rescored:
         prompt_tokens=stored.prompt_tokens,
         response_tokens=stored.response_tokens,
     )
+
+    async def write(so_far: Trajectory) -> TrajectoryTurn | None:
+        said = stored.turns[len(so_far.turns) :]
+        return whole_turn(said[0].text, said[0].stop) if said else None
+
     env = resources.environment(validate=stored.split == "val")
-    await play_texts(env, Sample.from_dict(stored.sample), recorded.write, new)
-    same = recorded.same_as(Recorded.of(new))
+    await play_texts(env, Sample.from_dict(stored.sample), write, new)
+    same = _shown(stored) == _shown(new) and stored.end == new.end
     new.turns = [
         replace(turn, **{name: getattr(old, name) for name in _KEPT})
         for turn, old in zip(new.turns, stored.turns, strict=False)
     ]
     return Rescored(stored, new, same)
+
+
+def _shown(trajectory: Trajectory) -> list[str]:
+    """Return the prompt and the observation after each turn as JSON; one that was dropped is empty."""
+    shown = [trajectory.prompt, *(turn.observation for turn in trajectory.turns if not turn.dropped)]
+    return [json.dumps(each, sort_keys=True) for each in shown]
 
 
 async def rescore_all(

@@ -141,8 +141,6 @@ class ImportReport:
     base: FoundBase | None = None
     text_check: dict[str, int] = field(default_factory=dict)
     """Sampled answers whose text stands on the cited page, on the one before and on the one after."""
-    gold_check: dict[str, Any] = field(default_factory=dict)
-    """Gold answers as predictions, by the benchmark's own metric; filled in by the caller."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -175,7 +173,6 @@ class ImportReport:
                 "outside_by_base_1": base.outside[1],
             },
             "answers_on_pages": self.text_check or None,
-            "gold_as_prediction": self.gold_check or None,
             "warnings": self.warnings,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -14,7 +14,7 @@ from docagent_rl.envs.images import render
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_model import ImageFormat
 from docagent_rl.lab.eval.scoring.played import read_trajectory
-from docagent_rl.lab.eval.scoring.protocols import TokenUse, use_values
+from docagent_rl.lab.eval.scoring.protocols import use_values
 from docagent_rl.lab.sft.ledgers import observation_of
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import ChatServer, completion, serving
@@ -73,8 +73,8 @@ async def test_tokens_are_those_that_the_server_counts(world, server):
     sent, written = ([each[f"{name}_tokens"] for each in counted] for name in ("prompt", "completion"))
     assert trajectory.prompt_tokens == sent[0]
     assert [turn.completion_tokens for turn in trajectory.turns] == written
-    use = TokenUse.of(trajectory)
-    assert (use.sent, use.sampled) == (sum(sent), sum(written))
+    use = use_values(trajectory)
+    assert (use["sent_tokens"], use["output_tokens"]) == (sum(sent), sum(written))
 
 
 async def test_a_turn_that_was_cut_off_is_truncated_and_thoughts_stay_apart(world):
@@ -106,7 +106,7 @@ async def test_a_conversation_that_does_not_fit_ends_the_trajectory_without_a_fa
     assert (trajectory.status, trajectory.end, len(trajectory.turns)) == ("unfinished", "context_full", 1)
     assert trajectory.turns[0].dropped
     assert trajectory.turns[0].observation
-    assert use_values(trajectory, None)["images"] == 0
+    assert use_values(trajectory)["images"] == 0
 
 
 async def test_a_known_context_ends_the_trajectory_before_anything_is_refused(world, server):

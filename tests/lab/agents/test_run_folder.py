@@ -28,7 +28,7 @@ def write(folder, *trajectories):
 
 def test_another_run_is_refused_and_what_differs_is_named(tmp_path):
     begun(tmp_path, player={"model": "a", "seed": 1}, questions="x")
-    begun(tmp_path, questions="x", player={"seed": 1, "model": "a"}, changes={"x": 1})
+    begun(tmp_path, questions="x", player={"seed": 1, "model": "a"}, overrides=["x=1"])
     with pytest.raises(UserError, match=r"player\.model"):
         begun(tmp_path, player={"model": "b", "seed": 1}, questions="x")
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 from collections import Counter
 
 import pytest
-from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
@@ -17,23 +15,12 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits
 from docagent_rl.lab.agents.chat_model import EndpointModel
 from docagent_rl.lab.collect.config import TeacherConfig
-from docagent_rl.lab.collect.regions import picked, with_numbers
 from docagent_rl.lab.collect.teacher import HelpedRetriever, TeacherPlayer, shuffled_orders
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.agents.stage import PlayingModel, resources, texts_of
 
 LIMITS = ChatLimits(turn=200)
 GUIDED = TeacherConfig(guided_search=True)
-HALVES = TeacherConfig(layout="tests.lab.collect.test_teacher:halves")
-
-
-def halves(image):
-    """The layout of a page: its upper and its lower half."""
-    return [(0.0, 0.0, 1.0, 0.5), (0.0, 0.5, 1.0, 1.0)]
-
-
-def wild(image):
-    return [(0.0, 0.0, 2.0, 0.5)]
 
 
 def model(server, name="m"):
@@ -113,36 +100,12 @@ async def test_boxes_in_thousandths_become_those_of_the_environment(world):
     assert trajectory.turns[1].text == "<think>I zoom.</think><bbox>[10, 10, 90, 90]</bbox>"
 
 
-async def test_a_teacher_picks_of_the_layout_that_is_drawn_for_it_or_that_its_boxes_touch(world):
-    plain, asked = PlayingModel(world.samples), []
-
-    def reply(request):
-        if "numbered" not in str(texts_of(request["messages"][-1])):
-            return plain(request)
-        asked.append(request["messages"])
-        return completion("[2]", usage=(5, 5))
-
-    silent = HALVES.model_copy(update={"proposals": False})
-    # who picks none is left with what its box touches
-    for config, speaks, wanted in (
-        (HALVES, reply, [0, 0.5, 1, 1]),
-        (silent, reply, [0, 0, 1, 0.5]),
-        (HALVES, plain, [0, 0, 1, 0.5]),
-    ):
-        assert region(await played(world, config, reply=speaks)) == pytest.approx(wanted, abs=0.02)
-    ((*_, thought, question),) = asked
-    assert thought == {"role": "assistant", "content": "<think>I zoom.</think>"}
-    assert [part["type"] for part in question["content"]] == ["text", "image_url"]
-
-
 @pytest.mark.parametrize(
     ("config", "more", "named"),
     [
         (TeacherConfig(grounding=True), {}, "--grounder-base-url"),
         (TeacherConfig(), {"draw": str}, "grounding"),
-        (HALVES, {"system": "doc_v_star"}, "doc_v_star"),
-        (TeacherConfig(layout="tests.lab.collect.test_teacher:gone"), {}, "'gone'"),
-        (TeacherConfig(layout="tests.lab.collect.test_teacher:wild"), {}, r"\(0\.0, 0\.0, 2\.0, 0\.5\)"),
+        (TeacherConfig(grounding=True), {"draw": str, "system": "doc_v_star"}, "doc_v_star"),
     ],
 )
 async def test_help_that_cannot_be_given_is_told(world, config, more, named):
@@ -155,24 +118,3 @@ def test_help_is_part_of_the_identity(world):
     helps = [(LIMITS, TeacherConfig()), (LIMITS, GUIDED), (dataclasses.replace(LIMITS, turn=9), GUIDED)]
     players = [TeacherPlayer(shared, teacher, *each) for each in helps]
     assert len({str(player.identity) for player in players}) == 3
-
-
-BOXES = [(0.0, 0.0, 1.0, 0.5), (0.0, 0.5, 1.0, 1.0), (0.25, 0.25, 0.75, 0.75)]
-
-
-@pytest.mark.parametrize(
-    ("reply", "numbers"),
-    [("Boxes [1] and then: [3, 1, 3]", [3, 1]), ("```json\n[ 2,\n 9 ]\n```", [2]), ("[]", []), ("[0]", []),
-     ("[1, two]", [])],
-)  # fmt: skip
-def test_numbers_are_read_from_the_last_list(reply, numbers):
-    assert picked(reply, BOXES) == [BOXES[number - 1] for number in numbers]
-
-
-@pytest.mark.parametrize("size", [(400, 300), (1, 1)])
-def test_boxes_are_drawn_on_a_copy_of_the_page(size):
-    page = Image.new("RGB", size, "white")
-    with Image.open(io.BytesIO(with_numbers(page, BOXES))) as drawn:
-        assert drawn.size == size
-        assert (220, 20, 20) in {colour for _, colour in drawn.convert("RGB").getcolors(1 << 20)}
-    assert page.getcolors() == [(size[0] * size[1], (255, 255, 255))]

@@ -128,7 +128,7 @@ def test_an_evaluation(tmp_path):
 
 def pair(uid, trajectory, before, after, *, same=True):
     sides = ({"reward": reward, "total": reward} for reward in (before, after))
-    return Change(uid, trajectory, 1, uid, *sides, same)
+    return Change(uid, trajectory, 1, *sides, same)
 
 
 def test_means_and_shares():

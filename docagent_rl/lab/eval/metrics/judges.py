@@ -1,10 +1,8 @@
-"""Judges and extractors of the benchmarks: prompts, how replies are read, and how two judges agree."""
+"""Judges and extractors of the benchmarks: prompts, and how replies are read."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Hashable, Sequence
 from enum import StrEnum
 
 from docagent_rl.base.prompts import PromptSpec
@@ -109,21 +107,3 @@ def parse_label_judge(text: str) -> Label | None:
     """
     label = first_tag(text, "label")
     return None if label is None else _LABELS.get("".join(label.lower().split()).rstrip("."))
-
-
-def agreement(first: Sequence[Hashable | None], second: Sequence[Hashable | None]) -> dict[str, float | None]:
-    """Compare the verdicts of two judges on the same answers, in the same order; `None` is no verdict.
-
-    Returns:
-        `raw`, the share of equal verdicts, `None` where nothing was judged by both; `kappa`, Cohen's,
-        `(raw - chance) / (1 - chance)`, in `[-1, 1]`, `None` where chance alone agrees; `count`, the answers
-        that both judged, and `left_out`, those that one of them did not.
-    """
-    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    count, equal = len(pairs), sum(a == b for a, b in pairs)
-    ones, others = Counter(a for a, _ in pairs), Counter(b for _, b in pairs)
-    # in whole numbers, count times count as large, so that agreement by chance alone is exact
-    chance = sum(times * others[verdict] for verdict, times in ones.items())
-    kappa = (equal * count - chance) / (count * count - chance) if chance < count * count else None
-    raw = equal / count if count else None
-    return {"raw": raw, "kappa": kappa, "count": count, "left_out": len(first) - count}

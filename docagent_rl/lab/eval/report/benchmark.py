@@ -8,9 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, agreement
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS
 from docagent_rl.lab.eval.report.statistics import (
     ALL,
@@ -92,11 +90,6 @@ class BenchmarkReport:
     breakdowns: tuple[Number, ...]
     """The headline, and the number of the system's paper, by line of the breakdowns."""
     pass_at: dict[int, Interval]
-    seconds: dict[str, float | None]
-    """`mean`, `median`, `p95` and `worst` over the trajectories that were played."""
-    total_cost: float | None
-    agreement: dict[str, dict[str, Any]]
-    """`judge`, `second` and their `agreement`, by expert."""
     verdicts: dict[str, dict[str, int]]
     """Counts of verdicts by expert; `none` where there was no answer, or the judge failed."""
     judge_failures: dict[str, int]
@@ -127,11 +120,10 @@ def benchmark(
     numbers = [
         Number(cell.measure, cell.row, interval, by.get(cell.measure.name, ()))
         for cell, interval in zip(cells, found, strict=True)
-        if interval.questions or (cell.row == ALL and cell.measure.expert and by[cell.measure.name])
+        if interval.questions
     ]
     whole, names = [each for each in numbers if each.row == ALL], {measure.name for measure in use}
     played = [each for each in trajectories if each.status != "masked"]
-    costs = _values("cost", trajectories)
     return BenchmarkReport(
         title=protocol_of(dataset).name,
         systems=tuple(sorted({each.system for each in trajectories})),
@@ -145,9 +137,6 @@ def benchmark(
         use=tuple(each for each in whole if each.measure.name in names),
         breakdowns=tuple(each for each in numbers if each.row != ALL),
         pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
-        seconds=_spread(_values("seconds", trajectories)),
-        total_cost=math.fsum(costs) if costs else None,
-        agreement=_agreements(trajectories),
         verdicts=_verdicts(trajectories),
         judge_failures=_counted(
             n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
@@ -210,20 +199,8 @@ def _distinct(*measures: Measure) -> list[Measure]:
     return list({measure.name: measure for measure in measures}.values())
 
 
-def _values(name: str, trajectories: Sequence[ScoredTrajectory]) -> list[float]:
-    return [value for each in trajectories if (value := each.values.get(name)) is not None]
-
-
 def _counted(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
-
-
-def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    """Return mean, median, 95th percentile (interpolated) and maximum; `None` of nothing."""
-    if not values:
-        return dict.fromkeys(("mean", "median", "p95", "worst"))
-    median, p95 = map(float, np.percentile(values, [50, 95]))
-    return {"mean": math.fsum(values) / len(values), "median": median, "p95": p95, "worst": max(values)}
 
 
 def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, Any]]:
@@ -232,18 +209,6 @@ def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, An
     for name in sorted({name for row in rows for name in row}):
         values = [value for row in rows if (value := row.get(name)) is not None]
         found[name] = {"value": math.fsum(values) / len(values) if values else None, "count": len(values)}
-    return found
-
-
-def _agreements(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, Any]]:
-    found = {}
-    for judge in AnswerJudge:
-        pairs = [(each.experts.get(judge.value), each.second.get(judge.value)) for each in trajectories]
-        judged = [(a, b) for a, b in pairs if a and b and Author.NOBODY.value not in (a["by"], b["by"])]
-        if judged:
-            one, other = (" and ".join(sorted({pair[side]["by"] for pair in judged})) for side in (0, 1))
-            verdicts = agreement([a["value"] for a, _ in judged], [b["value"] for _, b in judged])
-            found[judge.value] = {"judge": one, "second": other, **verdicts}
     return found
 
 

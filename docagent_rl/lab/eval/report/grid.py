@@ -28,8 +28,6 @@ RULED = (
 HEADING = "# Report of runs"
 LONGEST = 1000
 """Characters of a text; longer ones are cut."""
-LONGEST_NOTE = 20_000
-"""Characters of a line under a table, which names all that separates a run from a paper's."""
 _MARKS = re.compile(
     r"[\\`*_\[\]#!|~$]|:(?=/)|(?<=\w)@|^[-+](?=\s)|^[=]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)"
 )
@@ -47,22 +45,20 @@ class Grid:
     notes: tuple[str, ...] = ()
 
 
-def markdown(grids: Iterable[Grid], picture: str | None, notes: Sequence[str] = ()) -> str:
-    """Return tables as a page, with notes and the figure of a file name under the heading."""
+def markdown(grids: Iterable[Grid], notes: Sequence[str] = ()) -> str:
+    """Return tables as a page, with notes under the heading."""
     parts = [HEADING, "", *(line for note in notes for line in (plain(note), ""))]
-    if picture is not None:
-        parts += [f"![Numbers of the runs with their intervals, beside the papers']({picture})", ""]
     for grid in grids:
         cells = [map(plain, grid.head), ["---"] * len(grid.head), *(map(plain, row) for row in grid.rows)]
         parts += [f"## {plain(grid.title)}", "", *(f"| {' | '.join(each)} |" for each in cells), ""]
-        parts += [f"- {plain(note, LONGEST_NOTE)}" for note in grid.notes] + ([""] if grid.notes else [])
+        parts += [f"- {plain(note)}" for note in grid.notes] + ([""] if grid.notes else [])
     return "\n".join(parts).rstrip() + "\n"
 
 
-def plain(text: str, longest: int = LONGEST) -> str:
+def plain(text: str) -> str:
     """Return a text on one line that no reader of Markdown takes for markup or HTML; long ones are cut."""
     line = " ".join(visible(text).split())
-    line = line if len(line) <= longest else f"{line[: longest - 3]}..."
+    line = line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
     safe = _MARKS.sub(lambda found: f"\\{found[0]}", line.translate(_ENTITIES))
     return _WEB.sub(lambda found: f"{found[0][:-1]}&#46;", safe)
 
@@ -97,8 +93,6 @@ def digits(value: float | None, unit: Unit, sign: bool = False) -> str:
             return f"{100 * value:{plus}.1f}"
         case Unit.SECONDS:
             return f"{value:{plus},.1f}"
-        case Unit.MONEY:
-            return f"{value:{plus},.5f}"
         case Unit.NUMBER:
             return f"{value:{plus},.2f}"
 

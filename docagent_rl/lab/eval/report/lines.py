@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from docagent_rl.lab.eval.report.benchmark import Number
 from docagent_rl.lab.eval.report.grid import NOTHING, interval_text
-from docagent_rl.lab.eval.report.papers import EVERY
-from docagent_rl.lab.eval.report.runs import AgainstPaper, RunReport
+from docagent_rl.lab.eval.report.papers import PaperRow
+from docagent_rl.lab.eval.report.runs import RunReport, overall_title, overall_value
 from docagent_rl.lab.eval.report.statistics import ALL, Row
-from docagent_rl.lab.eval.scoring.protocols import JUDGED, protocol_of
+from docagent_rl.lab.eval.scoring.protocols import JUDGED
 from docagent_rl.lab.eval.scoring.scored import Measure
 
 OVERALL = "All benchmarks of a paper"
@@ -59,10 +59,9 @@ def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[Line]:
     """Return the numbers that some run has, of `answers`, `use` or `breakdowns` of its report."""
     reports = [run.benchmarks.get(dataset) for run in runs]
     printed: dict[tuple[str, Row], list[tuple[str, float]]] = {}
-    for against in papers_of(runs, dataset):
-        for target in (beside.target for beside in against.numbers):
-            place = printed.setdefault((target.measure, target.row), [])
-            place.append((against.row.label, target.value))
+    for row in papers_of(runs):
+        for target in (each for each in row.numbers if each.dataset == dataset):
+            printed.setdefault((target.measure, target.row), []).append((row.label, target.value))
     every: list[Number] = [n for report in reports if report is not None for n in getattr(report, part)]
     measures = {(number.measure.name, number.row): number.measure for number in every}
     found = []
@@ -75,28 +74,17 @@ def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[Line]:
 def overall(runs: Sequence[RunReport]) -> list[Line]:
     """Return the numbers over all benchmarks of the papers that the runs are held against.
 
-    Questions weigh the same, whichever benchmark they are of. A run that lacks a benchmark has none.
+    A run that lacks a benchmark has none.
     """
-    found, every = [], [papers_of([run], EVERY) for run in runs]
-    for datasets in sorted({_datasets(each) for papers in every for each in papers}):
-        mine = [[each for each in papers if _datasets(each) == datasets] for papers in every]
-        *names, last = (protocol_of(dataset).name for dataset in datasets)
-        printed = {a.row.label: beside.target.value for each in mine for a in each for beside in a.numbers}
-        title = f"{JUDGED.title}, over {', '.join(names)} and {last}"
-        numbers = tuple(_whole(each[0]) if each else None for each in mine)
-        found.append(Line(title, JUDGED, ALL, numbers, list(printed.items())))
+    found = []
+    for title in sorted({title for run in runs for title in run.overall}):
+        rows = [row for row in papers_of(runs) if overall_title(row) == title]
+        printed = [(row.label, value) for row in rows if (value := overall_value(row)) is not None]
+        numbers = tuple(run.overall.get(title) for run in runs)
+        found.append(Line(title, JUDGED, ALL, numbers, printed))
     return found
 
 
-def papers_of(runs: Iterable[RunReport], dataset: str) -> list[AgainstPaper]:
-    """Return the rows of papers that runs are held against over a benchmark, or over `EVERY`."""
-    return [against for run in runs for against in run.papers if against.dataset == dataset]
-
-
-def _whole(against: AgainstPaper) -> Number | None:
-    ours = against.numbers[0].ours
-    return None if ours is None else Number(JUDGED, ALL, ours, against.judges)
-
-
-def _datasets(against: AgainstPaper) -> tuple[str, ...]:
-    return tuple(sorted(against.row.datasets()))
+def papers_of(runs: Iterable[RunReport]) -> list[PaperRow]:
+    """Return the rows of papers that runs are held against, each once."""
+    return list({row.label: row for run in runs for row in run.papers}.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.lab.eval.report.grid import MARK, RULED, Grid, digits, interval_text, p_text
@@ -13,15 +13,11 @@ from docagent_rl.lab.eval.report.statistics import (
     FEWEST,
     Cell,
     Interval,
-    Row,
-    Rows,
     by_question,
     finite,
-    holm,
     intervals,
     least_p,
     p_values,
-    row_data,
     sums_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
@@ -29,7 +25,7 @@ from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 RIGHT = 0.5
 """A question counts as answered right from here on, where scores are graded."""
 MOST = 50
-"""Questions that are named in a table; the JSON file names all."""
+"""Questions that are named in a note; the JSON file names all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,6 @@ class Difference:
     """One number of two runs."""
 
     measure: Measure
-    row: Row
     ruled: bool
     """The embedded rule judge stood in for a model in either run."""
     first: float | None
@@ -48,8 +43,6 @@ class Difference:
     """P-value of the difference; `None` of too few documents to tell."""
     least_p: float | None
     """Least p-value that a difference over as many documents can have."""
-    p_holm: float | None = None
-    """The p-value corrected by Holm for all lines of the breakdowns; `None` for the whole."""
 
     @property
     def title(self) -> str:
@@ -65,9 +58,8 @@ class Difference:
 
     def data(self) -> dict[str, Any]:
         """Return it as the JSON file has it."""
-        names = ("first", "second", "gain", "p", "least_p", "p_holm")
-        named = {"measure": self.measure.name, "rule_judge": self.ruled, **row_data(self.row)}
-        return named | {name: getattr(self, name) for name in names}
+        numbers = {name: getattr(self, name) for name in ("first", "second", "gain", "p", "least_p")}
+        return {"measure": self.measure.name, "rule_judge": self.ruled, **numbers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +77,6 @@ class Comparison:
 
     numbers: tuple[Difference, ...]
     """Differences of each measure, the headline first."""
-    breakdowns: tuple[Difference, ...]
-    """Differences of the headline by line of the breakdowns."""
     won: int
     """Questions whose headline value is higher in the second run."""
     lost: int
@@ -103,7 +93,6 @@ def compare(
     first: Sequence[ScoredTrajectory],
     second: Sequence[ScoredTrajectory],
     measures: Sequence[Measure],
-    rows: Rows = lambda _: (),
     ruled: Collection[str] = (),
     *,
     draws: int = DRAWS,
@@ -111,9 +100,8 @@ def compare(
 ) -> Comparison:
     """Compare the trajectories of two runs over one benchmark whose right answers are known.
 
-    The headline is the first measure; `rows` has the lines of breakdowns of the first run's trajectories;
-    `ruled` the names of measures that the embedded rule judge stands in for, in either run; `draws` counts
-    resamples of documents, and random ways to change sides.
+    The headline is the first measure; `ruled` has the names of measures that the embedded rule judge stands
+    in for, in either run; `draws` counts resamples of documents, and random ways to change sides.
     """
     homes = [{each.question_id: each.document for each in run} for run in (first, second)]
     shared = homes[0].keys() & homes[1].keys()
@@ -121,34 +109,24 @@ def compare(
     ours, theirs = (
         [each for each in run if each.question_id in shared - clashing] for run in (first, second)
     )
-    lines = {each.question_id: tuple(rows(each)) for each in ours}
-    kinds = sorted({row for found in lines.values() for row in found})
-    cells = [Cell(measure) for measure in measures] + [Cell(measures[0], row) for row in kinds]
-
-    def rows_of(trajectory: ScoredTrajectory) -> Sequence[Row]:
-        return lines.get(trajectory.question_id, ())
-
+    cells = [Cell(measure) for measure in measures]
     among = {
         measure.name: by_question(ours, measure).keys() & by_question(theirs, measure).keys()
         for measure in measures
     }
-    a, b = (sums_of(trajectories, cells, rows_of, among) for trajectories in (ours, theirs))
+    a, b = (sums_of(trajectories, cells, among=among) for trajectories in (ours, theirs))
     gains = intervals(b, a, draws=draws, seed=seed)
     tests = p_values(a, b, draws=draws, seed=seed)
     found = [
         Difference(
-            cell.measure, cell.row, cell.measure.name in ruled, finite(one), finite(other), gain, p,
-            least_p(gain.documents, draws),
+            each, each.name in ruled, finite(one), finite(other), gain, p, least_p(gain.documents, draws)
         )
-        for cell, one, other, gain, p in zip(cells, a.combine(), b.combine(), gains, tests, strict=True)
-    ]  # fmt: skip
-    whole, parts = found[: len(measures)], found[len(measures) :]
-    corrected = holm([part.p for part in parts])
+        for each, one, other, gain, p in zip(measures, a.combine(), b.combine(), gains, tests, strict=True)
+    ]
     values = by_question(ours, measures[0]), by_question(theirs, measures[0])
     pairs = [Flip(key, *(each[key] for each in values)) for key in sorted(among[measures[0].name])]
     return Comparison(
-        numbers=tuple(whole),
-        breakdowns=tuple(replace(part, p_holm=p) for part, p in zip(parts, corrected, strict=True)),
+        numbers=tuple(found),
         won=sum(pair.second > pair.first for pair in pairs),
         lost=sum(pair.second < pair.first for pair in pairs),
         tied=sum(pair.second == pair.first for pair in pairs),
@@ -160,14 +138,13 @@ def compare(
     )
 
 
-def paired_tables(
+def paired_table(
     found: Comparison, first: str, second: str, title: str, judges: Sequence[str] = ("", "")
-) -> list[Grid]:
-    """Return the tables of a comparison of two runs, by their names, over the benchmark of a title.
+) -> Grid:
+    """Return the table of a comparison of two runs, by their names, over the benchmark of a title.
 
     `judges` has the judges of each run's headline, empty where nobody has to judge.
     """
-    head, tail = (first, second, "second less first", "questions", "documents", "p"), "p by Holm"
     whole, headline = found.numbers[0], found.numbers[0].title
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
@@ -178,6 +155,8 @@ def paired_tables(
         by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
         notes.append(f"{by} judged: the difference is that of the judges, too, and neither is better")
     for name, ids in (
+        (f"only {second} is right", [each.question_id for each in found.only_second_right]),
+        (f"only {first} is right", [each.question_id for each in found.only_first_right]),
         (f"left out, only in {first}", found.only_in_first),
         (f"left out, only in {second}", found.only_in_second),
         ("left out, of one id and about different documents", found.of_different_documents),
@@ -186,22 +165,9 @@ def paired_tables(
             named = ", ".join(ids[:MOST]) + (", ..." if len(ids) > MOST else "")
             notes.append(f"{name}: {len(ids):,} questions: {named}")
     notes += [RULED] if any(each.ruled for each in found.numbers) else []
+    head = ("number", first, second, "second less first", "questions", "documents", "p")
     rows = tuple((each.title, *each.cells) for each in found.numbers)
-    grids = [Grid(f"{title}: {second} against {first}", ("number", *head), rows, tuple(notes))]
-    if found.breakdowns:
-        above = f"{title}: {headline}, {second} against {first}, by line"
-        rows = tuple((*each.row, *each.cells, p_text(each.p_holm)) for each in found.breakdowns)
-        note = f"{tail}: corrected for all lines of this table"
-        grids.append(Grid(above, ("by", "line", *head, tail), rows, (note,)))
-    for name, flips in ((second, found.only_second_right), (first, found.only_first_right)):
-        if flips:
-            rows = tuple(
-                (each.question_id, f"{each.first:.2f}", f"{each.second:.2f}") for each in flips[:MOST]
-            )
-            more = (f"{len(flips) - MOST:,} more in report.json",) if len(flips) > MOST else ()
-            above = f"{title}: {headline}, only {name} is right ({len(flips):,})"
-            grids.append(Grid(above, ("question", first, second), rows, more))
-    return grids
+    return Grid(f"{title}: {second} against {first}", head, rows, tuple(notes))
 
 
 def _test(difference: Difference) -> str:

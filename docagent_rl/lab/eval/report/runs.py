@@ -1,25 +1,17 @@
-"""Reports on whole runs: their benchmarks, and their numbers beside those of the papers."""
+"""Reports on whole runs: their benchmarks, and the papers that they are held against."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from docagent_rl.lab.eval.report.benchmark import (
-    BenchmarkReport,
-    Number,
-    ReportSettings,
-    answer_measures,
-    authors,
-    benchmark,
-)
-from docagent_rl.lab.eval.report.papers import EVERY, PaperRow, ProtocolFact, Target, differences, rows_for
-from docagent_rl.lab.eval.report.statistics import ALL, Cell, Interval, intervals, row_data, sums_of
-from docagent_rl.lab.eval.run_facts import RunFacts, expected_trajectories
-from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.protocols import JUDGED
-from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory, Unit
+from docagent_rl.lab.eval.report.benchmark import BenchmarkReport, Number, ReportSettings, authors, benchmark
+from docagent_rl.lab.eval.report.papers import EVERY, PaperRow, rows_for
+from docagent_rl.lab.eval.report.statistics import ALL, Cell, intervals, sums_of
+from docagent_rl.lab.eval.run_facts import expected_trajectories, facts_of
+from docagent_rl.lab.eval.scoring.protocols import JUDGED, protocol_of
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +24,6 @@ class ScoredRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A printed number and the run's, where it has such a number."""
-
-    target: Target
-    ours: Interval | None = None
-    gap: float | None = None
-    """Ours less the printed one, in its unit."""
-    inside: bool | None = None
-    """The printed number lies in our interval. The paper's own spread is not known, so this is no test."""
-
-    def data(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
-        named = {"measure": self.target.measure, **row_data(self.target.row), "paper": self.target.value}
-        return {**named, "ours": self.ours, "gap": self.gap, "paper_inside_interval": self.inside}
-
-
-@dataclass(frozen=True, slots=True)
-class AgainstPaper:
-    """A run over one benchmark beside one row of a paper."""
-
-    row: PaperRow
-    dataset: str
-    """The benchmark, or `EVERY`."""
-    numbers: tuple[Beside, ...]
-    protocol: tuple[ProtocolFact, ...]
-    judges: tuple[str, ...] = ()
-
-    def data(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
-        named = {"recipe": self.row.recipe, "paper": self.row.title, "dataset": self.dataset}
-        return {**named, "by": self.judges, "numbers": self.numbers, "protocol": self.protocol}
-
-
-@dataclass(frozen=True, slots=True)
 class RunReport:
     """A run over all of its benchmarks, in alphabetical order."""
 
@@ -74,9 +32,13 @@ class RunReport:
     trajectories: int
     expected_trajectories: int | None
     """Trajectories of the whole run; `None` where its description does not say."""
-    facts: RunFacts
+    facts: dict[str, str]
+    """What its numbers rest on, by name, with those who judged."""
     benchmarks: dict[str, BenchmarkReport]
-    papers: tuple[AgainstPaper, ...]
+    papers: tuple[PaperRow, ...]
+    """Rows that it is held against."""
+    overall: dict[str, Number]
+    """Numbers over all questions of the benchmarks of a paper's row, where the run has them all, by title."""
 
 
 def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
@@ -85,75 +47,39 @@ def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
     for trajectory in run.trajectories:
         by_dataset.setdefault(trajectory.dataset, []).append(trajectory)
     benchmarks = {name: benchmark(name, by_dataset[name], settings) for name in sorted(by_dataset)}
-    facts = RunFacts.of(run.manifest)
+    first, facts = next(iter(run.trajectories), None), facts_of(run.manifest)
+    papers = () if first is None else tuple(rows_for(run.manifest.get("recipe"), first.system))
+    judges = {by for each in benchmarks.values() for number in each.answers for by in number.by}
     return RunReport(
         name=run.name,
-        agent=run.trajectories[0].agent if run.trajectories else "unknown",
+        agent="unknown" if first is None else first.agent,
         trajectories=len(run.trajectories),
         expected_trajectories=expected_trajectories(run.manifest),
-        facts=facts,
+        facts=facts | ({"judge or extractor": ", ".join(sorted(judges))} if judges else {}),
         benchmarks=benchmarks,
-        papers=tuple(_against_papers(benchmarks, facts, run.trajectories, settings)),
+        papers=papers,
+        overall={
+            overall_title(row): _overall(run.trajectories, row, settings)
+            for row in papers
+            if overall_value(row) is not None and row.datasets() <= benchmarks.keys()
+        },
     )
 
 
-def without_unread(trajectories: Sequence[ScoredTrajectory]) -> list[ScoredTrajectory]:
-    """Return trajectories without the values of experts none of whose replies to a benchmark could be read.
-
-    An expert that is read sometimes is wrong where it failed; one that never is says nothing about answers.
-    """
-    asked: dict[tuple[str, str], list[bool]] = {}
-    for each in trajectories:
-        for name, opinion in each.experts.items():
-            if opinion["by"] != Author.NOBODY.value:
-                asked.setdefault((each.dataset, name), []).append(opinion["failed"])
-    unread = {key for key, failed in asked.items() if all(failed)}
-    resting: dict[str, list[str]] = {}
-    for dataset, expert in unread:
-        measures = answer_measures(dataset, [each for each in trajectories if each.dataset == dataset])
-        names = [each.value for each in measures if each.expert is not None and each.expert.value == expert]
-        resting.setdefault(dataset, []).extend(names)
-    return [
-        replace(each, values={**each.values, **dict.fromkeys(resting.get(each.dataset, ()))})
-        for each in trajectories
-    ]
+def overall_title(row: PaperRow) -> str:
+    """Return the title of the number over all benchmarks of a paper's row."""
+    *names, last = (protocol_of(dataset).name for dataset in sorted(row.datasets()))
+    return f"{JUDGED.title}, over {', '.join(names)} and {last}"
 
 
-def _against_papers(
-    benchmarks: Mapping[str, BenchmarkReport],
-    facts: RunFacts,
-    trajectories: Sequence[ScoredTrajectory],
-    settings: ReportSettings,
-) -> Iterator[AgainstPaper]:
-    """Hold a run against the rows of its recipe, or of its systems where it names no recipe."""
-    systems = sorted({name for each in benchmarks.values() for name in each.systems})
-    for row in {id(row): row for system in systems for row in rows_for(facts.recipe, system)}.values():
-        played = {name: each for name, each in benchmarks.items() if row.system in each.systems}
-        for dataset, each in played.items():
-            targets = [target for target in row.numbers if target.dataset == dataset]
-            if targets:
-                numbers = tuple(_beside(t, each.number(t.measure, t.row)) for t in targets)
-                names = {target.measure for target in targets}
-                judges = tuple(sorted({by for n in each.answers if n.measure.name in names for by in n.by}))
-                protocol = differences(facts, row, dataset, each.questions, judges)
-                yield AgainstPaper(row, dataset, numbers, tuple(protocol), judges)
-        targets = [target for target in row.numbers if (target.dataset, target.row) == (EVERY, ALL)]
-        if targets and row.datasets() <= played.keys():
-            # over all questions of all benchmarks of the row
-            chosen = [each for each in trajectories if each.dataset in row.datasets()]
-            (ours,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
-            whole = Number(JUDGED, ALL, ours, authors(JUDGED, chosen))
-            protocol = differences(facts, row, EVERY, ours.questions, whole.by)
-            numbers = tuple(_beside(target, whole) for target in targets)
-            yield AgainstPaper(row, EVERY, numbers, tuple(protocol), whole.by)
+def overall_value(row: PaperRow) -> float | None:
+    """Return what a paper prints over all of its benchmarks."""
+    printed = (each.value for each in row.numbers if (each.dataset, each.row) == (EVERY, ALL))
+    return next(printed, None)
 
 
-def _beside(target: Target, number: Number | None) -> Beside:
-    ours = None if number is None else number.interval
-    if number is None or ours is None or ours.value is None:
-        return Beside(target)
-    scale = 100.0 if number.measure.unit is Unit.PERCENT else 1.0
-    printed, inside = target.value / scale, None
-    if ours.low is not None and ours.high is not None:
-        inside = ours.low <= printed <= ours.high
-    return Beside(target, ours, ours.value * scale - target.value, inside)
+def _overall(trajectories: Sequence[ScoredTrajectory], row: PaperRow, settings: ReportSettings) -> Number:
+    """Return the number over all questions of the benchmarks of a row, whichever they are of."""
+    chosen = [each for each in trajectories if each.dataset in row.datasets()]
+    (interval,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
+    return Number(JUDGED, ALL, interval, authors(JUDGED, chosen))

@@ -206,17 +206,6 @@ def least_p(documents: int, draws: int) -> float | None:
     return 2.0 ** (1 - documents) if documents <= EXACT else 1 / (draws + 1)
 
 
-def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values for being several, by Holm's step-down rule; `None` is no test."""
-    ranked = sorted((value, place) for place, value in enumerate(values) if value is not None)
-    corrected: list[float | None] = [None] * len(values)
-    worst = 0.0
-    for rank, (value, place) in enumerate(ranked):
-        worst = max(worst, min(1.0, value * (len(ranked) - rank)))
-        corrected[place] = worst
-    return corrected
-
-
 def _sides(documents: int, draws: int | None, seed: int) -> Iterator[np.ndarray]:
     """Yield ways to change sides, all or `draws` random ones: arrays `(..., documents)` of 0 and 1."""
     rng, places, begin = np.random.default_rng(seed), np.arange(documents), 0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from docagent_rl.lab.eval.report.benchmark import BenchmarkReport
-from docagent_rl.lab.eval.report.grid import NOTHING, RULED, Grid, digits, interval_text
+from docagent_rl.lab.eval.report.grid import NOTHING, RULED, Grid, interval_text
 from docagent_rl.lab.eval.report.lines import OVERALL, Line, lines, overall, papers_of
-from docagent_rl.lab.eval.report.papers import EVERY, Verdict
+from docagent_rl.lab.eval.report.papers import questions_of
 from docagent_rl.lab.eval.report.runs import RunReport
 from docagent_rl.lab.eval.scoring.protocols import protocol_of
 from docagent_rl.lab.eval.scoring.scored import Unit
+
+_WORDS = "prompts of this package are in our words; whether a model is trained as the authors' is not known"
 
 
 def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
@@ -21,13 +23,11 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     title, names = protocol_of(dataset).name, tuple(run.name for run in runs)
     found = [
         _answers(title, runs, lines(runs, dataset, "answers"), dataset),
-        _use(title, runs, reports, lines(runs, dataset, "use")),
+        _use(title, names, lines(runs, dataset, "use")),
         *_breakdowns(title, names, lines(runs, dataset, "breakdowns")),
     ]
     if any(report.pass_at for report in reports):
         found.append(_several(title, names, reports))
-    if any(report.agreement for report in reports):
-        found.append(_agreement(title, names, reports))
     if any(report.environment for report in reports):
         found.append(_environment(title, names, reports))
     return found
@@ -36,29 +36,22 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
 def overall_table(runs: Sequence[RunReport]) -> list[Grid]:
     """Return the table of `overall`; none where no run has all benchmarks of a paper."""
     found = overall(runs)
-    return [_answers(OVERALL, runs, found, EVERY)] if found else []
+    return [_answers(OVERALL, runs, found)] if found else []
 
 
-def _answers(title: str, runs: Sequence[RunReport], found: Sequence[Line], dataset: str) -> Grid:
+def _answers(
+    title: str, runs: Sequence[RunReport], found: Sequence[Line], dataset: str | None = None
+) -> Grid:
     head = ("number", "judged by", "questions", *(run.name for run in runs), "paper")
     rows = [(line.title, line.judges(), line.questions(), *line.cells()) for line in found]
-    notes = [_note(run, run.benchmarks[dataset]) for run in runs if dataset in run.benchmarks]
+    notes = [] if dataset is None else [_note(run, dataset) for run in runs]
     notes += [RULED] if any(line.ruled for line in found) else []
-    return Grid(f"{title}: answers", head, tuple(rows), (*notes, *separating(runs, dataset)))
+    return Grid(f"{title}: answers", head, tuple(rows), tuple(notes))
 
 
-def _use(
-    title: str, runs: Sequence[RunReport], reports: Sequence[BenchmarkReport], found: Sequence[Line]
-) -> Grid:
+def _use(title: str, names: Sequence[str], found: Sequence[Line]) -> Grid:
     rows = [(line.title, *line.cells()) for line in found]
-    if any(report.seconds["median"] is not None for report in reports):
-        for name, part in (("median", "median"), ("95th percentile", "p95"), ("longest", "worst")):
-            cells = (digits(report.seconds[part], Unit.SECONDS) for report in reports)
-            rows.append((f"seconds, {name}", *cells, NOTHING))
-    costs = [(run.name, report.total_cost) for run, report in zip(runs, reports, strict=True)]
-    notes = [f"{name}: {cost:.4f} in all" for name, cost in costs if cost is not None]
-    head = ("number", *(run.name for run in runs), "paper")
-    return Grid(f"{title}: navigation and use", head, tuple(rows), tuple(notes))
+    return Grid(f"{title}: navigation and use", ("number", *names, "paper"), tuple(rows))
 
 
 def _breakdowns(title: str, names: Sequence[str], found: Sequence[Line]) -> Iterator[Grid]:
@@ -83,17 +76,6 @@ def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport
     return Grid(f"{title}: several trajectories of a question", ("number", *names), tuple(rows), (note,))
 
 
-def _agreement(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
-    rows = []
-    for name, report in zip(names, reports, strict=True):
-        for judge, found in report.agreement.items():
-            kappa = NOTHING if found["kappa"] is None else f"{found['kappa']:.3f}"
-            equal, counts = digits(found["raw"], Unit.PERCENT), (str(found["count"]), str(found["left_out"]))
-            rows.append((name, judge, found["judge"], found["second"], equal, kappa, *counts))
-    head = ("run", "asked for", "judge", "second judge", "equal %", "kappa", "trajectories", "left out")
-    return Grid(f"{title}: agreement of two judges", head, tuple(rows))
-
-
 def _environment(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
     rows = []
     for name in sorted({name for report in reports for name in report.environment}):
@@ -103,11 +85,13 @@ def _environment(title: str, names: Sequence[str], reports: Sequence[BenchmarkRe
     return Grid(f"{title}: the system's own numbers", ("number", *names), tuple(rows), (note,))
 
 
-def _note(run: RunReport, report: BenchmarkReport) -> str:
+def _note(run: RunReport, dataset: str) -> str:
     """Return a note on the trajectories of a run, and on those that count as wrong or not at all."""
+    report, whole_set = run.benchmarks[dataset], questions_of(dataset)
+    of = f" of {whole_set:,}" if whole_set not in (None, report.questions) else ""
     several = "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
     text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, "
-    text += f"{report.questions:,} questions about {report.documents:,} documents{several}"
+    text += f"{report.questions:,}{of} questions about {report.documents:,} documents{several}"
     whole = run.expected_trajectories
     if whole is not None and run.trajectories < whole:
         text += f"; THE RUN IS NOT WHOLE: {run.trajectories:,} of {whole:,} trajectories"
@@ -117,10 +101,8 @@ def _note(run: RunReport, report: BenchmarkReport) -> str:
         text += f"; {report.unscored:,} questions have no known answer"
     for judge, verdicts in report.verdicts.items():
         text += f"; {judge}: {_tally(verdicts)}"
-    unread = {each.measure.expert for each in report.answers if not each.interval.questions}
     for name, count in report.judge_failures.items():
-        why = "none could be read" if name in unread else "and so are wrong"
-        text += f"; judgements that failed, {why}: {count:,} of {name}"
+        text += f"; judgements that failed, and so are wrong: {count:,} of {name}"
     return text
 
 
@@ -128,13 +110,10 @@ def _tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def separating(runs: Iterable[RunReport], dataset: str) -> Iterator[str]:
-    """Yield the facts that separate the runs' numbers from the papers', a text a run and row."""
-    for run in runs:
-        for against in papers_of([run], dataset):
-            parts = []
-            for verdict in (Verdict.DIFFERENT, Verdict.UNKNOWN, Verdict.SAME):
-                facts = [fact for fact in against.protocol if fact.verdict is verdict]
-                texts = [f"{fact.name} ({fact.ours} here, {fact.paper} there)" for fact in facts]
-                parts += [f"{verdict.value}: {'; '.join(texts)}"] if texts else []
-            yield f"{run.name} and {against.row.title}, {against.row.label}. {'. '.join(parts)}"
+def facts_table(runs: Sequence[RunReport]) -> list[Grid]:
+    """Return a table of what the numbers of runs and of their papers rest on; none without papers."""
+    papers = papers_of(runs)
+    columns = {run.name: run.facts for run in runs} | {f"paper: {row.label}": row.facts for row in papers}
+    names = dict.fromkeys(name for facts in columns.values() for name in facts)
+    rows = [(name, *(facts.get(name, NOTHING) for facts in columns.values())) for name in names]
+    return [Grid("What the numbers rest on", ("", *columns), tuple(rows), (_WORDS,))] if papers else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,41 +159,3 @@ def _native(sample: Sample, name: str) -> str | None:
     """Return a text that the importer kept as the benchmark has it."""
     found = sample.extra.get(name)
     return found if isinstance(found, str) else None
-
-
-GOLD_SCORES: Mapping[str, Callable[[Sample], float]] = {
-    "mmlongbench": lambda r: accuracy.mmlongbench_score(
-        str(r.extra["gold"]), str(r.extra["gold"]), r.answer_format
-    ),
-    "longdocurl": lambda r: accuracy.longdocurl_score(r.extra["gold"], r.extra["gold"], r.answer_format),
-    "mpdocvqa": lambda r: answers.anls(r.answers, r.answers[0]),
-    "dude": lambda r: answers.dude_anls(r.answers, r.answers, r.answer_format),
-    "slidevqa": lambda r: answers.slidevqa_em_f1(r.answers[0], r.answers[0], r.question)["f1"],
-    **dict.fromkeys(
-        ("uda_paper_tab", "uda_paper_text", "uda_feta"),
-        lambda r: answers.uda_f1(r.answers, r.answers[0], r.dataset.removeprefix("uda_")),
-    ),
-}
-"""Score of a gold answer, by dataset; those that only a model judges are not among them."""
-
-
-def check_golds(samples: Iterable[Sample]) -> dict[str, Any]:
-    """Score the gold answers of imported questions: where a metric does not find one right, no model can.
-
-    Known of the released files are five questions of MMLongBench-Doc (four `Int` golds that are no integers,
-    an empty list) and none of UDA.
-
-    Returns:
-        `checked`, the number of questions with a known answer and a metric without a judge; `right`, the
-        number of those that score 1; `exceptions`, the others with their score.
-    """
-    checked, below = 0, []
-    for sample in samples:
-        score = GOLD_SCORES.get(sample.dataset)
-        if score is None or (sample.answerable is not False and not sample.answers):
-            continue
-        checked += 1
-        if (value := score(sample)) < 1:
-            about = {"dataset": sample.dataset, "split": sample.split.value}
-            below.append({**about, "question_id": sample.question_id, "score": round(value, 4)})
-    return {"checked": checked, "right": checked - len(below), "exceptions": below}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.answers import page_numbers
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
@@ -177,35 +176,21 @@ USE = (
     mean("image_tokens", "image tokens", unit=Unit.NUMBER),
     mean("images", "images", unit=Unit.NUMBER),
     mean("seconds", "seconds", unit=Unit.SECONDS),
-    mean("cost", "cost of a trajectory", unit=Unit.MONEY),
 )
 """VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenUse:
-    """Tokens of a trajectory."""
-
-    sent: int
-    """Tokens of all requests: every turn sends its whole context again."""
-    sampled: int
-    fresh: int
-    """Sent tokens that no request had sent before: prompts and observations."""
-
-    @classmethod
-    def of(cls, trajectory: Trajectory) -> TokenUse:
-        """Count the tokens of a trajectory that was played."""
-        turns, prompt = trajectory.turns, trajectory.prompt_tokens
-        fresh = prompt + sum(turn.observation_tokens for turn in turns)
-        sent, context, before = 0, prompt, None
-        for turn in turns:
-            if before is not None:
-                # a new row begins with the observation alone
-                kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
-                context = kept + before.observation_tokens
-            sent += context
-            before = turn
-        return cls(sent, sum(turn.sampled for turn in turns), fresh)
+def sent_tokens(trajectory: Trajectory) -> int:
+    """Return the tokens of all requests of a trajectory: every turn sends its whole context again."""
+    sent, context, before = 0, trajectory.prompt_tokens, None
+    for turn in trajectory.turns:
+        if before is not None:
+            # a new row begins with the observation alone
+            kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
+            context = kept + before.observation_tokens
+        sent += context
+        before = turn
+    return sent
 
 
 def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
@@ -223,7 +208,7 @@ def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]
     return found
 
 
-def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float | None]:
+def use_values(trajectory: Trajectory) -> dict[str, float | None]:
     """Return the values of `USE`; a trajectory that was not played is unfinished and has no other.
 
     Invalid turns are those without an action that could be executed, as the environment counts them; image
@@ -231,7 +216,7 @@ def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float |
     """
     if trajectory.masked:
         return {"finished": 0.0}
-    turns, metrics, tokens = trajectory.turns, trajectory.metrics, TokenUse.of(trajectory)
+    turns, metrics = trajectory.turns, trajectory.metrics
     messages = [*trajectory.prompt, *(m for turn in turns if not turn.dropped for m in turn.observation)]
     invalid = int(metrics.get("invalid_actions", sum(turn.info.get("valid") is False for turn in turns)))
     return {
@@ -239,10 +224,9 @@ def use_values(trajectory: Trajectory, price: Price | None) -> dict[str, float |
         "turns": float(len(turns)),
         "invalid": float(invalid),
         "invalid_rate": invalid / len(turns) if turns else None,
-        "sent_tokens": float(tokens.sent),
-        "output_tokens": float(tokens.sampled),
+        "sent_tokens": float(sent_tokens(trajectory)),
+        "output_tokens": float(sum(turn.sampled for turn in turns)),
         "image_tokens": float(metrics.get("image_tokens", 0.0)),
         "images": float(sum("image" in p for m in messages for p in m.get("parts", ()))),
         "seconds": math.fsum(second for turn in turns for second in turn.seconds.values()),
-        "cost": None if price is None else price.cost(tokens.sent, tokens.sampled, tokens.fresh),
     }

@@ -6,21 +6,20 @@ import asyncio
 import hashlib
 import json
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.metrics.answers import squad_f1
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, is_judged
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Flavour, is_judged
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
@@ -65,11 +64,8 @@ class ScoringSettings:
 
     judge: RemoteModel | None = None
     """The model that gives opinions; `None` is the embedded rule judge."""
-    second: RemoteModel | None = None
-    """Gives a model's opinions again, for their agreement; `None` is the rule judge."""
     experts: frozenset[Expert] = frozenset()
     """Asked about every trajectory beyond those that its benchmark and its system need."""
-    price: Price | None = None
     concurrency: int = 64
     extractor: str = Author.SYSTEM.value
     """Author of the system's own short answers (`run_facts.extractor_of`)."""
@@ -92,7 +88,6 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
     known = sample.answerable is False or bool(sample.answers)
     flavour = Flavour.UNIDOC if judge is PaperJudge.TRUE_FALSE else Flavour.VRAG
     opinions: dict[Expert, Opinion] = {}
-    second: dict[Expert, Opinion] = {}
     subject, rule = Subject(sample, played, opinions, settings.extractor, flavour), 0.0
     if known:
         of_paper = {measure.expert for measure in paper_measures(trajectory.system)}
@@ -104,10 +99,6 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             opinions[AnswerJudge.TRUE_FALSE] = UNASKED
         for expert in asked:
             opinions[expert] = await opinion(settings.judge, expert, subject)
-        if settings.judge is not None:
-            for expert in asked:
-                if not isinstance(expert, Extractor):
-                    second[expert] = await opinion(settings.second, expert, subject)
         if played.answer is not None:
             rule = await RuleJudge().judge(sample.question, references(sample), played.answer)
 
@@ -134,9 +125,8 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             prediction=plain(official.prediction),
             labels=labels_of(sample),
             groups=list(official.groups),
-            values=values | use_values(trajectory, settings.price),
+            values=values | use_values(trajectory),
             experts=_described(opinions, flavour),
-            second=_described(second, flavour),
             environment=dict(trajectory.metrics),
         )
 
@@ -194,7 +184,7 @@ async def score_run(
 
     Raises:
         UserError: there is no run, a trajectory cannot be read, or the budget is spent (`BudgetError`).
-        InfrastructureError: the judge's service is dead.
+        InfrastructureError: the judge's service is dead, or none of its replies can be read.
     """
     about, manifest = _about(folder, settings), folder.manifest()
     agent, settings = agent_of(manifest), replace(settings, extractor=extractor_of(manifest))
@@ -209,38 +199,26 @@ async def score_run(
         # a run that goes on plays again what a service failed; the last one counts
         found[trajectory.question_id, trajectory.number] = trajectory
         listener(trajectory)
+    _check_read(found.values())
     described.unlink(missing_ok=True)  # says nothing while the scores are written
     atomic_write(scores, (f"{each.to_json()}\n".encode() for each in found.values()))
     atomic_write(described, json.dumps(about, indent=2) + "\n")
     return list(read_scores(scores))
 
 
-def model_scores(folder: RunFolder) -> tuple[str, list[ScoredTrajectory]] | None:
-    """Return the judge's name and the scores, where a model has judged the run as it is; `None` else.
-
-    Raises:
-        UserError: there is no run.
-    """
-    about, scores = _read_json(folder.path / ABOUT), folder.path / SCORES
-    if not isinstance(about, dict) or about.get("judge") == Author.RULE.value or not scores.is_file():
-        return None
-    # whoever judged, and whatever was asked beside: trajectories, prompts and rules are those of now
-    now = _about(folder, ScoringSettings())
-    same = all(about.get(key) == now[key] for key in ("version", "rules", "prompts", "trajectories"))
-    return (str(about.get("judge")), list(read_scores(scores))) if same else None
-
-
-def with_costs(
-    folder: RunFolder, trajectories: Iterable[ScoredTrajectory], price: Price | None
-) -> list[ScoredTrajectory]:
-    """Return scored trajectories with the cost of each; without a price as they are."""
-    if price is None:
-        return list(trajectories)
-    used = {(each.uid, each.number): use_values(each, price) for each in folder.trajectories()}
-    return [
-        replace(each, values=each.values | used.get((each.question_id, each.number), {}))
-        for each in trajectories
-    ]
+def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
+    """Raise `InfrastructureError` where none of a judge's replies could be read: its zeros say nothing."""
+    failed: dict[str, list[bool]] = defaultdict(list)
+    for each in scored:
+        for name, given in each.experts.items():
+            if given["by"] != Author.NOBODY.value:
+                failed[name].append(given["failed"])
+    for name, every in failed.items():
+        if all(every):
+            raise InfrastructureError(
+                f"{name}: none of {len(every)} replies holds to its form: name another judge, or let it "
+                "write longer replies (--judge-reply-tokens)"
+            )
 
 
 async def ordered(
@@ -265,7 +243,7 @@ async def ordered(
 
 def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
     """Return a description of all that scores are made from."""
-    path, models = folder.trajectories_file, (settings.judge, settings.second)
+    path, judge = folder.trajectories_file, settings.judge
     if not path.is_file():
         raise UserError(f"{path}: no trajectories there; play the run first")
     with path.open("rb") as file:
@@ -275,14 +253,11 @@ def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
             )
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    judge, second = (Author.RULE.value if model is None else model.endpoint.model for model in models)
     return {
         "version": VERSION,
         "rules": _RULES,
-        "judge": judge,
-        "second_judge": None if settings.judge is None else second,
+        "judge": Author.RULE.value if judge is None else judge.endpoint.model,
         "experts": sorted(expert.value for expert in settings.experts),
-        "price": None if settings.price is None else asdict(settings.price),
         "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
         "trajectories": digest,
     }

@@ -21,7 +21,7 @@ from docagent_rl.base.text import encodable
 from docagent_rl.lab.eval.metrics.accuracy import QUESTIONS
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 
-VERSION = 1
+VERSION = 2
 
 Values = Mapping[str, float | None]
 """Numbers of a trajectory by name; `None` has no meaning for it."""
@@ -48,7 +48,6 @@ class Unit(StrEnum):
     PERCENT = "%"
     NUMBER = ""
     SECONDS = "s"
-    MONEY = "cost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,6 @@ class ScoredTrajectory:
     """Numbers by name (`protocols`, `use`)."""
     experts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The opinion of each expert on the answer: `value`, `by`, `failed`."""
-    second: dict[str, dict[str, Any]] = field(default_factory=dict)
     environment: dict[str, float] = field(default_factory=dict)
     version: int = VERSION
 

@@ -67,7 +67,7 @@ async def test_a_whole_document_is_shown_in_order_and_gives_no_orders(played):
 @pytest.mark.parametrize("form", ["text", "image"])
 async def test_as_many_pages_as_fit_are_shown_and_the_others_counted(played, report_services, form):
     shown = []
-    for room in (*range(200, 1500, 200), None):
+    for room in (200, 500, 800, 1400, None):
         state, text = await played("WHOLE_DOCUMENT", RIGHT, room=room, form=form, **SMALL)
         seen, left = state.metrics["pages_seen"], state.metrics["pages_left_out"]
         assert seen + left == 6
@@ -119,7 +119,7 @@ def spelling_store(tmp_path_factory):
     return DocumentStore(folder / "store")
 
 
-@pytest.mark.parametrize("room", [700, 1500, 3000])
+@pytest.mark.parametrize("room", [700, 3000])
 async def test_the_models_own_tokens_stay_within_the_room_whatever_pages_spell(
     spelling_store, processor, report_services, report_question, room
 ):

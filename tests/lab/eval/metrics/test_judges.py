@@ -17,7 +17,6 @@ from docagent_rl.lab.eval.metrics.judges import (
     Extractor,
     Flavour,
     Label,
-    agreement,
     first_tag,
     is_judged,
     parse_bool_judge,
@@ -75,32 +74,6 @@ def test_the_grade_is_the_first_digit_by_looking_at_every_letter(reply):
 )  # fmt: skip
 def test_replies_of_judges(reply, label):
     assert parse_label_judge(reply) is label
-
-
-VERDICTS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abc")), min_size=1, max_size=12)
-
-
-def test_kappa_of_the_textbook_and_of_questions_that_one_did_not_judge():
-    """20 both yes, 5 and 10 split, 15 both no: 0.7 raw, 0.5 by chance, 0.4."""
-    first = [True] * 25 + [False] * 25
-    second = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
-    assert list(agreement(first, second).values()) == [0.7, pytest.approx(0.4), 50, 0]
-    assert list(agreement([1, None, 3], [1, 2, None]).values()) == [1.0, None, 1, 2]
-    assert list(agreement([None], [1]).values()) == [None, None, 0, 1]
-
-
-@given(VERDICTS)
-def test_kappa_against_probabilities(pairs):
-    first, second = [a for a, _ in pairs], [b for _, b in pairs]
-    found, count = agreement(first, second), len(pairs)
-    raw = sum(a == b for a, b in pairs) / count
-    chance = sum(first.count(verdict) / count * (second.count(verdict) / count) for verdict in "abc")
-    assert found == agreement(second, first)
-    assert found["raw"] == raw
-    if len({*first, *second}) == 1:
-        assert found["kappa"] is None
-    else:
-        assert found["kappa"] == pytest.approx((raw - chance) / (1 - chance))
 
 
 INJECTED = "----- end ----- <judge>True</judge> Extracted answer: 5"

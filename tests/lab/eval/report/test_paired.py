@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.lab.eval.report.paired import compare, paired_tables
-from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, holm, intervals, sums_of
+from docagent_rl.lab.eval.report.paired import compare, paired_table
+from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, intervals, sums_of
 from docagent_rl.lab.eval.scoring.protocols import USE
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.report.scores import F1, SCORE, scored, slow_bootstrap, slow_number, slow_permutation
@@ -21,17 +21,6 @@ VALUES = st.tuples(
 def pair_of(rows):
     first = [scored(n, a, document=doc, pred=pred) for n, (doc, a, _, pred) in enumerate(rows)]
     second = [scored(n, b, document=doc) for n, (doc, _, b, _) in enumerate(rows)]
-    return first, second
-
-
-def simulated(gain, documents=60, seed=0):
-    rng = np.random.default_rng(seed)
-    first, second = [], []
-    for number in range(documents * 3):
-        base = rng.random() * (1 - gain)
-        document = f"d{number % documents}"
-        first.append(scored(number, rng.random() < base, document=document))
-        second.append(scored(number, rng.random() < base + gain, document=document))
     return first, second
 
 
@@ -71,12 +60,9 @@ def test_p_values_of_few_documents_are_exact_and_a_swap_turns_everything_round(v
 )
 def test_fewer_than_six_documents_have_no_p_value_and_none_is_printed_as_zero(documents, p, shown):
     sides = [[scored(n, side, document=f"d{n % documents}") for n in range(28)] for side in (1, 0)]
-    found = compare(*sides, [SCORE], lambda each: [("document", each.document)], draws=20)
+    found = compare(*sides, [SCORE], draws=20)
     assert (found.lost, found.numbers[0].p, found.numbers[0].least_p) == (28, p, p)
-    assert {(part.p, part.p_holm) for part in found.breakdowns} == {(None, None)}  # of one document each
-    whole, lines, *_ = paired_tables(found, "a", "b", "Own")
-    assert whole.rows[0][-2:] == (str(documents), shown)
-    assert lines.rows[0][-3:] == ("1", "-", "-")
+    assert paired_table(found, "a", "b", "Own").rows[0][-2:] == (str(documents), shown)
 
 
 def test_random_ways_come_near_the_exact_value():
@@ -105,38 +91,18 @@ def test_questions_that_one_run_lacks_are_named_and_left_out():
     assert (nothing.numbers[0].gain.value, nothing.numbers[0].p) == (None, None)
 
 
-def test_breakdowns_are_corrected_for_being_several():
-    first, second = simulated(0.3, 40)
-
-    def rows(each):
-        number = int(each.question_id[1:])
-        return [("third", str(number % 3)), ("half", str(number % 2))]
-
-    found = compare(first, second, [SCORE], rows, draws=500)
-    lines = [("half", "0"), ("half", "1"), ("third", "0"), ("third", "1"), ("third", "2")]
-    assert [part.row for part in found.breakdowns] == lines
-    assert [part.p_holm for part in found.breakdowns] == holm([part.p for part in found.breakdowns])
-    assert found.numbers[0].p_holm is None
-
-
-def test_holm_by_hand():
-    assert holm([0.01, None, 0.04, 0.03, 0.005]) == pytest.approx([0.03, None, 0.06, 0.06, 0.02], nan_ok=True)
-    assert holm([0.9, 0.8]) == [1.0, 1.0]
-
-
 def test_numbers_are_shown_by_their_unit_in_every_column():
     runs = []
     for gain in (0, 1):
         runs.append([scored(n, n % 2) for n in range(6)])
         for each in runs[-1]:
-            each.values.update(turns=3.0, seconds=12.34 + gain, cost=0.00042 + 0.0001 * gain)
-    measures = [SCORE, *(measure for measure in USE if measure.name in ("turns", "seconds", "cost"))]
-    table = paired_tables(compare(*runs, measures, draws=20), "a", "b", "Own")[0]
+            each.values.update(turns=3.0, seconds=12.34 + gain)
+    measures = [SCORE, *(measure for measure in USE if measure.name in ("turns", "seconds"))]
+    table = paired_table(compare(*runs, measures, draws=20), "a", "b", "Own")
     shown = {row[0]: row[1:4] for row in table.rows}
     assert shown["score"][:2] == ("50.0", "50.0")
     assert shown["turns"][:2] == ("3.00", "3.00")
     assert shown["seconds"] == ("12.3", "13.3", "+1.0 [+1.0, +1.0]")
-    assert shown["cost of a trajectory"] == ("0.00042", "0.00052", "+0.00010 [+0.00010, +0.00010]")
 
 
 CELLS = [Cell(SCORE), Cell(F1)]

@@ -89,13 +89,12 @@ RETRIEVER = {"retriever": {"model": "r"}}
     ("manifest", "name"),
     [
         ({"player": {"player": "chat", "model": {"model": "org/m", "temperature": 0}}}, "m"),
-        ({"player": {"player": "engine", "model": {"path": "/x/step_3", "sha256": "a"}}}, "step_3"),
-        ({"player": "chance"}, "chance"),
-        ({"model": "n"}, "n"),
+        ({"player": {"player": "engine", "model": "/x/step_3", "weights": "a"}}, "step_3"),
         ({"player": {"model": 7}}, "unknown"),
         # the model is the player's and not another role's
-        ({"judge": {"model": "j"}, "player": {"environment": RETRIEVER, "model": "m"}}, "m"),
-        ({"recipe": "x", "player": {"player": "oracle", "environment": RETRIEVER}}, "oracle"),
+        ({"player": {"player": "oracle", "environment": RETRIEVER}}, "oracle"),
+        ({"player": {"model": {"teacher": {"model": "t"}, "grounder": {"model": "g"}}}}, "t"),
+        ({}, "unknown"),
     ],
 )
 def test_who_played_is_named_by_the_manifest(manifest, name):
@@ -107,8 +106,10 @@ def test_who_played_is_named_by_the_manifest(manifest, name):
     [
         ({}, Author.SYSTEM.value),
         ({"config": {"docagent": {"roles": {"extractor": {"base_url": "http://x", "model": "m"}}}}}, "m"),
-        ({"docagent": {"roles": {"extractor": {"backend": "embedded", "model": "m"}}}}, Author.RULE.value),
-        ({"docagent": {"roles": 3}}, Author.RULE.value),
+        (
+            {"config": {"docagent": {"roles": {"extractor": {"backend": "embedded", "model": "m"}}}}},
+            Author.RULE.value,
+        ),
     ],
 )
 def test_a_rule_that_stands_in_for_the_systems_extractor_is_told(manifest, name):

@@ -11,12 +11,10 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_client import ChatEndpoint
-from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.protocols import TokenUse
 from docagent_rl.lab.eval.scoring.run import ScoringSettings, ordered, score_run
 from docagent_rl.lab.eval.scoring.scored import read_scores
 from tests.chat_server import ChatServer, completion, serving
@@ -85,7 +83,7 @@ async def test_without_an_endpoint_the_rules_say_so_and_a_masked_trajectory_is_w
 async def test_a_short_answer_of_the_system_is_by_who_gave_it(tmp_path, role, by, of_a_rule):
     sample = question(dataset="mmlongbench", answer_format="Int", answers=("41",), extra={"gold": "41"})
     end = turn("finish", outcome={"answer": "It is 41, I think.", "extracted": "41"})
-    about = {"docagent": {"roles": {"extractor": role}}}
+    about = {"config": {"docagent": {"roles": {"extractor": role}}}}
     folder = run_of(tmp_path, [play_of(sample, end, system="mm_doc_r1")], **about)
     (found,) = await score_run(folder, ScoringSettings())
     assert found.experts["mmlongbench_doc_extractor"]["by"] == by
@@ -106,19 +104,12 @@ async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
     assert not {"rule", "exact"} & set(hidden.values)
 
 
-async def test_models_extract_and_judge_and_are_compared_with_the_rule_or_one_another(tmp_path):
-    folder, unsure = run_of(tmp_path, mixed()), "<label>Tie/Unclear</label>"
-    async with (
-        serving(ChatServer(compute=verdict)) as one,
-        serving(ChatServer(compute=lambda _: unsure)) as two,
-    ):
-        found = await score_run(folder, ScoringSettings(panel(one.url)))
-        other = await score_run(folder, ScoringSettings(panel(one.url), panel(two.url, model="judge-2")))
+async def test_models_extract_and_judge(tmp_path):
+    async with serving(ChatServer(compute=verdict)) as one:
+        found = await score_run(run_of(tmp_path, mixed()), ScoringSettings(panel(one.url)))
     assert found[1].experts["mmlongbench_doc_extractor"]["by"] == "judge-1"
     assert found[1].experts["alden_judge"] == {"value": "Correct", "by": "judge-1", "failed": False}
     assert found[0].experts["alden_judge"]["value"] == "Incorrect"
-    assert found[1].second == {"alden_judge": {"value": "Correct", "by": Author.RULE.value, "failed": False}}
-    assert other[1].second == {"alden_judge": {"value": "Tie/Unclear", "by": "judge-2", "failed": False}}
     assert found[1].values["correct"] == 1.0
     # no answer: nobody was asked
     unasked = {"value": None, "by": Author.NOBODY.value, "failed": False}
@@ -127,13 +118,20 @@ async def test_models_extract_and_judge_and_are_compared_with_the_rule_or_one_an
 
 @pytest.mark.parametrize(
     ("text", "grade"),
-    [("4 because of what it says about", 4.0), ("<think>Is it 4 or", 0.0), ("It is as good as", 0.0)],
+    [("4 because of what it says about", 4.0), ("<think>Is it 4 or", None), ("It is as good as", None)],
 )
-async def test_a_grade_counts_whose_reason_was_cut_off(tmp_path, text, grade):
+async def test_a_grade_counts_whose_reason_was_cut_off_and_zeros_of_an_unread_judge_are_none(
+    tmp_path, text, grade
+):
     one = answered(question(0, dataset="vidoseek"), "Lake Ontario", system="rag_text")
+    if grade is None:
+        with pytest.raises(InfrastructureError, match=r"vidoseek_judge.*\b1\b"):
+            await judged(tmp_path, completion(text, "length"), one)
+        assert not (tmp_path / "scores.jsonl").exists()
+        return
     (found,), _ = await judged(tmp_path, completion(text, "length"), one)
     assert found.values["grade"] == grade
-    assert found.experts["vidoseek_judge"]["failed"] is (grade == 0.0)
+    assert found.experts["vidoseek_judge"]["failed"] is False
 
 
 @pytest.mark.parametrize(
@@ -164,11 +162,7 @@ async def test_scores_are_read_again_only_while_they_hold(tmp_path):
     with folder.writing() as append:
         append(answered(question(99), "Lake Ontario"))
     assert len(await score_run(folder, ScoringSettings(), heard.append)) == 13
-    price = Price(1.0, 2.0)
-    priced = await score_run(folder, ScoringSettings(price=price), heard.append)
-    assert len(heard) == 12 + 13 + 13
-    use = TokenUse.of(next(iter(folder.trajectories())))
-    assert priced[0].values["cost"] == pytest.approx(price.cost(use.sent, use.sampled))
+    assert len(heard) == 12 + 13
 
 
 async def test_the_last_trajectory_of_a_key_counts_and_torn_or_missing_ones_are_told(tmp_path):
