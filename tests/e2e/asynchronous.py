@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docagent_rl.samples.parquet import read_parquet
 from tests.chat_server import ChatServer, threaded
-from tests.e2e.conftest import Run, add_model
+from tests.e2e.conftest import FAMILY, Run, add_model
 from tests.e2e.deaths import Resumed, die_and_resume
 from tests.e2e.search_server import SearchServer
 
@@ -42,9 +42,9 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
     """Kill the search server in the first step, and the engine behind its checkpoint, with trajectories of
     later steps under way; finish the run.
 
-    The first start is that of a user, every import included.
+    The first driver starts as a user's does, every import included; Ray's workers have theirs done.
     """
-    add_model(workspace, "vrag_rl", python)
+    add_model(workspace, "vrag_rl", python, FAMILY)
     with (
         judge(refused(workspace)) as server,
         SearchServer(folder / "search", workspace, OUTAGE_S) as search,
@@ -68,6 +68,7 @@ def play(folder: Path, workspace: Path, python: Path) -> Resumed:
             "trainer.val_before_train=false",
             "trainer.test_freq=-1",
             "trainer.save_freq=1",
+            f"+ray_kwargs.ray_init.runtime_env.py_executable={python}",
         )
         run = Run(folder, workspace, overrides, Path(sys.executable))
         saved = run.run_dir / "checkpoints" / "global_step_1" / "manifest.json"

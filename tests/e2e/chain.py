@@ -11,16 +11,14 @@ from pathlib import Path
 
 from docagent_rl.samples.importers import Benchmark
 from docagent_rl.samples.sample import Sample, read_jsonl, write_jsonl
-from tests.e2e.conftest import Run, add_model
+from tests.e2e.conftest import FAMILY, RECIPE, Run, add_model
 from tests.e2e.custom import SHORT
 from tests.e2e.lora import LORA
 from tests.e2e.lora import STEPS as RL_STEPS
 from tests.samples.importers.conftest import Files
 from tests.samples.importers.test_chain import miniature
 
-RECIPE, SFT_RECIPE = "vrag_rl_qwen3_vl_4b", "sft_vrag_rl_qwen2_5_vl_7b"
-FAMILY = "qwen3_vl"
-"""Of the model, in all stages."""
+SFT_RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
 BATCH, STEPS = 8, 8
 SFT = (
     "+profile=cpu",
@@ -100,7 +98,7 @@ def play(folder: Path, demo: Path, python: Path) -> Chain:
     trainer = ("verl.trainer.sft_trainer", "--config-name", SFT_RECIPE, *SFT)
     where = (f"model.path={model}", f"docagent.workspace={world}", f"docagent.run_dir={sft_run}")
     _python(python, "-m", *trainer, *where)
-    run = Run(folder, world, (), python, recipe=RECIPE)
+    run = Run(folder, world, (), python)
     made = Chain(
         questions=questions,
         kept=kept / "kept.jsonl",

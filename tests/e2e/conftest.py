@@ -26,7 +26,8 @@ from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.processes import end, members
 from tools.warm import WarmPython
 
-RECIPE = "vrag_rl_qwen2_5_vl_7b"
+RECIPE, FAMILY = "vrag_rl_qwen3_vl_4b", "qwen3_vl"
+"""Of runs that are about something else than a system."""
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
 PLACES = 3
@@ -243,14 +244,15 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
     if {"test_asynchronous_run", "test_deaths_run"} & modules:
         play = partial(asynchronous.play, folder("asynchronous"), workspace, python)
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
-    if {"test_grpo_run", "test_evaluation_run"} & modules:
-        background.start("grpo", lambda: grpo.play(folder("grpo"), workspace, python))
+    chosen = recipes.chosen(request.session)
+    if {"test_grpo_run", "test_evaluation_run"} & modules or RECIPE in chosen:
+        background.start(RECIPE, lambda: grpo.play(folder("grpo"), workspace, python))
     if {"test_chain_run", "test_sft_run", "test_lora_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
     special = {*recipes.SWITCHES, *recipes.RANKS} if {"test_switches_run", "test_ranks_run"} & modules else ()
-    names = {*recipes.chosen(request.session), *special}
+    names = {*chosen, *special} - {RECIPE}
     for name in sorted(names, key=recipes.LONGEST_FIRST.index):
         play = partial(recipes.play, name, folder(name), workspace, python)
         background.start(name, play, places=2 if name in recipes.RANKS else 1)

@@ -4,13 +4,15 @@ its last checkpoint too, and started a third time."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.e2e.conftest import Run, add_model
+from docagent_rl.rollout.trajectory import Trajectory
+from tests.e2e.conftest import FAMILY, Run, add_model
 
 STEPS = 3
 VALIDATED = 4
@@ -20,7 +22,7 @@ AGENTS = "- name: misplaced\n  _target_: misplaced.MisplacedLoop\n"
 
 def play(folder: Path, workspace: Path, python: Path) -> Run:
     """Kill, resume, kill, finish."""
-    add_model(workspace, "vrag_rl", python)
+    add_model(workspace, "vrag_rl", python, FAMILY)
     table = pq.read_table(workspace / "data" / "train.parquet")
     # every fourth question is played by a loop that misplaces an image
     names = ["misplaced" if row % 4 == 3 else "docagent" for row in range(len(table))]
@@ -50,6 +52,13 @@ def play(folder: Path, workspace: Path, python: Path) -> Run:
     run.log.rename(folder / "second.txt")
     run.finish()
     return run
+
+
+def played_by(agent: str, run: Run, trajectories: Iterable[Trajectory]) -> list[Trajectory]:
+    """Those of a loop, by the questions that are its own."""
+    rows = pq.read_table(run.folder / "train.parquet").to_pylist()
+    names = {json.loads(row["sample"])["question_id"]: row["agent_name"] for row in rows}
+    return [each for each in trajectories if names[each.question_id] == agent]
 
 
 def is_saved_only(run_dir: Path) -> bool:

@@ -1,5 +1,6 @@
 """A run over two Ray nodes, told by variables of its driver alone, with LoRA whose weights are merged for the
-servers; then a third node joins that sees no store, and the same command says so."""
+servers, a critic and the exact KL on observations; then a third node joins that sees no store, and the same
+command says so."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ray.util import get_node_ip_address
 
 from tests.cluster import Cluster, can_hide
 from tests.e2e.asynchronous import judge
-from tests.e2e.conftest import PATIENCE_S, WORKSPACE, Run, add_model, kill
+from tests.e2e.conftest import FAMILY, PATIENCE_S, WORKSPACE, Run, add_model, kill
 from tests.e2e.custom import SHORT
 from tests.e2e.lora import LORA, STEPS
 
@@ -20,6 +21,11 @@ OVERRIDES = (
     *SHORT,
     *LORA,
     "actor_rollout_ref.model.lora.merge=true",
+    "algorithm.adv_estimator=turn_gae",
+    "critic.enable=true",
+    "critic.optim.lr=1e-3",
+    "docagent.kl.observation.coef=1e-3",
+    "docagent.kl.observation.type=exact",
     f"trainer.total_training_steps={STEPS}",
     f"trainer.save_freq={STEPS}",
     "trainer.nnodes=2",
@@ -49,7 +55,7 @@ class Nodes:
 
 def play(folder: Path, workspace: Path, python: Path) -> Nodes:
     """Start the nodes, run, let the third one join, run again."""
-    add_model(workspace, "vrag_rl", python)
+    add_model(workspace, "vrag_rl", python, FAMILY)
     with (
         tempfile.TemporaryDirectory(prefix="n", ignore_cleanup_errors=True) as short,
         Cluster(Path(short), python) as cluster,

@@ -1,4 +1,4 @@
-"""A recipe for each system and each kind of estimator, two with switches of verl turned on, two on two ranks.
+"""A recipe for each system and each kind of estimator, two with switches of verl turned on, one on two ranks.
 Siblings differ in the model and in sizes, and are checked without a run."""
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ import pytest
 from omegaconf import DictConfig
 
 from docagent_rl.checks.recipe_check import composed
-from tests.e2e.conftest import Run, add_model
+from tests.e2e import grpo
+from tests.e2e.conftest import RECIPE, Run, add_model
 from tests.e2e.custom import SHORT
 from tests.e2e.ranks import TWO_RANKS
 
-CORE = (
+RECIPES = (
     "alden_hybrid_qwen2_5_vl_7b",  # turn-level GAE, a value model
     "doc_v_star_qwen2_5_vl_7b",  # GRPO
     "mm_doc_r1_qwen3_4b",  # SPO
     "unidoc_rl_qwen2_5_vl_7b",
-    "vrag_rl_qwen3_vl_4b",
+    RECIPE,  # visual tokens of another size, boxes in another unit
 )
-"""A run for each system and each kind of estimator: what `make test` plays."""
+"""What `make test` plays."""
 
-FAMILIES = {"vrag_rl_qwen3_vl_4b": "qwen3_vl"}
-"""Of models, where it is not the system's own."""
 TERM = "reward/page_recall"
 
 
@@ -46,36 +45,17 @@ SWITCHES = {
 }
 """Switches of verl, by recipe."""
 
-KILLED = "alden_qwen2_5_vl_7b"
-"""Its run is killed behind the first checkpoint, and goes on."""
+RANKS = {FILTERING: (*TWO_RANKS, "trainer.save_freq=1")}
+"""Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens. Such a run is
+killed behind its first checkpoint, and goes on."""
 
-RANKS = {
-    # a critic, and the exact KL on observations
-    "alden_qwen2_5_vl_7b": (
-        *TWO_RANKS,
-        "trainer.save_freq=1",
-        "docagent.kl.observation.type=exact",
-        "actor_rollout_ref.rollout.top_p=1.0",  # the server's log-probs are then those before truncation
-    ),
-    # SPO over several rows a trajectory
-    FILTERING: TWO_RANKS,
-}
-"""Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens."""
-
-LONGEST_FIRST = (
-    *RANKS,
-    "doc_v_star_qwen2_5_vl_7b",
-    REJECTING,
-    "unidoc_rl_qwen2_5_vl_7b",
-    "vrag_rl_qwen3_vl_4b",  # visual tokens of another size, boxes in another unit
-)
-RECIPES = (*CORE, *(each for each in LONGEST_FIRST if each not in CORE))
+LONGEST_FIRST = (*RANKS, "unidoc_rl_qwen2_5_vl_7b", "doc_v_star_qwen2_5_vl_7b", REJECTING)
 
 RETRIEVERS = {"unidoc_rl_qwen2_5_vl_7b": "hybrid", "mm_doc_r1_qwen3_4b": "minilm"}
 """What finds pages where it is not BM25; the hybrid of ALDEN finds images by BM25 and texts by MiniLM. The
 asynchronous run finds them by late interaction over page images."""
 
-QUESTIONS = {"doc_v_star_qwen2_5_vl_7b": 12, FILTERING: 6, REJECTING: 4}
+QUESTIONS = {"doc_v_star_qwen2_5_vl_7b": 12, FILTERING: 6, REJECTING: 4, RECIPE: 4}
 """Questions a step, each played by four trajectories. Some reward terms are rare, and every one is to vary in
 any two steps: soon where groups of equal trajectories are left out, and not where tokens are rejected."""
 OTHER_QUESTIONS = 8
@@ -91,6 +71,11 @@ def system_of(recipe: str) -> str:
 def questions(recipe: str) -> int:
     """Questions a step."""
     return QUESTIONS.get(recipe, OTHER_QUESTIONS)
+
+
+def steps(recipe: str) -> range:
+    """The steps of its run."""
+    return range(1, 1 + (grpo.STEPS if recipe == RECIPE else STEPS[-1]))
 
 
 def configuration(recipe: str) -> DictConfig:
@@ -112,7 +97,7 @@ def chosen(session: pytest.Session) -> list[str]:
 
 def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
     """The steps of a recipe; the last one is saved."""
-    add_model(workspace, system_of(recipe), python, FAMILIES.get(recipe))
+    add_model(workspace, system_of(recipe), python)
     overrides = (
         *SHORT,
         f"trainer.total_training_steps={STEPS[-1]}",
@@ -121,7 +106,7 @@ def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
         *extra(recipe),
     )
     run = Run(folder, workspace, overrides, python, recipe=recipe)
-    if recipe == KILLED:
+    if recipe in RANKS:
         run.kill_when((run.run_dir / "checkpoints" / "global_step_1" / "manifest.json").is_file)
     run.finish()
     return run

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
-from tests.e2e.conftest import RECIPE
+from tests.e2e.conftest import FAMILY, RECIPE
 from tests.e2e.grpo import STEPS
 
 Trajectories = dict[str | None, Trajectory]
@@ -18,7 +19,7 @@ Trajectories = dict[str | None, Trajectory]
 
 @pytest.fixture(scope="module")
 def run(runs):
-    return runs.result("grpo")
+    return runs.result(RECIPE)
 
 
 def evaluated(run, model: Path, out: Path) -> Trajectories:
@@ -45,7 +46,7 @@ def log_probs(trajectories: Trajectories) -> np.ndarray:
 
 
 def test_the_model_before_training_plays_the_same_tokens(run, tmp_path):
-    found = evaluated(run, run.workspace / "models" / "tiny_vrag_rl_qwen2_5_vl", tmp_path / "eval")
+    found = evaluated(run, DemoPaths(run.workspace).model("vrag_rl", FAMILY), tmp_path / "eval")
     validated = by_question(run.trajectories("val-0"))
     assert found.keys() == validated.keys()
     for question, trajectory in found.items():

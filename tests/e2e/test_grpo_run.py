@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.rollout.trajectory import read_trajectories
-from tests.e2e.grpo import STEPS, VALIDATED
+from tests.e2e.conftest import RECIPE
+from tests.e2e.grpo import STEPS, VALIDATED, played_by
 from tests.e2e.identity import agreement, images
 
 METRICS = [
@@ -28,14 +28,12 @@ METRICS = [
 
 @pytest.fixture(scope="module")
 def run(runs):
-    return runs.result("grpo")
+    return runs.result(RECIPE)
 
 
 def trajectories(run, agent=None):
-    table = pq.read_table(run.folder / "train.parquet").to_pylist()
-    names = {json.loads(row["sample"])["question_id"]: row["agent_name"] for row in table}
     played = run.trajectories(*range(1, STEPS + 1))
-    return [t for t in played if agent in (None, names[t.sample["question_id"]])]
+    return played if agent is None else played_by(agent, run, played)
 
 
 def test_it_resumes_from_the_last_whole_checkpoint(run):

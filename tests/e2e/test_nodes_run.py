@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -29,10 +30,21 @@ def test_no_trajectory_is_lost_between_the_nodes(nodes):
         assert metrics["actor/grad_norm"] > 0
 
 
-def test_the_checkpoint_holds_both_ranks(nodes):
-    actor = nodes.run.checkpoint(STEPS) / "actor"
-    ranks = {path.name for path in actor.glob("model_world_size_2_rank_*.pt")}
+@pytest.mark.parametrize("role", ["actor", "critic"])
+def test_the_checkpoint_holds_both_ranks(nodes, role):
+    folder = nodes.run.checkpoint(STEPS) / role
+    ranks = {path.name for path in folder.glob("model_world_size_2_rank_*.pt")}
     assert ranks == {f"model_world_size_2_rank_{rank}.pt" for rank in range(2)}
+
+
+def test_critic_and_exact_divergence_are_of_both_ranks(nodes):
+    for step in range(1, STEPS + 1):
+        numbers = nodes.run.metrics(step)
+        assert numbers["critic/vf_loss"] > 0
+        assert np.isfinite(numbers["actor/observation_drift_l2"])
+    # the first update begins at the reference
+    first, last = (nodes.run.metrics(step)["actor/kl_observation"] for step in (1, STEPS))
+    assert 0 <= first < 1e-9 < 1e-3 < last
 
 
 def test_the_node_that_does_not_see_the_store_is_named(nodes):
