@@ -1,14 +1,14 @@
 # Two commands, each doing its own set-up:
 #   make train   the demo run: documents in, PPO steps of unmodified verl out
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
-#   make test-all  linters, these, what takes longer, all other runs: everything
+#   make test-all  linters, these, what takes longer (make slow), all other runs (make runs): everything
 #   make gpu-check  ten minutes on one GPU, random weights, no network (docs/cluster.md)
 #   make documents  real PDFs for measuring retrieval, fetched and ingested (benchmarks/retrieval/README.md)
 #   make viewer  the viewer's page of its sources, with npm (docagent_rl/lab/viewer/frontend)
 #   make faults  damaged input in great numbers (docs/faults.md); a short form is in test-all
 #   make mutants  what the tests of the core would miss: small changes of it, each tried
 #   make adversary  texts that are rewarded wrongly, searched for (docs/rule_judge.md)
-.PHONY: train test test-all fast mutants adversary faults gpu-check documents lint viewer setup loaders demo clean
+.PHONY: train test test-all fast slow core runs mutants adversary faults gpu-check documents lint viewer setup loaders demo clean
 .DEFAULT_GOAL := help
 
 PYTHON ?=
@@ -19,7 +19,9 @@ BIN := .venv/bin
 FAST := -n 2 --dist loadfile
 # slow ones wait for processes of their own
 SLOW := -n 3 --dist loadfile --no-loadscope-reorder
-PYTEST := $(BIN)/python -m pytest --durations=20 --durations-min=1
+PYTEST := $${WARM_PYTHON:-$(BIN)/python} -m pytest --durations=20 --durations-min=1
+# tests of all stages, and the processes that they start, are forks of one interpreter with its imports done
+TOGETHER := $(BIN)/python -m tools.warm $(MAKE) --no-print-directory
 export DOCAGENT_WORKSPACE := $(WORKSPACE)
 # tests compiled by one process are read by the next
 export PYTHONDONTWRITEBYTECODE :=
@@ -58,16 +60,23 @@ loaders: setup
 	    && cp requirements/loaders.txt $(LOADERS)/requirements.txt; }
 
 test: loaders
-	$(PYTEST) -m "not e2e and not slow" $(FAST) && $(PYTEST) -m core tests/e2e
+	@$(TOGETHER) fast core
+
+# what is wrong shows early: linters and types, fast tests, slow ones, runs of the trainer
+test-all: loaders
+	@$(TOGETHER) lint fast slow runs
 
 fast: loaders
 	$(PYTEST) -m "not e2e and not slow" $(FAST)
 
-# what is wrong shows early: linters and types, fast tests, slow ones, runs of the trainer
-test-all: lint loaders
-	$(PYTEST) -m "not e2e and not slow" $(FAST) \
-	    && $(PYTEST) -m "slow and not e2e" $(SLOW) \
-	    && $(PYTEST) tests/e2e
+slow: loaders
+	$(PYTEST) -m "slow and not e2e" $(SLOW)
+
+core: loaders
+	$(PYTEST) -m core tests/e2e
+
+runs: loaders
+	$(PYTEST) tests/e2e
 
 # small changes of the core's numerics, each of which a test has to notice (tools/mutants); ARGS='--only losses'
 mutants: setup

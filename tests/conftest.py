@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import logging
+import multiprocessing
 import os
 import shutil
 import signal
 import sys
 import tempfile
 from pathlib import Path
+
+from tools.warm.python import COLD, WARM, WarmPython
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -21,16 +24,15 @@ os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tools.warm import WarmPython
-
+# a process of a test begins with its imports done where the test asks for that, and not because this one did
+sys.executable = os.environ.setdefault(COLD, sys.executable)
+multiprocessing.set_executable(sys.executable)
 # a shell ignores it for what it starts in the background, and so would every command started here
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["tests.composing"]
 
-WARM = "WARM_PYTHON"
-"""Where the interpreter of `warm_python` is."""
 SLOW = "mark.slow"
 """Stands in each file with slow tests."""
 RAY_FOLDER = Path(os.environ["RAY_TMPDIR"])
@@ -66,10 +68,14 @@ def pytest_collection_modifyitems(items):
 
 def pytest_configure(config):
     gc.disable()  # while all is imported, of which nothing is garbage
-    if WARM not in os.environ:  # this is not a process of xdist's, which share one
+    if hasattr(config, "workerinput"):
+        return
+    if WARM not in os.environ:
         warm = WarmPython(lazy=True).__enter__()
         os.environ[WARM] = str(warm.executable)
         config.add_cleanup(warm.__exit__)
+    # processes of xdist's are forks of it too
+    config.option.tx = [f"popen//python={os.environ[WARM]}"] * len(config.option.tx or ())
 
 
 def pytest_collection_finish():

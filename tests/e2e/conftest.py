@@ -24,7 +24,6 @@ from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from tests.processes import end, members
-from tools.warm import WarmPython
 
 RECIPE, FAMILY = "vrag_rl_qwen3_vl_4b", "qwen3_vl"
 """Of runs that are about something else than a system."""
@@ -36,29 +35,6 @@ PATIENCE_S = 1800.0
 SECONDS: dict[str, float] = {}
 """What each run took, in the order in which they ended."""
 MAKING: defaultdict[Path, Lock] = defaultdict(Lock)
-EARLY = pytest.StashKey[Future[WarmPython]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Where runs alone were asked for, their interpreter does its imports while tests are collected."""
-    asked = [Path(each.partition("::")[0]).resolve() for each in config.args]
-    if all(HERE in (path, *path.parents) for path in asked) and not config.option.collectonly:
-        config.stash[EARLY] = ThreadPoolExecutor(1).submit(WarmPython().__enter__)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    if early := config.stash.get(EARLY, None):
-        early.result().__exit__()
-
-
-@pytest.fixture(scope="session")
-def warm_python(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """As everywhere, and begun early."""
-    if early := pytestconfig.stash.get(EARLY, None):
-        yield early.result().executable
-        return
-    with WarmPython() as warm:
-        yield warm.executable
 
 
 @dataclass

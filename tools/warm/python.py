@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).parent
+WARM, COLD = "WARM_PYTHON", "COLD_PYTHON"
+"""Variables that name the warm interpreter of a test session, and the one that it was made of."""
 
 _ALONE = {"OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"}
 """Read when libraries are imported; the second as `+profile=cpu` has it."""

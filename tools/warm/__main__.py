@@ -1,0 +1,31 @@
+"""Run a command whose tests share one warm interpreter: `python -m tools.warm make lint fast`.
+
+It does its imports beside the command's first part. Tests find it in `WARM_PYTHON`, and this interpreter in
+`COLD_PYTHON`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tools.warm.python import COLD, WARM, WarmPython
+
+
+def main() -> int:
+    """Return the command's exit status."""
+    with WarmPython(lazy=True) as warm:
+        first = subprocess.Popen([warm.executable, "-c", ""])
+        done = subprocess.run(
+            sys.argv[1:],
+            env={**os.environ, WARM: str(warm.executable), COLD: sys.executable},
+            check=False,
+        )
+        first.kill()
+        first.wait()
+        return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
