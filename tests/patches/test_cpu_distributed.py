@@ -54,7 +54,9 @@ def test_torchrun_variant_returns_local_rank_rank_and_world_size():
     assert dist.get_backend() == "gloo"
 
 
-def test_an_offloaded_module_computes_which_upstream_still_pins():
+def test_an_offloaded_module_computes_which_upstream_still_pins(monkeypatch):
+    # torch's own: where vLLM's worker for CPUs is imported, nothing is pinned, and nothing fails
+    monkeypatch.setattr(torch.Tensor, "pin_memory", torch._C.TensorBase.pin_memory)
     upstream.initialize_global_process_group_ray(timeout_second=30)
     mesh, found = init_device_mesh("cpu", (1,)), engines.CPUOffloadPolicy
 
