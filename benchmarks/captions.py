@@ -1,4 +1,4 @@
-"""Captions found in synthetic reports, held against where these were drawn."""
+"""Captions found in synthetic reports, held against those that were drawn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.common import show
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.contents import Caption, list_of_figures
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.synth.layout import Rendered, render
 from docagent_rl.lab.synth.plan import plan_document
 from docagent_rl.lab.synth.settings import SynthSettings
@@ -25,33 +25,31 @@ _LABEL = re.compile(r"(?:Table|Figure) \d+")
 
 @dataclass
 class Score:
-    """The number of captions found, and where.
+    """The number of captions found.
 
     Args:
         true: captions that were drawn.
         found: captions that were found.
         right: those with the name and page of one that was drawn.
-        placed: those whose box and what was drawn share half of their heights, and begin at the same place.
     """
 
     true: int = 0
     found: int = 0
     right: int = 0
-    placed: int = 0
 
     def add(self, truth: Rendered, captions: Iterable[Caption]) -> None:
         drawn = {
-            (label, spot.page): spot.box
+            (label, spot.page)
             for key, label in truth.labels.items()
             if (spot := truth.spots.get(f"{key}/caption"))
         }
         self.true += len(drawn)
         for caption in captions:
-            self.found += 1
             label = _LABEL.match(caption.text)
-            box = drawn.pop((label[0], caption.page), None) if label else None
-            self.right += box is not None
-            self.placed += box is not None and _same_place(caption.box, box)
+            self.found += 1
+            if label is not None and (label[0], caption.page) in drawn:
+                drawn.remove((label[0], caption.page))
+                self.right += 1
 
 
 def score(documents: Mapping[str, Rendered], store: DocumentStore) -> Score:
@@ -61,8 +59,7 @@ def score(documents: Mapping[str, Rendered], store: DocumentStore) -> Score:
         document = store.document(doc_id)
         pages = {number: document.page(number) for number in range(1, document.num_pages + 1)}
         texts = {number: page.text() for number, page in pages.items()}
-        lines = {number: page.lines() for number, page in pages.items()}
-        total.add(truth, list_of_figures(texts, typography=lines))
+        total.add(truth, list_of_figures(texts))
     return total
 
 
@@ -80,39 +77,30 @@ def make(count: int, seed: int, folder: Path) -> dict[str, Rendered]:
 def main(
     documents: Annotated[int, typer.Option(help="Reports.")] = 24,
     seed: Annotated[int, typer.Option(help="Seed of the reports.")] = 11,
-    ocr: Annotated[int, typer.Option(help="Reports among them that are also read by OCR, per engine.")] = 2,
+    ocr: Annotated[int, typer.Option(help="Reports among them that are also read by OCR.")] = 2,
 ) -> None:
     """Print precision and recall of captions, by text layer and by OCR."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        for way, count in {None: documents, **dict.fromkeys(OcrEngineKind, ocr)}.items():
-            folder = Path(name) / str(way)
+        for mode, count in {OcrMode.NEVER: documents, OcrMode.ALWAYS: ocr}.items():
+            folder = Path(name) / mode.value
             (folder / "pdfs").mkdir(parents=True)
             truth = make(count, seed, folder / "pdfs")
-            settings = OcrSettings(OcrMode.ALWAYS, way) if way else OcrSettings(OcrMode.NEVER)
-            ingest(folder / "pdfs", folder / "store", ocr=settings, strict=True)
+            ingest(folder / "pdfs", folder / "store", ocr=mode, strict=True)
             store = DocumentStore(folder / "store")
             result = score(truth, store)
             pages = sum(store.document(doc_id).num_pages for doc_id in truth)
             shares = (result.right / max(1, result.found), result.right / max(1, result.true))
             rows.append(
                 [
-                    way.value if way else "text layer",
+                    "rapidocr" if mode is OcrMode.ALWAYS else "text layer",
                     str(pages),
                     str(result.true),
-                    *(f"{share:.3f}" for share in (*shares, result.placed / max(1, result.right))),
+                    *(f"{share:.3f}" for share in shares),
                 ]
             )
-    columns = ["text by", "pages", "captions", "precision", "recall", "of these in place"]
+    columns = ["text by", "pages", "captions", "precision", "recall"]
     show(f"Captions of {documents} reports", columns, rows)
-
-
-def _same_place(box: tuple[float, ...] | None, drawn: tuple[float, ...]) -> bool:
-    if box is None:
-        return False
-    shared = min(box[3], drawn[3]) - max(box[1], drawn[1])
-    whole = max(box[3], drawn[3]) - min(box[1], drawn[1])
-    return shared >= 0.5 * whole and abs(box[0] - drawn[0]) <= 0.02
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from docagent_rl.documents.contents.pages import body_lines
 from docagent_rl.documents.contents.printed import printed_contents
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.pdf import open_pdf
-from docagent_rl.documents.typography import Line, text_and_lines
+from docagent_rl.documents.text_layer import layer_text
 
 TUNED = frozenset(
     {
@@ -44,7 +44,6 @@ class Manual:
 
     outline: tuple[OutlineEntry, ...]
     texts: dict[int, str]
-    typography: dict[int, tuple[Line, ...]]
 
 
 @dataclass(frozen=True)
@@ -67,17 +66,17 @@ class Score:
 
 
 def read(path: Path) -> Manual:
-    """Text, print and bookmarks of a PDF."""
-    texts, typography = {}, {}
+    """Text and bookmarks of a PDF."""
+    texts = {}
     with open_pdf(path) as pdf:
         for number in range(1, pdf.num_pages + 1):
             with pdf.page(number) as page, closing(page.get_textpage()) as textpage:
-                texts[number], typography[number] = text_and_lines(textpage, page)
-        return Manual(pdf.outline(), texts, typography)
+                texts[number] = layer_text(textpage)
+        return Manual(pdf.outline(), texts)
 
 
 def read_stored(path: Path, store: DocumentStore) -> Manual | None:
-    """Bookmarks of a PDF, text and lines of the document of its name; None where there is none."""
+    """Bookmarks of a PDF, text of the document of its name; None where there is none."""
     if path.stem not in store:
         return None
     document = store.document(path.stem)
@@ -85,14 +84,16 @@ def read_stored(path: Path, store: DocumentStore) -> Manual | None:
     with open_pdf(path) as pdf:
         outline = pdf.outline()
     texts = {number: page.text() for number, page in pages.items()}
-    return Manual(outline, texts, {number: page.lines() for number, page in pages.items()})
+    return Manual(outline, texts)
 
 
 def without_tables(manual: Manual) -> Manual:
     """The manual as if it had no printed table of contents."""
-    tables = printed_contents(body_lines(manual.typography)).pages
-    texts = {page: text for page, text in manual.texts.items() if page not in tables}
-    return Manual(manual.outline, texts, manual.typography)
+    lines = {
+        page: [" ".join(line.split()) for line in text.splitlines()] for page, text in manual.texts.items()
+    }
+    tables = printed_contents(body_lines(lines)).pages
+    return Manual(manual.outline, {page: text for page, text in manual.texts.items() if page not in tables})
 
 
 def plain(title: str) -> str:
@@ -119,7 +120,6 @@ def score(found: Iterable[tuple[str, int]], outline: Iterable[OutlineEntry]) -> 
 
 def main(
     folder: Annotated[Path, typer.Argument(help="PDFs with bookmarks.")],
-    text_only: Annotated[bool, typer.Option(help="As for a store that has no print of the lines.")] = False,
     no_table: Annotated[bool, typer.Option(help="Leave the printed tables of contents out, too.")] = False,
     store: Annotated[
         Path | None,
@@ -135,9 +135,7 @@ def main(
         if no_table:
             manual = without_tables(manual)
         began = time.perf_counter()
-        headings = table_of_contents(
-            (), manual.texts, typography={} if text_only else manual.typography, max_title=1000
-        )
+        headings = table_of_contents((), manual.texts, max_title=1000)
         captions = list_of_figures(manual.texts)
         seconds = time.perf_counter() - began
         result = score([(heading.title, heading.page) for heading in headings], manual.outline)

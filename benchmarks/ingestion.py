@@ -20,7 +20,7 @@ from rich.console import Console
 from benchmarks.common import show
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.documents.settings import OcrMode
 
 _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 
@@ -71,15 +71,15 @@ def with_poppler(pdfs: Path, settings: RenderSettings, out: Path, *, text: bool,
             thread_count=workers,
         )
         pages += len(files)
-        if text:  # with the places of its lines, which typography is, too
-            subprocess.run(["pdftotext", "-bbox-layout", path, out / f"{path.stem}.html"], check=True)
+        if text:  # as the store has it
+            subprocess.run(["pdftotext", path, out / f"{path.stem}.txt"], check=True)
     return pages
 
 
 def with_ingest(pdfs: Path, settings: RenderSettings, out: Path, *, workers: int) -> int:
     """The pages by `docagent_rl.documents.ingestion`, with the texts that the files hold."""
-    ocr = OcrSettings(mode=OcrMode.NEVER)
-    report = ingest(pdfs, out / "store", settings=settings, workers=workers, strict=True, ocr=ocr)
+    store = out / "store"
+    report = ingest(pdfs, store, settings=settings, workers=workers, strict=True, ocr=OcrMode.NEVER)
     return report.pages
 
 
@@ -91,8 +91,8 @@ def main(
 ) -> None:
     """Print what ingesting a folder of PDFs costs, beside pdf2image and pdftotext.
 
-    Equal output is a JPEG file of each page, at the same resolution and quality, and its text with the places
-    of the lines. The store has checksums, manifests and whole documents only, forced to disk, on top.
+    Equal output is a JPEG file of each page, at the same resolution and quality, and its text. The store has
+    checksums, manifests and whole documents only, forced to disk, on top.
     """
     missing = [tool for tool in ("pdftoppm", "pdfinfo", "pdftotext") if shutil.which(tool) is None]
     if missing:

@@ -1,10 +1,9 @@
-"""Engines of OCR on real pages, against their text layers."""
+"""OCR of real pages, against their text layers."""
 
 from __future__ import annotations
 
 import re
 import resource
-import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -19,10 +18,9 @@ from PIL import Image
 
 from benchmarks.common import show
 from docagent_rl.documents.manifest import TextReason
-from docagent_rl.documents.ocr import DPI, OcrEngineKind, OcrSettings, make_engine, plain_text
+from docagent_rl.documents.ocr import read_picture
 from docagent_rl.documents.pdf import POINTS_PER_INCH, open_pdf
-from docagent_rl.documents.text_layer import assess
-from docagent_rl.documents.typography import text_and_lines
+from docagent_rl.documents.text_layer import assess, layer_text
 
 _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 _FEWEST_WORDS = 50
@@ -63,13 +61,7 @@ def words(text: str) -> Counter[str]:
 
 def candidates() -> dict[str, Callable[[Image.Image], str]]:
     """Return what is measured, by name; every engine on one thread."""
-    found: dict[str, Callable[[Image.Image], str]] = {"rapidocr, its defaults": _rapidocr_defaults()}
-    for kind in OcrEngineKind:
-        if kind is OcrEngineKind.TESSERACT and not shutil.which("tesseract"):
-            continue
-        engine = make_engine.__wrapped__(OcrSettings(engine=kind))
-        found[f"{kind.value}, as `ingest` runs it"] = lambda image, e=engine: plain_text(e.read(image))
-    return found
+    return {"rapidocr, its defaults": _rapidocr_defaults(), "rapidocr, as `ingest` runs it": read_picture}
 
 
 def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]]:
@@ -80,13 +72,13 @@ def pages(folder: Path, each: int, dpi: int) -> Iterator[tuple[Image.Image, str]
             for number in good[:: max(1, len(good) // each)][:each]:
                 with pdf.page(number) as page:
                     image = page.render(scale=dpi / POINTS_PER_INCH).to_pil().convert("RGB")
-                    yield image, text_and_lines(page.get_textpage(), page)[0]
+                    yield image, layer_text(page.get_textpage())
 
 
 def main(
     folder: Annotated[Path | None, typer.Argument(help="PDFs; by default Debian's manuals.")] = None,
     each: Annotated[int, typer.Option(help="Pages of every PDF.")] = 5,
-    dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = DPI,
+    dpi: Annotated[int, typer.Option(help="Pixels an inch.")] = 150,
 ) -> None:
     """Print processor time and word recall of every engine on the same pages, in one run."""
     with tempfile.TemporaryDirectory() as fetched:
@@ -131,8 +123,8 @@ def measure(samples: list[tuple[Image.Image, str]]) -> dict[str, Score]:
 
 def _is_good(pdf: Any, number: int) -> bool:
     with pdf.page(number) as page:
-        text, _ = text_and_lines(page.get_textpage(), page)
-    sound = assess(text, 0.0, lambda: False, lambda: Image.new("L", (1, 1))) is TextReason.SOUND
+        text = layer_text(page.get_textpage())
+    sound = assess(text, 0.0, lambda: False) is TextReason.SOUND
     return sound and words(text).total() >= _FEWEST_WORDS
 
 

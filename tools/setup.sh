@@ -50,11 +50,5 @@ uv pip install "${checked[@]}" -e . || fail "this package could not be installed
 # what does not compile is not meant to (templates, files for other versions of Python)
 .venv/bin/python -m compileall -qq -j 0 .venv/lib/python3*/site-packages docagent_rl >/dev/null || true
 
-if ! command -v pdftoppm >/dev/null; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        { apt-get install -y -qq poppler-utils || { apt-get update -qq && apt-get install -y -qq poppler-utils; }; } >/dev/null 2>&1 || true
-    fi
-    command -v pdftoppm >/dev/null || say "pdftoppm is missing (package poppler-utils): only the renderer pdf2image needs it"
-fi
 echo "$wanted" > "$stamp"
 say "done"

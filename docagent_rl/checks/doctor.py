@@ -195,15 +195,12 @@ def check_system() -> list[Finding]:
     """Look at the tools and resources of this machine."""
     cores = len(os.sched_getaffinity(0))
     few = "Ray waits for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
-    pdftoppm = shutil.which("pdftoppm")
-    optional = "only for rendering with pdf2image: install poppler-utils"
     return [
         Finding("CPUs", str(cores), few if cores < 8 else ""),
         check_shared_memory(),
         *check_gpu(),
         check_attention(),
         check_bytecode(),
-        Finding("pdftoppm", pdftoppm or "not found", "" if pdftoppm else optional),
     ]
 
 

@@ -13,19 +13,17 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.options import argument, option
-from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings
+from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
-from docagent_rl.documents.ocr import OcrEngineKind, OcrMode, OcrSettings
-from docagent_rl.documents.settings import IngestLimits
+from docagent_rl.documents.settings import IngestLimits, OcrMode
 from docagent_rl.documents.sources import IngestReport
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.indexes import audit_index, difference
 
 _DEFAULTS = RenderSettings()
 _LIMITS = IngestLimits()
-_OCR = OcrSettings()
 _SHOWN = 10
 _SHOWN_USERS = 3
 
@@ -38,9 +36,6 @@ def ingest_command(
         "without gaps.",
     ),
     store: Path = option(..., "Folder of the document store; made when absent."),
-    renderer: RendererKind = option(
-        _DEFAULTS.renderer, "Program that renders PDF pages; pdf2image needs poppler."
-    ),
     dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page."),
     max_side: int = option(_DEFAULTS.max_side, "Pixels of a page's longer side at most."),
     jpeg_quality: int = option(_DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."),
@@ -53,16 +48,11 @@ def ingest_command(
     ),
     page_seconds: float = option(_LIMITS.seconds, "Seconds that a page may take."),
     page_memory: float = option(_LIMITS.memory_gib, "GiB of memory that a process may take for a page."),
-    page_pixels: int = option(_LIMITS.pixels, "Pixels of a page image, or of a rendered page, at most."),
     ocr: OcrMode = option(
-        _OCR.mode,
+        OcrMode.AUTO,
         "Pages to read by OCR: page images and pages whose text layer is empty or broken (auto), "
         "none (never), all (always).",
     ),
-    ocr_engine: OcrEngineKind = option(
-        _OCR.engine, "What reads them; tesseract has to be installed, is faster and reads less well."
-    ),
-    ocr_language: str = option(_OCR.language, "Languages of tesseract, joined by +, as eng+deu."),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
     replace: bool = option(
         False, "Replace stored documents that have other content or settings.", "--replace"
@@ -74,18 +64,12 @@ def ingest_command(
     can be repeated. Documents that cannot be read, or not within the limits, and those of which the store
     holds another version, are listed at the end; the exit status is then 2.
 
-    Pages without text of their own (scans, page images) are read by OCR, without any network. Run again with
-    another --ocr or --ocr-engine, only what these change is read anew, from the stored pages; texts that are
-    there are replaced with --replace alone.
+    Pages without text of their own (scans, page images) are read by OCR, without any network.
 
-    Examples:
-        docagent-rl ingest papers/ --store data/store --dpi 144
-
-        docagent-rl ingest scans/ --store data/store --ocr-engine tesseract --ocr-language deu
+    Example: docagent-rl ingest papers/ --store data/store --dpi 144
     """
-    settings = RenderSettings(renderer=renderer, dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
-    limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory, pixels=page_pixels)
-    reading = OcrSettings(ocr, ocr_engine, ocr_language)
+    settings = RenderSettings(dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
+    limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
     try:
         report = ingest(
@@ -98,11 +82,11 @@ def ingest_command(
             strict=strict,
             replace=replace,
             ray=ray,
-            ocr=reading,
+            ocr=ocr,
         )
     except KeyboardInterrupt:
         interrupted()
-    typer.echo(_ingest_summary(report, reading.engine))
+    typer.echo(_ingest_summary(report))
     if report.kept:
         names = ", ".join(report.kept[:_SHOWN]) + (", ..." if len(report.kept) > _SHOWN else "")
         text = (
@@ -120,13 +104,12 @@ def ingest_command(
         raise typer.Exit(2)
 
 
-def _ingest_summary(report: IngestReport, engine: OcrEngineKind) -> str:
+def _ingest_summary(report: IngestReport) -> str:
     line = f"{len(report.ingested)} documents ingested ({report.pages} pages)"
     parts = {
         f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
         f", {len(report.replaced)} of them replaced": report.replaced,
         f", {len(report.repaired)} of them because their stored pages were damaged": report.repaired,
-        f"; the text of {len(report.reread)} read anew": report.reread,
         f"; {len(report.skipped)} unchanged": True,
         f"; {len(report.kept)} left as the store has them": report.kept,
         f"; {len(report.failed)} failed": True,
@@ -138,7 +121,7 @@ def _ingest_summary(report: IngestReport, engine: OcrEngineKind) -> str:
         line += f"\n{files.total()} files are neither PDFs nor images and were passed over ({kinds}{more})"
     texts = []
     if report.ocr_pages:
-        texts.append(f"{report.ocr_pages} pages read by OCR ({engine.value})")
+        texts.append(f"{report.ocr_pages} pages read by OCR")
     if report.textless_pages:
         texts.append(f"{report.textless_pages} {'' if texts else 'pages '}have no text")
     return "\n".join([line, ", ".join(texts)]) if texts else line
@@ -153,9 +136,9 @@ def check_command(
 
     Lists damaged files, of a store each with the pages that need it, and indexes that are of none of the
     stores named beside them as these are now; the exit status is then 1. What a run
-    reads is verified in any case, when it is read: this finds damage before. Of a store, documents that it
-    has lost are missed; of a run, checkpoints, the trajectories and numbers of its steps and its
-    configuration are read. Where a file has no checksum, it says so.
+    reads is verified in any case, when it is read: this finds damage before. Of a run, checkpoints, the
+    trajectories and numbers of its steps and its configuration are read. Where a file has no checksum, it
+    says so.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -175,7 +158,7 @@ def check_command(
                 f"{audit.unsealed} of its steps have no seal (a checkpoint of verl alone, or a step that was "
                 "cut off), so that damage may go unseen"
             )
-        typer.echo(f"{path}: {'; '.join([audit.contents, *parts, *audit.notes])}")
+        typer.echo(f"{path}: {'; '.join([audit.contents, *parts])}")
         if audit.damages:
             typer.echo(_repair_advice(path), err=True)
     stale = _stale([path for path, audit in audits.items() if not audit.damages])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +15,9 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents.layout import CATALOGUE, StoreLayout
-from docagent_rl.documents.manifest import ChunkEntry, PageEntry, PageRef, check_seal, read_record
-from docagent_rl.documents.objects import Kind, ObjectStore, read_bytes
+from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.manifest import ChunkEntry, PageEntry, PageRef, read_record
+from docagent_rl.documents.objects import Kind, ObjectStore
 
 T = TypeVar("T")
 
@@ -45,7 +44,6 @@ class Audit:
     damages: list[Damage] = field(default_factory=list)
     unsealed: int = 0
     """Files without a checksum: damage may go unseen."""
-    notes: list[str] = field(default_factory=list)
 
 
 def audit_store(root: Path, *, progress: bool = False) -> Audit:
@@ -57,17 +55,15 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
 
     def note(entries: Iterable[PageEntry], doc_id: str, first: int) -> None:
         for number, page in enumerate(entries, start=first):
-            for name, (digest, kind) in page.objects().items():
+            for digest, kind in page.objects():
                 place = layout.objects.path(digest, kind), digest, kind
-                users[place].append(f"{PageRef(doc_id, number)} ({name})")
+                users[place].append(f"{PageRef(doc_id, number)} ({kind.name.lower()})")
 
     for path in sorted(layout.manifests()):
         if manifest := _read(lambda path=path: layout.read_manifest(path), path, audit):
             documents += 1
             pages += len(manifest.pages)
             note(manifest.pages, manifest.doc_id, 1)
-    _check_catalogue(layout, audit)
-    _check_ocr(layout, audit)
     for path in sorted((layout.root / "partial").glob("*/[!.]*.json")):
         if record := _read(lambda path=path: read_record(ChunkEntry, path), path, audit):
             note(record.pages, f"unfinished document {path.parent.name[:8]}", record.first)
@@ -96,37 +92,6 @@ def _read(read: Callable[[], T], path: Path, audit: Audit) -> T | None:
     except _ERRORS as error:
         audit.damages.append(Damage(path, str(error)))
         return None
-
-
-def _check_catalogue(layout: StoreLayout, audit: Audit) -> None:
-    """Find documents that the store has held and of which there is no manifest."""
-    path = layout.root / CATALOGUE
-    try:
-        listed = layout.catalogue()
-    except _ERRORS as error:
-        audit.damages.append(Damage(path, str(error)))
-        return
-    if listed is None:
-        audit.notes.append(
-            f"it has no catalogue ({CATALOGUE}), so that a lost document goes unseen: the next ingest "
-            "writes one"
-        )
-    for doc_id in sorted(listed or ()):
-        if not os.path.lexists(manifest := layout.manifest(doc_id)):
-            problem = (
-                f"the manifest of {doc_id!r} is missing: ingest the document again, or delete {path} and"
-            )
-            audit.damages.append(Damage(manifest, f"{problem} ingest anything to forget it"))
-
-
-def _check_ocr(layout: StoreLayout, audit: Audit) -> None:
-    """Check the records of OCR, which ingest passes over when they are damaged."""
-    for path in sorted(layout.ocr.root.glob("*/[!.]*.json")):
-        try:
-            check_seal(read_bytes(path))
-        except (ValueError, *_ERRORS):
-            problem = "is damaged or empty: delete it; ingest reads the page again"
-            audit.damages.append(Damage(path, problem))
 
 
 def _problem(store: ObjectStore, path: Path, digest: str, kind: Kind) -> str:

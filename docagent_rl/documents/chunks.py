@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,39 +16,31 @@ from pypdfium2 import PdfPage
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
-from docagent_rl.documents.ocr import DPI as OCR_DPI
-from docagent_rl.documents.ocr import dump_words
-from docagent_rl.documents.page_text import Layer, Picture, read_page
-from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, kept_pdf, open_pdf, raster_scale
+from docagent_rl.documents.page_text import Layer, read_page
+from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
 from docagent_rl.documents.render import (
     FORMATS,
     PdfiumRenderer,
     encode_jpeg,
     has_little_colour,
     is_white,
-    make_renderer,
     read_page_image,
 )
 from docagent_rl.documents.settings import (
     DisplayError,
     DocumentError,
-    IngestLimits,
-    OcrSettings,
-    RendererKind,
+    OcrMode,
     RenderSettings,
     Size,
     check_size,
 )
 from docagent_rl.documents.sources import SourceDocument, SourceKind
-from docagent_rl.documents.text_layer import may_hide_text, unmapped_share
-from docagent_rl.documents.typography import dump_lines, text_and_lines
+from docagent_rl.documents.text_layer import layer_text, may_hide_text, unmapped_share
 from docagent_rl.documents.workers import beat
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.
 PAGES_PER_CHUNK = 16
 _BLOCK = 1 << 23
-_GOOD_ENOUGH = 0.9
-"""Least resolution of a stored picture that OCR reads, as a share of the one that it asks for."""
 _SIZES_DPI = 200
 
 Stamp = tuple[tuple[int, int], ...]
@@ -77,8 +69,12 @@ class Plan:
 
     layout: StoreLayout
     render: RenderSettings
-    limits: IngestLimits
-    ocr: OcrSettings
+    ocr: OcrMode
+
+    def key(self, kind: SourceKind) -> str:
+        """Return the settings that decide what the pages of a document are: a change stores it anew."""
+        render = self.render.pdf_key() if kind is SourceKind.PDF else self.render.image_key()
+        return render if self.ocr is OcrMode.AUTO else f"{render} ocr={self.ocr.value}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +87,6 @@ class ChunkTask:
     """Of the records of the document's ranges."""
     first: int
     """Number of the first page."""
-    stored: tuple[PageEntry, ...] = ()
-    """The pages of the document that the store has already, pictures and all; empty: it has none of them."""
-    reread: frozenset[int] = frozenset()
-    """Numbers of the pages among `stored` whose text is to be read anew."""
-
-    @property
-    def doc_id(self) -> str:
-        """The document of the range."""
-        return self.probed.source.doc_id
 
     @property
     def last(self) -> int:
@@ -178,7 +165,8 @@ def store_chunk(task: ChunkTask) -> int:
             unchanged = False
         if not unchanged:
             raise DocumentError("it changed while it was being ingested: ingest it again")
-        pages = tuple(_pages(task, batch))
+        read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
+        pages = tuple(_stored(task.plan, batch, *page) for page in read(task))
     except OSError as error:  # of the source: what the store does raises a UserError
         raise _unreadable(error) from error
     beat("storing it")
@@ -191,58 +179,36 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
     """Return whether every picture and text of a stored document is there as it was written."""
     for number, page in enumerate(stored[1], start=1):
         beat(f"stored page {number}")
-        if not objects.are_whole(page.objects().values()):
+        if not objects.are_whole(page.objects()):
             return False
     return True
 
 
-def _pages(task: ChunkTask, batch: list[Path]) -> Iterator[PageEntry]:
-    source, stamp, plan = task.probed.source, task.probed.stamp, task.plan
-    is_pdf = source.kind is SourceKind.PDF
+def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+    """Yield the pages of a range: name, JPEG file, size and text layer."""
     # one for all pages: it draws them into the same memory
-    renderer = make_renderer(plan.render, plan.limits.pixels) if is_pdf else None
-    with kept_pdf.open(source.files[0], stamp) if is_pdf else nullcontext() as pdf:
+    renderer = PdfiumRenderer(task.plan.render)
+    with open_pdf(task.probed.source.files[0]) as pdf:
         for number in range(task.first, task.last + 1):
-            stored = task.stored[number - 1] if task.stored else None
-            if stored and number not in task.reread:
-                yield stored
-            else:
-                yield _page(task, batch, pdf, renderer, number, stored)
+            name = f"page {number}"
+            beat(name)
+            with pdf.page(number) as page:
+                jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), task.plan.render)
+                yield name, jpeg, size, _layer(page)
 
 
-def _page(
-    task: ChunkTask,
-    batch: list[Path],
-    pdf: OpenPdf | None,
-    renderer: PdfiumRenderer | None,
-    number: int,
-    stored: PageEntry | None,
-) -> PageEntry:
-    """Store a page of a PDF, or of page images; of one that is `stored` only its text is read."""
-    plan, files = task.plan, task.probed.source.files
-    objects = plan.layout.objects
-    put = partial(objects.put, batch=batch)
-    name = f"page {number}" if pdf or stored else files[number - 1].name
-    beat(name)
-    with pdf.page(number) if pdf else nullcontext() as page:
-        if stored:
-            jpeg, size = objects.image(stored.image), (stored.width, stored.height)
-        elif pdf and renderer:
-            jpeg, size = _drawn(pdf, number, renderer.render(pdf, number), plan.render)
-        else:
-            jpeg, size = read_page_image(files[number - 1], plan.render, plan.limits.pixels)
-            _check_shape(name, size)
-        picture = Picture(jpeg, partial(_larger, plan, pdf, number, size)) if pdf else Picture(jpeg)
-        layer = _layer(page) if page else Layer()
-        text = read_page(name, picture, layer, plan.ocr, plan.layout.ocr)
-    return PageEntry(
-        *size,
-        stored.image if stored else put(jpeg),
-        text=put(text.text) if text.text else None,
-        typography=put(dump_lines(text.lines)) if text.lines else None,
-        words=put(dump_words(text.words)) if text.words else None,
-        reading=text.reading,
-    )
+def _image_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
+    for path in task.probed.source.files[task.files]:
+        beat(path.name)
+        jpeg, size = read_page_image(path, task.plan.render)
+        _check_shape(path.name, size)
+        yield path.name, jpeg, size, Layer()
+
+
+def _stored(plan: Plan, batch: list[Path], name: str, jpeg: bytes, size: Size, layer: Layer) -> PageEntry:
+    put = partial(plan.layout.objects.put, batch=batch)
+    text, reading = read_page(name, jpeg, layer, plan.ocr)
+    return PageEntry(*size, put(jpeg), put(text) if text else None, reading)
 
 
 def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettings) -> tuple[bytes, Size]:
@@ -258,18 +224,7 @@ def _drawn(pdf: OpenPdf, number: int, image: Image.Image, settings: RenderSettin
 
 def _layer(page: PdfPage) -> Layer:
     with closing(page.get_textpage()) as textpage:
-        text, lines = text_and_lines(textpage, page)
-        return Layer(text, lines, unmapped_share(textpage), lambda: may_hide_text(page))
-
-
-def _larger(plan: Plan, pdf: OpenPdf, number: int, size: Size, most_side: int) -> Image.Image | None:
-    """Return a page as large as OCR asks for; None: the stored picture, of this size, is as good."""
-    with pdf.page(number) as page:
-        needed = raster_scale(page, OCR_DPI, most_side) * max(page.get_size())
-    if max(size) >= _GOOD_ENOUGH * needed:
-        return None
-    settings = RenderSettings(RendererKind.PDFIUM, dpi=OCR_DPI, max_side=most_side)
-    return make_renderer(settings, plan.limits.pixels).render(pdf, number)
+        return Layer(layer_text(textpage), unmapped_share(textpage), lambda: may_hide_text(page))
 
 
 def _check_shape(name: str, size: Size) -> None:

@@ -24,23 +24,21 @@ from docagent_rl.documents.chunks import (
     probe,
     store_chunk,
 )
-from docagent_rl.documents.layout import StoreLayout
+from docagent_rl.documents.layout import MARKER, StoreLayout
 from docagent_rl.documents.manifest import (
     ChunkEntry,
     Manifest,
     PageEntry,
     RecordT,
     Source,
-    TextReason,
     TextSource,
     dump_record,
     read_record,
 )
 from docagent_rl.documents.objects import write
-from docagent_rl.documents.ocr import engine_key
-from docagent_rl.documents.page_text import is_current
-from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
-from docagent_rl.documents.settings import IngestLimits, OcrMode, OcrSettings, RenderSettings
+from docagent_rl.documents.ocr import engine_name
+from docagent_rl.documents.render import IMAGE_SOFTWARE, PdfiumRenderer
+from docagent_rl.documents.settings import IngestLimits, OcrMode, RenderSettings
 from docagent_rl.documents.sources import (
     FailedDocument,
     IngestReport,
@@ -68,7 +66,7 @@ def ingest(
     strict: bool = False,
     replace: bool = True,
     ray: str | None = None,
-    ocr: OcrSettings | None = None,
+    ocr: OcrMode = OcrMode.AUTO,
 ) -> IngestReport:
     """Store the documents under `source` (see `docagent_rl.documents.sources.discover`).
 
@@ -87,36 +85,33 @@ def ingest(
         progress: Show progress bars on standard error.
         strict: Raise at the first document that cannot be read instead of reporting it.
         replace: Store a document whose content or settings have changed again; otherwise the one in the store
-            is kept (`IngestReport.kept`). Pages without text are read by OCR either way: nothing is lost.
+            is kept (`IngestReport.kept`).
         ray: Address of a Ray cluster that does the work (`docagent_rl.documents.ray_pool.RayPool`); `source`
             and `store` are on folders that all its nodes see. The store comes out the same.
-        ocr: Pages that are read by OCR, and the engine; by default those whose text layer is empty or broken,
-            by rapidocr. When it changes, the text of the pages that it changes is read anew, from the stored
-            pictures (`IngestReport.reread`).
+        ocr: Pages that are read by OCR; by default those whose text layer is empty or broken.
 
     Raises:
-        UserError: The input, the store or a setting is wrong, two documents have the same id, the renderer
-            or the OCR engine is not installed, the store cannot be written (disk full, read-only), or with
+        UserError: The input, the store or a setting is wrong, two documents have the same id, the OCR
+            engine is not installed, the store cannot be written (disk full, read-only), or with
             `strict`: a document cannot be read.
     """
-    settings, limits, ocr = settings or RenderSettings(), limits or IngestLimits(), ocr or OcrSettings()
-    # a program that is not installed fails before any work
-    engine = None if ocr.mode is OcrMode.NEVER else engine_key(ocr)
-    make_renderer(settings)
+    settings, limits = settings or RenderSettings(), limits or IngestLimits()
+    if ocr is not OcrMode.NEVER:
+        engine_name()  # one that is not installed fails before any work
     if workers is not None and workers < 1:
         raise UserError(f"workers={workers}: expected at least 1")
     if ray and isinstance(source, Path):
         source = source.absolute()
     found = discover(source) if isinstance(source, Path) else Sources([*source])
     layout = StoreLayout(Path(store).absolute()).create()
-    plan = Plan(layout, settings, limits, ocr)
+    plan = Plan(layout, settings, ocr)
     if ray is None:
         processes = WorkerPool(workers or len(os.sched_getaffinity(0)), limits)
     else:
-        from docagent_rl.documents.ray_pool import Places, RayPool  # Ray takes seconds to import
+        from docagent_rl.documents.ray_pool import RayPool  # Ray takes seconds to import
 
         assert isinstance(source, Path)
-        processes = RayPool(ray, workers, limits, Places(source, layout.root))
+        processes = RayPool(ray, workers, limits, (source, layout.root / MARKER))
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with (
         Progress(*columns, console=Console(stderr=True), disable=not progress) as bars,
@@ -124,7 +119,7 @@ def ingest(
         processes as pool,
     ):
         layout.remove_leftovers()
-        run = _Ingest(plan, engine, pool, bars, strict, replace)
+        run = _Ingest(plan, pool, bars, strict, replace)
         run.report.passed_over = found.passed_over
         for failure in found.failed:
             run.fail(failure.name, failure.reason)
@@ -132,11 +127,8 @@ def ingest(
             run.store(run.probe(found.documents))
         except OSError as error:
             raise UserError(f"the store {layout.root} cannot be used ({error})") from error
-        finally:
-            report = run.report
-            layout.add_to_catalogue([*report.ingested, *report.reread, *report.skipped, *report.kept])
-    report.sort()
-    return report
+    run.report.sort()
+    return run.report
 
 
 @dataclass(slots=True)
@@ -165,8 +157,6 @@ class _Job:
 @dataclass(slots=True)
 class _Ingest:
     plan: Plan
-    engine: str | None
-    """Key of the OCR engine; None when it is off."""
     pool: WorkerPool | RayPool
     bars: Progress
     strict: bool
@@ -190,7 +180,8 @@ class _Ingest:
                     continue
                 probed = outcome.value()
                 old = self._read(Manifest, self.plan.layout.manifest(probed.source.doc_id))
-                if old and (old.source.sha256, old.settings) == (probed.sha256, self._key(probed.source)):
+                key = self.plan.key(probed.source.kind)
+                if old and (old.source.sha256, old.settings) == (probed.sha256, key):
                     stored.append((probed, old.pages))
                 elif old and not self.replace and self._are_there(old.pages):
                     self.report.kept.append(probed.source.doc_id)
@@ -199,36 +190,20 @@ class _Ingest:
         return sorted([*jobs, *self._verify(stored)], key=lambda job: job.source.doc_id)
 
     def _verify(self, stored: list[tuple[ProbedDocument, tuple[PageEntry, ...]]]) -> Iterator[_Job]:
-        """Read the documents that the store holds; yield those that are damaged there, or to be read anew."""
+        """Read the documents that the store holds; yield those that are damaged there."""
         bar = self.bars.add_task("Checking stored documents", total=len(stored), visible=bool(stored))
         with closing(self.pool.run(partial(is_whole, self.plan.layout.objects), stored)) as outcomes:
             for outcome in outcomes:
                 self.bars.advance(bar)
-                probed, pages = outcome.task
+                probed, _ = outcome.task
                 if outcome.error is not None:
                     self.fail(probed.source.name, str(outcome.error))
                 elif not outcome.result:
                     yield self._job(probed, damaged=True)
-                elif reread := self._to_read(pages, replace=self.replace):
-                    yield self._job(probed, stored=pages, reread=reread)
                 else:
-                    self._leave(probed, pages)
-
-    def _to_read(self, pages: Sequence[PageEntry], *, replace: bool) -> frozenset[int]:
-        """Return the pages that are to be read anew; without `replace` only those that have no text."""
-        return frozenset(
-            number
-            for number, page in enumerate(pages, start=1)
-            if not is_current(page.reading, self.plan.ocr, self.engine) and (replace or page.text is None)
-        )
-
-    def _leave(self, probed: ProbedDocument, pages: tuple[PageEntry, ...]) -> None:
-        # a text layer that nobody looked at is as it was meant to be, as far as is known
-        seen = [page for page in pages if page.reading and page.reading.reason is not TextReason.OFF]
-        others = self._to_read(seen, replace=True)
-        (self.report.kept if others else self.report.skipped).append(probed.source.doc_id)
-        # of a run that was killed right after it wrote the manifest
-        shutil.rmtree(self._partial(probed), ignore_errors=True)
+                    self.report.skipped.append(probed.source.doc_id)
+                    # of a run that was killed right after it wrote the manifest
+                    shutil.rmtree(self._partial(probed), ignore_errors=True)
 
     def store(self, jobs: list[_Job]) -> None:
         """Store the documents that `probe` returned."""
@@ -237,7 +212,8 @@ class _Ingest:
         by_id = {job.source.doc_id: job for job in jobs}
         with closing(self.pool.run(store_chunk, self._tasks(jobs, bar))) as outcomes:
             for outcome in outcomes:
-                job, task = by_id[outcome.task.doc_id], outcome.task
+                task = outcome.task
+                job = by_id[task.probed.source.doc_id]
                 self.bars.advance(bar, task.num_pages)
                 if outcome.error is None:
                     del job.missing[task.first]
@@ -259,17 +235,10 @@ class _Ingest:
                 else:
                     yield task
 
-    def _job(
-        self,
-        probed: ProbedDocument,
-        *,
-        stored: tuple[PageEntry, ...] = (),
-        reread: frozenset[int] = frozenset(),
-        damaged: bool = False,
-    ) -> _Job:
+    def _job(self, probed: ProbedDocument, *, damaged: bool = False) -> _Job:
         folder = self._partial(probed)
         starts = range(1, probed.num_pages + 1, PAGES_PER_CHUNK)
-        tasks = [ChunkTask(probed, self.plan, folder, first, stored, reread) for first in starts]
+        tasks = [ChunkTask(probed, self.plan, folder, first) for first in starts]
         missing = {task.first: task for task in tasks if not self._is_stored(task)}
         resumed = probed.num_pages - sum(task.num_pages for task in missing.values())
         return _Job(tasks, missing, damaged, resumed)
@@ -277,15 +246,11 @@ class _Ingest:
     def _is_stored(self, task: ChunkTask) -> bool:
         record = self._read(ChunkEntry, task.record)
         pages = record.pages if record else ()
-        names = [each for page in pages for each in page.objects().values()]
+        names = [each for page in pages for each in page.objects()]
         return len(pages) == task.num_pages and self.plan.layout.objects.are_whole(names)
 
-    def _key(self, source: SourceDocument) -> str:
-        render = self.plan.render
-        return render.pdf_key() if source.kind is SourceKind.PDF else render.image_key()
-
     def _partial(self, probed: ProbedDocument) -> Path:
-        key = f"{self._key(probed.source)} ocr={self.plan.ocr.mode.value} {self.engine}"
+        key = self.plan.key(probed.source.kind)
         return self.plan.layout.partial(probed.source.doc_id, probed.sha256, key)
 
     def _commit(self, job: _Job) -> None:
@@ -296,10 +261,8 @@ class _Ingest:
         manifest = Manifest(
             doc_id=doc_id,
             source=Source(source.name, job.probed.sha256),
-            settings=self._key(source),
-            software=(
-                make_renderer(self.plan.render).software if source.kind is SourceKind.PDF else IMAGE_SOFTWARE
-            ),
+            settings=self.plan.key(source.kind),
+            software=PdfiumRenderer.software if source.kind is SourceKind.PDF else IMAGE_SOFTWARE,
             outline=job.probed.outline,
             pages=pages,
             title=job.probed.title,
@@ -312,20 +275,13 @@ class _Ingest:
 
     def _count(self, job: _Job, pages: tuple[PageEntry, ...], *, replaced: bool) -> None:
         report, doc_id = self.report, job.source.doc_id
-        if stored := job.tasks[0].stored:
-            changed = any(
-                (old.text, old.words) != (new.text, new.words) for old, new in zip(stored, pages, strict=True)
-            )
-            (report.reread if changed else report.skipped).append(doc_id)
-            pages = tuple(pages[number - 1] for number in job.tasks[0].reread) if changed else ()
-        else:
-            if job.damaged:
-                report.repaired.append(doc_id)
-            elif replaced:
-                report.replaced.append(doc_id)
-            report.ingested.append(doc_id)
-            report.pages += len(pages)
-            report.resumed_pages += job.resumed_pages
+        if job.damaged:
+            report.repaired.append(doc_id)
+        elif replaced:
+            report.replaced.append(doc_id)
+        report.ingested.append(doc_id)
+        report.pages += len(pages)
+        report.resumed_pages += job.resumed_pages
         for page in pages:
             report.ocr_pages += page.reading is not None and page.reading.source is TextSource.OCR
             report.textless_pages += page.text is None
@@ -333,7 +289,7 @@ class _Ingest:
     def _are_there(self, pages: Iterable[PageEntry]) -> bool:
         """Return whether all pictures and texts are there, whole or not."""
         objects = self.plan.layout.objects
-        return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects().values())
+        return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects())
 
     @staticmethod
     def _read(kind: type[RecordT], path: Path) -> RecordT | None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import seal
-from docagent_rl.documents.manifest import Manifest, check_seal, read_record
+from docagent_rl.documents.manifest import Manifest, read_record
 from docagent_rl.documents.objects import ObjectStore, read_bytes, write
-from docagent_rl.documents.ocr import OcrCache
 
 MARKER = "docagent_store.json"
-CATALOGUE = "docagent_documents.json"
 _LOCK = ".docagent_store.lock"
 _FORMAT = {"format": "docagent-rl document store", "version": 1}
 
@@ -27,12 +24,10 @@ class StoreLayout:
 
     ```
     docagent_store.json           marks the folder as a store
-    docagent_documents.json       ids of all documents, so that a lost manifest is missed
     .docagent_store.lock          held by the process that writes to it
-    objects/<2 hex>/<sha256>.*    page rasters (.jpg), texts and their print (.txt.gz)
+    objects/<2 hex>/<sha256>.*    page rasters (.jpg), page texts (.txt.gz)
     documents/<sha256>.json       one manifest a document, named by the hash of its id
     partial/<sha256>/<page>.json  finished page ranges of documents not finished yet
-    ocr/<2 hex>/<sha256>.json     words that OCR read, by picture and engine: may be deleted
     ```
     Ids are hashed, never joined into a path.
     """
@@ -43,11 +38,6 @@ class StoreLayout:
     def objects(self) -> ObjectStore:
         """The rasters and texts."""
         return ObjectStore(self.root / "objects")
-
-    @property
-    def ocr(self) -> OcrCache:
-        """The words that OCR read before."""
-        return OcrCache(self.root / "ocr", self.objects)
 
     def manifest(self, doc_id: str) -> Path:
         """Return the path of a document's manifest, there or not."""
@@ -76,34 +66,6 @@ class StoreLayout:
                 "delete it and ingest the document again"
             )
         return manifest
-
-    def catalogue(self) -> frozenset[str] | None:
-        """Return the ids of all documents as the last ingest left them; None: there is no catalogue."""
-        path = self.root / CATALOGUE
-        try:
-            data = read_bytes(path)
-            check_seal(data)
-            return frozenset(map(str, json.loads(data)["documents"]))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(
-                f"{path}: damaged ({error}); delete it: the next ingest writes it anew"
-            ) from error
-
-    def add_to_catalogue(self, doc_ids: Iterable[str]) -> None:
-        """Add documents that were stored; without a catalogue, all that have a manifest."""
-        known = None
-        with suppress(UserError):
-            known = self.catalogue()
-        listed = set(doc_ids) | (known or set())
-        if known is None:
-            for path in self.manifests():
-                with suppress(FileNotFoundError, UserError):
-                    listed.add(self.read_manifest(path).doc_id)
-        if listed != known:
-            text = json.dumps({"documents": sorted(listed)}, ensure_ascii=False, indent=0)
-            write(self.root / CATALOGUE, seal(text))
 
     def partial(self, doc_id: str, source_sha256: str, settings_key: str) -> Path:
         """Return the folder of the page ranges of one version of a document."""
@@ -174,7 +136,7 @@ class StoreLayout:
 
     def remove_leftovers(self) -> None:
         """Remove the parts of files that killed processes left; for the holder of the lock."""
-        for folder in (".", "documents", "objects/*", "partial/*", "ocr/*"):
+        for folder in (".", "documents", "objects/*", "partial/*"):
             for path in self.root.glob(f"{folder}/.*.tmp"):
                 with suppress(OSError):
                     path.unlink()

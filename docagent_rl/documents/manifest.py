@@ -89,9 +89,7 @@ class TextReason(StrEnum):
     BLANK = "blank"
     """The page shows nothing that OCR could read."""
     EMPTY = "empty"
-    NO_LETTERS = "no_letters"
     GARBLED = "garbled"
-    UNLIKELY = "unlikely"
     SPARSE = "sparse"
     ASKED = "asked"
     """OCR was to read every page."""
@@ -103,16 +101,12 @@ class TextReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """The source of a page's text; one by OCR without its engine raises a `ValueError`."""
+    """The source of a page's text."""
 
     source: TextSource
     reason: TextReason
     engine: str | None = None
-    """`OcrEngine.key` of the engine that read the picture, if any, whether its text was taken or not."""
-
-    def __post_init__(self) -> None:
-        if self.source is TextSource.OCR and not self.engine:
-            raise ValueError("a text by OCR without its engine")
+    """Name and version of the engine that read the picture, if any, whether its text was taken or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,26 +140,21 @@ class PageEntry:
     """SHA-256 of the JPEG file."""
     text: str | None
     """SHA-256 of the text; None: the page has none."""
-    typography: str | None = None
-    """Of its lines with their print, as `typography.dump_lines` writes them; None: the page has no text."""
-    words: str | None = None
-    """Of the words that OCR read, as `ocr.dump_words` writes them; None: the text is not by OCR."""
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
 
     def __post_init__(self) -> None:
         if min(self.width, self.height) < 1:
             raise ValueError(f"a page of {self.width} x {self.height} pixels")
-        for name in ("image", "text", "typography", "words"):
+        for name in ("image", "text"):
             digest = getattr(self, name)
             if digest is not None and not is_digest(digest):
                 raise ValueError(f"{name}: {digest!r} is no SHA-256")
 
-    def objects(self) -> dict[str, tuple[str, Kind]]:
-        """Return the digests of its picture, text, lines and words, as far as there are any."""
-        texts = {"text": self.text, "lines": self.typography, "words": self.words}
-        found = {name: (digest, Kind.TEXT) for name, digest in texts.items() if digest is not None}
-        return {"picture": (self.image, Kind.IMAGE), **found}
+    def objects(self) -> list[tuple[str, Kind]]:
+        """Return the digests of its picture and of its text, if it has any."""
+        picture = self.image, Kind.IMAGE
+        return [picture] if self.text is None else [picture, (self.text, Kind.TEXT)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +220,8 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
 
     data = read_bytes(path)
     try:
-        check_seal(data)
+        if not is_sealed(data):
+            raise ValueError("it has no checksum")
         return _adapter(kind).validate_json(data)
     except ValidationError as error:
         problem = error.errors()[0]
@@ -239,12 +229,6 @@ def read_record(kind: type[RecordT], path: Path) -> RecordT:
         raise _damaged(path, f"{field}: {problem['msg']}") from error
     except ValueError as error:
         raise _damaged(path, str(error)) from error
-
-
-def check_seal(data: bytes) -> None:
-    """Check that a file ends with its checksum; a `ValueError` says that it does not."""
-    if not is_sealed(data):
-        raise ValueError("it has no checksum")
 
 
 @cache

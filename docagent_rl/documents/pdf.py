@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pypdfium2
@@ -18,8 +18,6 @@ from docagent_rl.documents.settings import DocumentError
 POINTS_PER_INCH = 72
 _TAIL_BYTES = 1 << 16
 _MAX_OUTLINE_DEPTH = 32
-_MOST_USES = 8
-"""PDFium keeps fonts and images of a file while it is open: they are not to fill the memory of a worker."""
 
 # PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
 _LINE_END_HYPHEN = re.compile("[\x02\ufffe]")
@@ -84,41 +82,6 @@ class OpenPdf:
         """Return the title that the file states, on one line; empty where there is none."""
         text = utf16(lambda *buffer: pdfium_c.FPDF_GetMetaText(self._pdf, b"Title", *buffer))
         return " ".join(clean_text(text).split())
-
-
-class _KeptPdf:
-    """The PDF that this process read last, kept open for the next range of its pages."""
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._version: object = None
-        self._uses = 0
-
-    @contextmanager
-    def open(self, path: Path, stamp: object) -> Generator[OpenPdf]:
-        """Open a file as `open_pdf` does; it stays open for the next block that asks for it.
-
-        A long file takes as long to open as a page to render, and its fonts are read anew. It is closed when
-        another file, or another version (`stamp`) of it, is asked for, after 8 blocks, and by an exception.
-        """
-        if self._version != (path, stamp) or self._uses >= _MOST_USES:
-            self.close()
-            self._pdf = self._stack.enter_context(open_pdf(path))
-            self._version, self._uses = (path, stamp), 0
-        self._uses += 1
-        try:
-            yield self._pdf
-        except BaseException:  # an interrupt too: a file that was left in the middle is not kept
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Close the file."""
-        self._version = None
-        self._stack.close()
-
-
-kept_pdf = _KeptPdf()
 
 
 @contextmanager

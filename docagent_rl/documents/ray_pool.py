@@ -4,66 +4,45 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import lru_cache, partial
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.settings import IngestLimits
 from docagent_rl.documents.workers import Outcome, WorkerPool
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-_TASKS_A_UNIT = 8
 _RETRIES = 3
 """Times that Ray starts work anew whose node died."""
 _REACH_S = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The paths that every node has to see."""
-
-    source: Path
-    """The ingested folder or file."""
-    store: Path
-
-    def check(self) -> None:
-        """Look at both from here; an `InfrastructureError` names the machine that does not see one."""
-        host = socket.gethostname()
-        if not self.source.exists():
-            raise InfrastructureError(f"node {host} does not see {self.source}: put it on a shared folder")
-        try:
-            StoreLayout(self.store).require()
-        except UserError as error:
-            raise InfrastructureError(f"node {host} does not see the store: {error}") from error
 
 
 class RayPool:
     """A `WorkerPool` over the nodes of a Ray cluster.
 
     Each task of Ray has one CPU and a process of its own that works under the limits, so that limits and
-    errors are the same as on one machine. A document goes to one node, a long one in parts. Ray starts the
-    work of a node that died anew.
+    errors are the same as on one machine. Ray starts the work of a node that died anew.
 
     Args:
         address: `HOST:PORT`, or `auto` for the cluster that runs here. None is started: its ports would be
             open to the network.
         workers: Number of processes at most; by default one a CPU of the cluster.
         limits: As for `WorkerPool`.
-        places: Checked on every node.
+        shared: Paths that every node has to see.
     """
 
-    def __init__(self, address: str, workers: int | None, limits: IngestLimits, places: Places) -> None:
+    def __init__(
+        self, address: str, workers: int | None, limits: IngestLimits, shared: Sequence[Path]
+    ) -> None:
         self._started = connect(address)
         self._workers = workers
         self._limits = limits
-        self._places = places
+        self._shared = shared
 
     def __enter__(self) -> RayPool:
         return self
@@ -79,22 +58,22 @@ class RayPool:
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
-            InfrastructureError: A node does not see source or store, or Ray fails.
+            InfrastructureError: A node does not see a shared path, or Ray fails.
         """
         import ray
         from ray.exceptions import RayError, RayTaskError
 
         most = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
-        work = ray.remote(num_cpus=1, max_retries=_RETRIES)(_outcomes)
-        units, busy = _units(tasks), []
+        work = ray.remote(num_cpus=1, max_retries=_RETRIES)(_outcome)
+        waiting, busy = iter(tasks), []
         try:
             while True:
-                begun = islice(units, most - len(busy))
-                busy += [work.remote(function, unit, self._limits, self._places) for unit in begun]
+                begun = islice(waiting, most - len(busy))
+                busy += [work.remote(function, task, self._limits, self._shared) for task in begun]
                 if not busy:
                     return
                 (done,), busy = ray.wait(busy)
-                yield from ray.get(done)
+                yield ray.get(done)
         except RayTaskError as error:
             raise error.cause from error
         except RayError as error:
@@ -105,30 +84,19 @@ class RayPool:
 
 
 _pool = lru_cache(maxsize=1)(partial(WorkerPool, 1))
-"""The process of this process of Ray, kept for its next unit."""
+"""The process of this process of Ray, kept for its next task."""
 
 
-def _outcomes(
-    function: Callable[[T], R], unit: list[T], limits: IngestLimits, places: Places
-) -> list[Outcome[T, R]]:
-    """Return outcomes; those after the first document error are it: the tasks are of the same document."""
-    places.check()
-    found: list[Outcome[T, R]] = []
-    for task in unit:
-        if found and found[-1].error:
-            found.append(Outcome(task, error=found[-1].error))
-        else:
-            found += _pool(limits).run(function, [task])
-    return found
-
-
-def _units(tasks: Iterable[T]) -> Iterator[list[T]]:
-    """Yield consecutive tasks of the same document, not too many together; others one by one."""
-    numbered = enumerate(tasks)
-    for _, group in groupby(numbered, key=lambda pair: getattr(pair[1], "doc_id", pair[0])):
-        part = iter([task for _, task in group])
-        while unit := list(islice(part, _TASKS_A_UNIT)):
-            yield unit
+def _outcome(
+    function: Callable[[T], R], task: T, limits: IngestLimits, shared: Sequence[Path]
+) -> Outcome[T, R]:
+    for path in shared:
+        if not path.exists():
+            raise InfrastructureError(
+                f"node {socket.gethostname()} does not see {path}: put it on a shared folder"
+            )
+    (outcome,) = _pool(limits).run(function, [task])
+    return outcome
 
 
 def connect(address: str) -> bool:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
-import math
 import re
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -15,17 +13,14 @@ import pypdfium2
 import pypdfium2.version
 from PIL import Image, ImageChops, UnidentifiedImageError
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
-from docagent_rl.documents.settings import MOST_PIXELS, DocumentError, RendererKind, RenderSettings, Size
-from docagent_rl.documents.workers import require_memory
+from docagent_rl.documents.pdf import OpenPdf, raster_scale
+from docagent_rl.documents.settings import DocumentError, RenderSettings, Size
 
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
 """Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
 IMAGE_SOFTWARE = f"Pillow {Image.__version__}"
 """Reader of image files, with its version, for the record."""
 
-_POPPLER_TIMEOUT_S = 300
 _BYTES_A_PIXEL = 4
 _STEP = 16
 """Every so many pixels both ways one is looked at for its colour."""
@@ -33,9 +28,6 @@ _COLOURED = 32
 """Difference of the strongest and the weakest channel, of 255, from which a pixel has colour."""
 _MOST_COLOURED = 0.02
 _ORIENTATION_TAG = 0x0112
-_NUMPY_GIB = 0.1
-_UNSCALED = frozenset({"I", "F"})
-"""Pillow's modes of whole numbers of 32 bits and of fractions."""
 
 
 class PdfiumRenderer:
@@ -45,9 +37,8 @@ class PdfiumRenderer:
     """Name and version, for the record."""
     _pixels = (ctypes.c_ubyte * 0)()
 
-    def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
+    def __init__(self, settings: RenderSettings) -> None:
         self._settings = settings
-        self._most_pixels = most_pixels
 
     def render(self, pdf: OpenPdf, number: int) -> Image.Image:
         """Return page `number` (1-based) in mode RGB, or RGBX, whose fourth byte has no meaning.
@@ -55,7 +46,7 @@ class PdfiumRenderer:
         It may share memory with this renderer: it is good until the next page is rendered.
         """
         with pdf.page(number) as page:
-            scale = _scale(page, number, self._settings, self._most_pixels)
+            scale = raster_scale(page, self._settings.dpi, self._settings.max_side)
             try:
                 bitmap = page.render(
                     scale=scale, rev_byteorder=True, prefer_bgrx=True, bitmap_maker=self._bitmap
@@ -72,60 +63,6 @@ class PdfiumRenderer:
         if len(self._pixels) < size:
             self._pixels = (ctypes.c_ubyte * size)()
         return pypdfium2.PdfBitmap.new_native(width, height, buffer=self._pixels, **options)
-
-
-class Pdf2ImageRenderer(PdfiumRenderer):
-    """A renderer by poppler's `pdftoppm`, at the same scale as `PdfiumRenderer`."""
-
-    def __init__(self, settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> None:
-        missing = [tool for tool in ("pdftoppm", "pdfinfo") if shutil.which(tool) is None]
-        if missing:
-            raise UserError(
-                f"the renderer pdf2image needs poppler, but {' and '.join(missing)} is not on the PATH: "
-                "install it (Debian: apt install poppler-utils; conda: conda install -c conda-forge poppler) "
-                "or use the renderer pdfium"
-            )
-        from importlib.metadata import version
-
-        super().__init__(settings, most_pixels)
-        self.software = f"pdf2image {version('pdf2image')} (poppler)"
-
-    def render(self, pdf: OpenPdf, number: int) -> Image.Image:
-        """Return a page as `PdfiumRenderer.render`."""
-        import pdf2image
-        from pdf2image.exceptions import PDFPageCountError, PDFPopplerTimeoutError, PDFSyntaxError
-
-        with pdf.page(number) as page:
-            scale = _scale(page, number, self._settings, self._most_pixels)
-        try:
-            images = pdf2image.convert_from_path(
-                pdf.path,
-                # not `size`, which pdftoppm takes before it turns the page; fractions reach it as they are
-                dpi=scale * POINTS_PER_INCH,  # ty: ignore[invalid-argument-type]
-                first_page=number,
-                last_page=number,
-                use_cropbox=True,
-                timeout=_POPPLER_TIMEOUT_S,
-            )
-        except (PDFPageCountError, PDFSyntaxError, PDFPopplerTimeoutError, OSError) as error:
-            raise DocumentError(f"page {number} cannot be rendered by poppler ({error})") from error
-        if len(images) != 1:
-            raise DocumentError(f"page {number} cannot be rendered by poppler (it gave no image)")
-        return images[0].convert("RGB")
-
-
-def make_renderer(settings: RenderSettings, most_pixels: int = MOST_PIXELS) -> PdfiumRenderer:
-    """Return the renderer that `settings` names; it refuses pages of more than `most_pixels`."""
-    kind = PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer
-    return kind(settings, most_pixels)
-
-
-def _scale(page: pypdfium2.PdfPage, number: int, settings: RenderSettings, most_pixels: int) -> float:
-    scale = raster_scale(page, settings.dpi, settings.max_side)
-    width, height = (math.ceil(side * scale) for side in page.get_size())
-    if width * height > most_pixels:
-        raise DocumentError(f"page {number} has {width}x{height} pixels, more than {most_pixels}")
-    return scale
 
 
 def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) -> bytes:
@@ -168,35 +105,33 @@ def _sparse(image: Image.Image) -> Image.Image:
     return image.resize(size, Image.Resampling.NEAREST)
 
 
-def read_page_image(
-    path: Path, settings: RenderSettings, most_pixels: int = MOST_PIXELS
-) -> tuple[bytes, Size]:
+def read_page_image(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
     """Read a page image as a JPEG file and its size in pixels.
 
     A JPEG that needs no change keeps its bytes; anything else is turned upright (EXIF), laid on white,
     scaled down to `max_side` and encoded.
 
     Raises:
-        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds numbers
-            without a scale, or holds several images or one of more than `most_pixels`.
+        DocumentError: The file cannot be read, is not an image of `FORMATS`, is damaged, holds more than 8
+            bits a channel or several images, or one of more than 178,956,970 pixels.
     """
     try:
-        return _convert(path.read_bytes(), path.name, settings, most_pixels)
+        return _convert(path.read_bytes(), path.name, settings)
     except (DocumentError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
-        raise DocumentError(f"{path.name} has more than {MOST_PIXELS} pixels: write it smaller") from error
+        raise DocumentError(f"{path.name} has too many pixels ({error}): write it smaller") from error
     # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
     except Exception as error:
         raise DocumentError(f"{path.name} is not a readable image ({_describe(error)})") from error
 
 
-def _convert(data: bytes, name: str, settings: RenderSettings, most_pixels: int) -> tuple[bytes, Size]:
+def _convert(data: bytes, name: str, settings: RenderSettings) -> tuple[bytes, Size]:
     with warnings.catch_warnings():
         # what a file is suspected of is of no use to the reader: it is an error or it is not
         warnings.simplefilter("ignore")
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _check_image(image, data, name, most_pixels)
+            _check_image(image, data, name)
             image.load()
             plain_jpeg = image.format == "JPEG" and image.mode in ("RGB", "L")
             upright = image.getexif().get(_ORIENTATION_TAG, 1) == 1
@@ -206,19 +141,17 @@ def _convert(data: bytes, name: str, settings: RenderSettings, most_pixels: int)
     return encode_jpeg(page, settings.jpeg_quality), page.size
 
 
-def _check_image(image: Image.Image, data: bytes, name: str, most_pixels: int) -> None:
+def _check_image(image: Image.Image, data: bytes, name: str) -> None:
     if image.format == "PNG":
         # the decoder passes over the checksums of the pixels and shows what is left of them
         with Image.open(io.BytesIO(data), formats=("PNG",)) as again:
             again.verify()
     if (frames := getattr(image, "n_frames", 1)) > 1:
         raise DocumentError(f"{name} holds {frames} images: write one file a page")
-    if image.width * image.height > most_pixels:
-        raise DocumentError(f"{name} has {image.width}x{image.height} pixels, more than {most_pixels}")
-    if image.mode in _UNSCALED and (image.mode, image.format) != ("I", "PPM"):
+    if image.mode.startswith(("I", "F")):
         raise DocumentError(
-            f"{name} holds numbers without a scale (mode {image.mode}): which of them is white is "
-            "not known; write 8 or 16 bits a pixel"
+            f"{name} holds more than 8 bits a channel (mode {image.mode}), and which number is white is not "
+            "known: write it with 8"
         )
 
 
@@ -226,26 +159,12 @@ def _normalise(image: Image.Image, max_side: int) -> Image.Image:
     from PIL import ImageOps  # of no use to those who read PDFs
 
     page = ImageOps.exif_transpose(image)
-    if page.mode.startswith("I"):
-        page = _eight_bits(page)
     if page.has_transparency_data:
         page = page.convert("RGBA")
         page = Image.alpha_composite(Image.new("RGBA", page.size, "white"), page)
     page = page.convert("RGB")
     page.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
     return page
-
-
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Return a grey picture of 16 bits a pixel in mode L, on white; Pillow makes all above 255 white."""
-    require_memory(_NUMPY_GIB)
-    import numpy as np
-
-    values = np.asarray(image)
-    grey = (values >> 8).astype(np.uint8)
-    if isinstance(clear := image.info.get("transparency"), int):
-        grey[values == clear] = 255
-    return Image.fromarray(grey)
 
 
 def _describe(error: Exception) -> str:

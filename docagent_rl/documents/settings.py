@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -12,15 +11,12 @@ from docagent_rl.base.errors import UserError
 Size = tuple[int, int]
 """`(width, height)` in pixels."""
 
-MOST_PIXELS = 178_956_970
-"""From here on Pillow takes a picture for an attack, also the one that the store would read later."""
 MAX_SIDE_RATIO = 200
 """Image processors refuse images whose sides differ by more than this factor."""
 # Raised when the stored pages would come out differently for the same settings: documents ingested before
 # are then stored anew when they are ingested again, and stay readable until then.
 _PDF_PIPELINE = 3
 _IMAGE_PIPELINE = 1
-_LANGUAGE = re.compile(r"[A-Za-z0-9_]+(/[A-Za-z0-9_]+)?(\+[A-Za-z0-9_]+(/[A-Za-z0-9_]+)?)*")
 
 
 class DocumentError(UserError):
@@ -29,13 +25,6 @@ class DocumentError(UserError):
 
 class DisplayError(ValueError):
     """An image cannot be shown: a side is empty, or the sides differ too much."""
-
-
-class RendererKind(StrEnum):
-    """The programs that can rasterise a PDF page: pypdfium2, or pdf2image over poppler's `pdftoppm`."""
-
-    PDFIUM = "pdfium"
-    PDF2IMAGE = "pdf2image"
 
 
 class OcrMode(StrEnum):
@@ -48,22 +37,10 @@ class OcrMode(StrEnum):
     ALWAYS = "always"
 
 
-class OcrEngineKind(StrEnum):
-    """The programs that read the pictures of pages.
-
-    rapidocr's package holds its models; tesseract must be installed, takes less than half the time and makes
-    more errors.
-    """
-
-    RAPIDOCR = "rapidocr"
-    TESSERACT = "tesseract"
-
-
 @dataclass(frozen=True, slots=True)
 class RenderSettings:
     """Settings of the page rasters; a value out of its range raises a `UserError`."""
 
-    renderer: RendererKind = RendererKind.PDFIUM
     dpi: int = 144
     """Pixels an inch of a PDF page; page images keep their own size."""
     max_side: int = 4096
@@ -72,35 +49,18 @@ class RenderSettings:
     """Quality of the stored JPEG, 1 to 95."""
 
     def __post_init__(self) -> None:
-        _check_ranges(self, dpi=(10, 1200), max_side=(16, 65500), jpeg_quality=(1, 95))
+        _check_ranges(self, dpi=(10, 1200), max_side=(16, 13_000), jpeg_quality=(1, 95))
 
     def pdf_key(self) -> str:
         """Return everything that decides what a PDF's pages look like: a change renders the document anew."""
         return (
-            f"pdf/{_PDF_PIPELINE} renderer={self.renderer.value} dpi={self.dpi} "
+            f"pdf/{_PDF_PIPELINE} renderer=pdfium dpi={self.dpi} "
             f"max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
         )
 
     def image_key(self) -> str:
         """Return the same for documents that are folders of page images."""
         return f"images/{_IMAGE_PIPELINE} max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
-
-
-@dataclass(frozen=True, slots=True)
-class OcrSettings:
-    """Settings of OCR; a `language` that is no list of tesseract's raises a `UserError`."""
-
-    mode: OcrMode = OcrMode.AUTO
-    engine: OcrEngineKind = OcrEngineKind.RAPIDOCR
-    language: str = "eng"
-    """For tesseract: names of its language files, joined by `+`. rapidocr's one model reads Chinese, Japanese
-    and the Latin alphabets."""
-
-    def __post_init__(self) -> None:
-        if not _LANGUAGE.fullmatch(self.language):
-            raise UserError(
-                f"language={self.language!r}: expected names of tesseract's languages, as eng+deu"
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +71,9 @@ class IngestLimits:
     """Time for a page, its text and its file."""
     memory_gib: float = 4.0
     """Memory (address space) of a process in GiB, on top of what it takes when it starts."""
-    pixels: int = MOST_PIXELS
-    """Pixels of a page image before it is scaled down, and of a rendered page."""
 
     def __post_init__(self) -> None:
-        _check_ranges(self, seconds=(0.1, 86_400), memory_gib=(0.1, 65_536), pixels=(1, MOST_PIXELS))
+        _check_ranges(self, seconds=(0.1, 86_400), memory_gib=(0.1, 65_536))
 
 
 def _check_ranges(settings: object, **ranges: tuple[float, float]) -> None:

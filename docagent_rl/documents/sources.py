@@ -68,8 +68,6 @@ class IngestReport:
     """Those among `ingested` of which the store held another version (other content or settings)."""
     repaired: list[str] = field(default_factory=list)
     """Those among `ingested` of which the store held this version, with damaged or missing pages."""
-    reread: list[str] = field(default_factory=list)
-    """Documents whose stored pages were kept and the text of some read anew."""
     skipped: list[str] = field(default_factory=list)
     """Documents that the store held already."""
     kept: list[str] = field(default_factory=list)
@@ -80,15 +78,15 @@ class IngestReport:
     resumed_pages: int = 0
     """Those among `pages` that an interrupted run had stored."""
     ocr_pages: int = 0
-    """Pages stored or read anew that have their text by OCR."""
+    """Pages of the ingested documents that have their text by OCR."""
     textless_pages: int = 0
-    """Pages stored or read anew that have no text."""
+    """Pages of the ingested documents that have no text."""
     passed_over: Counter[str] = field(default_factory=Counter)
     """Files that are neither PDFs nor pictures, by the ends of their names, as `.docx`."""
 
     def sort(self) -> None:
         """Sort all lists."""
-        for ids in (self.ingested, self.replaced, self.repaired, self.reread, self.skipped, self.kept):
+        for ids in (self.ingested, self.replaced, self.repaired, self.skipped, self.kept):
             ids.sort()
         self.failed.sort(key=lambda failure: failure.name)
 
@@ -121,8 +119,8 @@ def discover(source: Path) -> Sources:
     A PDF is a document named by the file without `.pdf`. A sub-folder that holds images is a document named
     by the folder. Images directly in `source` are named `<document>_<page>`. In both, the last number in a
     file's name is that of its page, and pages run from 1 without gaps. Hidden files and document stores are
-    passed over; files that are neither PDFs nor pictures are counted, and links that lead out of `source` are
-    reported. A single PDF may be given instead of a folder.
+    passed over; files that are neither PDFs nor pictures are counted. A single PDF may be given instead of
+    a folder.
 
     Raises:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
@@ -163,12 +161,6 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             raise UserError(f"{source}: {reason}") from error
         found.fail(_name(folder, source), reason)
 
-    def stays(path: Path) -> bool:
-        """Report a path that leads out of `source`."""
-        if reason := link_out(path, source):
-            found.fail(_name(path, source), reason)
-        return reason is None
-
     seen: set[str] = set()
     for name, folders, files in os.walk(source, onerror=report, followlinks=True):
         real = os.path.realpath(name)
@@ -176,23 +168,14 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             folders.clear()
             continue
         seen.add(real)
-        visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
-        folders[:] = [folder.name for folder in visible if stays(folder)]
+        folders[:] = [folder for folder in sorted(folders) if not folder.startswith(".")]
         paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
         ends = [path.suffix.lower() for path in paths]
         found.passed_over.update(_printable(end) for end in ends if end not in _SUFFIXES)
         yield (
             Path(name),
-            [path for path, end in zip(paths, ends, strict=True) if end in _SUFFIXES and stays(path)],
+            [path for path, end in zip(paths, ends, strict=True) if end in _SUFFIXES],
         )
-
-
-def link_out(path: Path, folder: Path) -> str | None:
-    """Return why a file or folder in `folder` is not read: it is, or is behind, a link out of it."""
-    target = Path(os.path.realpath(path))
-    if target.is_relative_to(os.path.realpath(folder)):
-        return None
-    return _printable(f"a link that leads out of the folder, to {target}: put a copy in its place")
 
 
 def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Path]) -> None:

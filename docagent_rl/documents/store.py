@@ -14,7 +14,6 @@ from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
 
 import cachetools
 from PIL import Image
@@ -32,16 +31,12 @@ from docagent_rl.documents.manifest import (
     dump_record,
 )
 from docagent_rl.documents.objects import Kind, ObjectStore, write
-from docagent_rl.documents.ocr import OcrLine, load_words
 from docagent_rl.documents.render import encode_jpeg
 from docagent_rl.documents.shown import ShownRasters
-from docagent_rl.documents.typography import Line, load_lines
-
-T = TypeVar("T")
 
 _CACHED_MANIFESTS = 256
 _WHITE_QUALITY = 90
-_CONTEXTS = 1
+_CONTEXTS = 2
 """Version of the rules for titles and headings: indexes of texts made by others are built anew."""
 
 
@@ -209,8 +204,10 @@ class Document:
         if content is PageContent.IMAGE:
             return [page.image for page in pages]
         marks = json.dumps([_CONTEXTS, self.title, [astuple(entry) for entry in self.outline]])
-        prints = [f"{page.text or '-'} {page.typography or '-'}" for page in pages]
-        return [*prints, hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest()]
+        return [
+            *(page.text or "-" for page in pages),
+            hashlib.sha256(marks.encode("utf-8", "surrogatepass")).hexdigest(),
+        ]
 
     @property
     def source(self) -> Source:
@@ -279,23 +276,6 @@ class Page:
     def text(self) -> str:
         """Return the text, of the text layer or by OCR (`reading`); empty when the page has none."""
         return self._store.objects.text(self.text_hash) if self.text_hash else ""
-
-    def lines(self) -> tuple[Line, ...]:
-        """Return the lines of the text with their print and places; empty when the page has none."""
-        return self._load(self._record.typography, load_lines, "lines")
-
-    def words(self) -> tuple[OcrLine, ...]:
-        """Return the words that OCR read, by line, with their places; empty when the text is not by OCR."""
-        return self._load(self._record.words, load_words, "words")
-
-    def _load(self, digest: str | None, load: Callable[[str], tuple[T, ...]], kind: str) -> tuple[T, ...]:
-        if not digest:
-            return ()
-        try:
-            return load(self._store.objects.text(digest))
-        except ValueError as error:
-            path = self._store.objects.path(digest, Kind.TEXT)
-            raise UserError(f"{path} is no list of {kind} ({error}): ingest the document again") from error
 
 
 def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError:
@@ -369,9 +349,8 @@ def _page(store: DocumentStore, objects: ObjectStore, face: Face, own: PageEntry
     if face.text is None:
         return page
     text = entry(face.text)
-    for digest, kind in text.objects().values():
-        if kind is Kind.TEXT:
-            _take(store.objects, objects, digest, kind)
+    if text.text is not None:
+        _take(store.objects, objects, text.text, Kind.TEXT)
     return replace(text, width=page.width, height=page.height, image=page.image)
 
 

@@ -12,12 +12,10 @@ from contextlib import closing
 import pypdf
 import pypdfium2
 import pypdfium2.raw as pdfium_c
-from pypdf.errors import PyPdfError
 from pypdf.generic import (
     ArrayObject,
     ContentStream,
     DictionaryObject,
-    IndirectObject,
     NullObject,
     PdfObject,
     StreamObject,
@@ -32,7 +30,6 @@ _OPERATORS = frozenset(
     b"n q Q re RG rg ri s S SC sc SCN scn sh T* Tc Td TD Tf Tj TJ TL Tm Tr Ts Tw Tz v w W W* y ' \"".split()
 ) | {b"INLINE IMAGE"}
 _SHOWING = frozenset((b"Tj", b"TJ", b"'", b'"'))
-_PAINTING = _SHOWING | frozenset(b"B B* Do S b b* f F f* s sh".split()) | {b"INLINE IMAGE"}
 
 
 def damage(pdf: OpenPdf, number: int) -> str | None:
@@ -85,8 +82,12 @@ def _content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
             if reader.is_encrypted and not reader.decrypt(""):
                 return "it cannot be decrypted"
             page = reader.pages[number - 1]
+            if page.get("/Type") != "/Page":
+                return "what stands in its place among the pages is no page"
             if "/Contents" not in page:
-                return _lost_content(reader, page, sound=pdf.is_sound)
+                return (
+                    None if pdf.is_sound else "it has no content and the file's table of objects is damaged"
+                )
             for stream in tuple(_streams(page["/Contents"])):
                 _decode(stream)
             content = ContentStream(page["/Contents"], reader)
@@ -95,54 +96,6 @@ def _content_damage(pdf: OpenPdf, number: int, *, drawn: bool) -> str | None:
         raise
     except Exception as error:  # of a parser on a damaged file
         return f"its content cannot be read ({type(error).__name__}: {error})"
-
-
-def _lost_content(reader: pypdf.PdfReader, page: pypdf.PageObject, *, sound: bool) -> str | None:
-    """Return why a page without content is what damage has left; None: it is blank by right."""
-    if page.get("/Type") != "/Page":
-        return "what stands in its place among the pages is no page"
-    if not sound:
-        return "it has no content and the file's table of objects is damaged"
-    lost = any(_paints(stream, reader) for stream in _streams_beside_pages(reader, page))
-    return "it has no content, and the file holds content that no page shows" if lost else None
-
-
-def _streams_beside_pages(reader: pypdf.PdfReader, page: pypdf.PageObject) -> Iterator[StreamObject]:
-    """Yield what the page has under other names than content, then what nothing in the file refers to."""
-    numbers = {number for table in reader.xref.values() for number in table} | set(reader.xref_objStm)
-    found: dict[int, PdfObject | None] = {}
-    for number in numbers:
-        try:
-            found[number] = reader.get_object(number)
-        except MemoryError:
-            raise
-        except Exception:  # of a parser on an object of no concern to the page
-            found[number] = None
-    unused = numbers - set(_references([reader.trailer, *found.values()]))
-    for number in (*_references(page.values()), *unused):
-        stream = found.get(number)
-        # content has no kind of its own
-        if isinstance(stream, StreamObject) and not {"/Type", "/Subtype", "/PatternType"} & set(stream):
-            yield stream
-
-
-def _references(objects: Iterable[object]) -> Iterator[int]:
-    """Yield the numbers that objects refer to, without those that these refer to."""
-    waiting = list(objects)
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, IndirectObject):
-            yield each.idnum
-        elif isinstance(each, DictionaryObject | ArrayObject):
-            waiting += each.values() if isinstance(each, DictionaryObject) else each
-
-
-def _paints(stream: StreamObject, reader: pypdf.PdfReader) -> bool:
-    try:
-        operators = {operator for _, operator in ContentStream(stream, reader).operations}
-    except (PyPdfError, ValueError):  # a stream of something else
-        return False
-    return operators <= _OPERATORS and bool(operators & _PAINTING)
 
 
 def _streams(contents: PdfObject) -> Iterator[StreamObject]:

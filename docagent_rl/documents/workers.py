@@ -43,16 +43,6 @@ def beat(part: str) -> None:
         listener(part)
 
 
-def require_memory(gib: float) -> None:
-    """Raise a `MemoryError` unless the limit of this process leaves `gib` GiB.
-
-    Libraries fail later: some wait for ever for memory that a limit keeps from them.
-    """
-    most, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if most != resource.RLIM_INFINITY and most - _address_space() < gib * _GIB:
-        raise MemoryError(f"{gib:g} GiB of memory are needed")
-
-
 def _address_space() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     return pages * resource.getpagesize()

@@ -77,9 +77,8 @@ def document_contexts(document: Document) -> Iterator[PageContext]:
     """Yield the context of each page of a document."""
     pages = [document.page(number) for number in range(1, document.num_pages + 1)]
     texts = {page.ref.page: page.text() for page in pages}
-    lines = {page.ref.page: page.lines() for page in pages}
-    headings = table_of_contents(document.outline, texts, typography=lines, first_lines=False)
-    title = document_title(document.title, texts, lines) or " ".join(WORD.findall(document.doc_id))
+    headings = table_of_contents(document.outline, texts, first_lines=False)
+    title = document_title(document.title, texts) or " ".join(WORD.findall(document.doc_id))
     yield from (PageContext(title, sections) for sections in page_sections(headings, texts))
 
 

@@ -83,11 +83,9 @@ def test_report_holds_all_problems_and_is_json():
     assert told["registrations"]["driver"]["registered"]["platform"] == "cpu"
 
 
-def test_system_names_what_it_looks_at(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor.shutil, "which", lambda name: None)
+def test_system_names_what_it_looks_at(tmp_path):
     checks = {check.name: check for check in check_system()}
     assert int(checks["CPUs"].value) >= 1
-    assert "poppler" in checks["pdftoppm"].advice
     assert "compiled" in checks["packages"].value
     assert "mount" in check_shared_memory(tmp_path / "absent").advice
     assert check_shared_memory(tmp_path).value.endswith("GiB")

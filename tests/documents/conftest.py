@@ -13,7 +13,7 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.documents import page_text
 from docagent_rl.documents.sources import IngestReport
 from tests.documents.here import ingest_here
-from tests.documents.scans import QuickEngine
+from tests.documents.scans import quick_read
 
 
 def write_pdf(
@@ -100,4 +100,4 @@ def ingested(inbox: Path, store_path: Path) -> Callable[..., IngestReport]:
 
 @pytest.fixture
 def quick_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page_text, "make_engine", QuickEngine)
+    monkeypatch.setattr(page_text, "read_picture", quick_read)

@@ -10,6 +10,7 @@ from docagent_rl.documents import OutlineEntry
 from docagent_rl.documents.contents import (
     Caption,
     Heading,
+    document_title,
     list_of_figures,
     render_contents,
     render_figures,
@@ -212,3 +213,15 @@ def test_sequences_rise(numbers):
     assert chosen == sorted(set(chosen))
     assert all(numbers[a] < numbers[b] for a, b in pairwise(chosen))
     assert bool(chosen) == bool(numbers)
+
+
+@pytest.mark.parametrize(
+    "stated", ["", "  ", "untitled", "Microsoft Word - a.doc", "thesis.dvi", "Slide 1", "12"]
+)
+def test_a_placeholder_is_no_title(stated):
+    assert document_title(stated, {1: "", 2: "# Rivers\nwords"}) == "Rivers"
+    assert document_title(stated, {1: "words"}) == ""
+
+
+def test_the_stated_title_comes_first():
+    assert document_title(" A\n survey ", {1: "# Rivers"}) == "A survey"

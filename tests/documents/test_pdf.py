@@ -1,25 +1,22 @@
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
 import numpy as np
 import pypdfium2
 import pytest
+from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.text import lone_surrogate
-from docagent_rl.documents import RendererKind, RenderSettings
-from docagent_rl.documents.chunks import PAGES_PER_CHUNK
+from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.documents.pdf import kept_pdf, open_pdf
-from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
+from docagent_rl.documents.pdf import open_pdf
+from docagent_rl.documents.render import PdfiumRenderer
 from docagent_rl.documents.settings import DocumentError
-from docagent_rl.documents.typography import text_and_lines
+from docagent_rl.documents.text_layer import layer_text
 from tests.documents.conftest import write_pdf_objects
 
 
 def page_text(page):
-    return text_and_lines(page.get_textpage(), page)[0]
+    return layer_text(page.get_textpage())
 
 
 PDF_FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica%s>>"
@@ -61,8 +58,8 @@ def test_half_a_character_in_a_font_or_a_bookmark_is_not_stored(inbox):
     with open_pdf(path) as pdf:
         (entry,) = pdf.outline()
         with pdf.page(1) as page:
-            text, (line,) = text_and_lines(page.get_textpage(), page)
-    for found in (text, line.text, entry.title):
+            text = page_text(page)
+    for found in (text, entry.title):
         assert (found[0], found[-1]) == ("a", "c")
         assert lone_surrogate(found) is None
 
@@ -104,52 +101,6 @@ def test_a_page_is_parsed_once_by_blocks_inside_one_another(inbox, write_pdf):
             assert page_text(later) == "one"
 
 
-@pytest.fixture
-def opened(monkeypatch) -> list[str]:
-    """Names of the files that PDFium opened, in that order."""
-    kept_pdf.close()
-    names: list[str] = []
-    whole = pypdfium2.PdfDocument.__init__
-
-    def noted(self, source, *others, **options):
-        names.append(Path(source).name)
-        whole(self, source, *others, **options)
-
-    monkeypatch.setattr(pypdfium2.PdfDocument, "__init__", noted)
-    yield names
-    kept_pdf.close()
-
-
-def _stamp(path):
-    return ((path.stat().st_size, path.stat().st_mtime_ns),)
-
-
-def test_a_document_is_opened_anew_for_another_or_another_version(inbox, write_pdf, ingested, opened):
-    """Or after eight blocks; ranges of one open it once, and the look at it before."""
-    write_pdf(inbox / "long.pdf", [f"page {number}" for number in range(3 * PAGES_PER_CHUNK)])
-    assert ingested().pages == 3 * PAGES_PER_CHUNK
-    assert opened == ["long.pdf"] * 2
-    opened.clear()
-    one, other = (write_pdf(inbox / name, ["a"]) for name in ("one.pdf", "other.pdf"))
-    for path in (one, one, other, one):
-        with kept_pdf.open(path, _stamp(path)) as pdf:
-            assert pdf.path == path
-    assert opened == ["one.pdf", "other.pdf", "one.pdf"]
-    write_pdf(one, ["a", "b"])
-    for _ in range(9):
-        with kept_pdf.open(one, _stamp(one)) as pdf:
-            assert pdf.num_pages == 2
-    assert opened[3:] == ["one.pdf", "one.pdf"]
-    # a block that fails closes the file
-    with pytest.raises(DocumentError, match="no good"), kept_pdf.open(one, _stamp(one)):
-        raise DocumentError("no good")
-    with kept_pdf.open(one, _stamp(one)):
-        assert len(opened) == 6
-
-
-POPPLER = RendererKind.PDF2IMAGE
-
-
 def test_pdfium_draws_the_page(inbox, write_pdf):
     """The text starts at x=10 with its base line in the middle of the page."""
     with open_pdf(write_pdf(inbox / "a.pdf", ["left", ""])) as pdf:
@@ -175,23 +126,6 @@ def test_raster_sizes(inbox, write_pdf):
             assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
 
 
-@pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there")
-@pytest.mark.parametrize("rotation", [0, 90])
-def test_both_renderers_agree(inbox, write_pdf, rotation):
-    path = write_pdf(inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation)
-    settings = RenderSettings(dpi=100, max_side=250)
-    with open_pdf(path) as pdf:
-        pictures = [
-            np.asarray(renderer(settings).render(pdf, 2).convert("RGB")).astype(float)
-            for renderer in (PdfiumRenderer, Pdf2ImageRenderer)
-        ]
-    assert np.abs(np.subtract(pictures[0].shape, pictures[1].shape)).max() <= 1
-    assert max(pictures[0].shape) == 250
-    assert max(pictures[1].shape) <= 250
-    ink = [np.argwhere(picture.mean(axis=2) < 128).mean(axis=0) for picture in pictures]
-    assert np.abs(ink[0] - ink[1]).max() < 2
-
-
 def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
     """It draws into the memory of the page before."""
     large, small = (write_pdf(inbox / f"{side}.pdf", ["text", ""], size=(side, side)) for side in (200, 100))
@@ -205,9 +139,18 @@ def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
                 assert alone.tobytes() == page.render(scale=1, rev_byteorder=True).to_pil().tobytes()
 
 
-def test_every_setting_of_a_pdf_is_in_its_key_and_page_images_do_not_depend_on_the_renderer():
-    changes = ({}, {"renderer": POPPLER}, {"dpi": 72}, {"max_side": 1000}, {"jpeg_quality": 50})
-    assert len({RenderSettings(**change).pdf_key() for change in changes}) == 5
+def test_every_setting_of_a_pdf_is_in_its_key_and_page_images_do_not_depend_on_dpi():
+    changes = ({}, {"dpi": 72}, {"max_side": 1000}, {"jpeg_quality": 50})
+    assert len({RenderSettings(**change).pdf_key() for change in changes}) == 4
     plain = RenderSettings().image_key()
-    assert plain == RenderSettings(renderer=POPPLER, dpi=72).image_key()
+    assert plain == RenderSettings(dpi=72).image_key()
     assert plain != RenderSettings(max_side=1000).image_key()
+
+
+def test_the_title_of_a_pdf_is_stored(inbox, store_path, ingested):
+    canvas = Canvas(str(inbox / "a.pdf"))
+    canvas.setTitle("Flüsse des Nordens")
+    canvas.drawString(50, 500, "words")
+    canvas.save()
+    ingested()
+    assert DocumentStore(store_path).document("a").title == "Flüsse des Nordens"

@@ -3,9 +3,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,7 +12,7 @@ from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.chunks import PAGES_PER_CHUNK
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.ray_pool import Places, RayPool, _units
+from docagent_rl.documents.ray_pool import RayPool
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from tests.documents.here import files_of, ingest_here, interrupted_after
 from tests.documents.scans import TEXT, draw_text, write_scan
@@ -44,12 +42,6 @@ def meet(folder: Path) -> str:
     return node
 
 
-@pytest.fixture
-def places(tmp_path) -> Places:
-    StoreLayout(tmp_path / "store").create()
-    return Places(tmp_path, tmp_path / "store")
-
-
 @pytest.mark.slow
 def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, write_pdf):
     """Before the tests below have one."""
@@ -57,13 +49,6 @@ def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, w
     for address in ("127.0.0.1:1", "local"):
         with pytest.raises(UserError, match="cluster"):
             ingested(ray=address)
-
-
-def test_a_document_is_a_unit_and_a_long_one_is_several():
-    tasks = [SimpleNamespace(doc_id=name) for name in "abb" + 17 * "c"]
-    units = [[task.doc_id for task in unit] for unit in _units(tasks)]
-    assert units == [["a"], ["b"] * 2, ["c"] * 8, ["c"] * 8, ["c"]]
-    assert list(_units([1, 1, 2])) == [[1], [1], [2]]
 
 
 @pytest.mark.slow
@@ -96,20 +81,20 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
 
 
 @pytest.mark.slow
-def test_work_that_goes_on_at_a_time_is_on_two_nodes(cluster, places):
+def test_work_that_goes_on_at_a_time_is_on_two_nodes(cluster, tmp_path):
     """Neither of two tasks ends before the other has begun, and a node has a place for one."""
-    with RayPool(cluster, 2, IngestLimits(seconds=600), places) as pool:
-        names = {outcome.value() for outcome in pool.run(meet, [places.source] * 2)}
+    with RayPool(cluster, 2, IngestLimits(seconds=600), [tmp_path]) as pool:
+        names = {outcome.value() for outcome in pool.run(meet, [tmp_path] * 2)}
     assert len(names) == 2
 
 
 @pytest.mark.slow
-def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cluster, places):
-    with RayPool(cluster, 1, IngestLimits(seconds=1), places) as pool:
+def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cluster):
+    with RayPool(cluster, 1, IngestLimits(seconds=1), []) as pool:
         (slow,) = pool.run(time.sleep, [3600])
         assert isinstance(slow.error, DocumentError)
         assert "1 s" in str(slow.error)
-    with RayPool(cluster, 1, LIMITS, places) as pool:
+    with RayPool(cluster, 1, LIMITS, []) as pool:
         (crashed,) = (o for o in pool.run(ctypes.string_at, [b"a", 0]) if o.error is not None)
         assert crashed.task == 0
         with pytest.raises(TypeError):
@@ -118,8 +103,7 @@ def test_tasks_that_hang_or_crash_cost_themselves_and_other_errors_are_raised(cl
 
 
 @pytest.mark.slow
-def test_a_node_that_does_not_see_a_folder_is_named(cluster, places, tmp_path):
-    for missing in ("source", "store"):
-        seen = replace(places, **{missing: tmp_path / "elsewhere"})
-        with pytest.raises(InfrastructureError, match="elsewhere"), RayPool(cluster, 1, LIMITS, seen) as pool:
-            list(pool.run(abs, [1]))
+def test_a_node_that_does_not_see_a_folder_is_named(cluster, tmp_path):
+    shared = [tmp_path, tmp_path / "elsewhere"]
+    with pytest.raises(InfrastructureError, match="elsewhere"), RayPool(cluster, 1, LIMITS, shared) as pool:
+        list(pool.run(abs, [1]))

@@ -59,7 +59,6 @@ def test_a_page_whose_content_is_damaged_or_gone_is_reported(inbox, ingested, wr
     write_pdf_objects(inbox / "gone.pdf", "/Gone Do", "")  # what it shows is not in the file
     _damaged_content(inbox / "damaged.pdf")
     tree = {
-        b"/Contents 4 0 R": (b"/Comtents 4 0 R", b"/Contentss 40 R", b" " * 15),
         b"/Kids[3 0 R]": (b"/Kids[1 0 R]", b"/Kidz[3 0 R]"),
         b"/Pages 2 0 R": (b"/Pages 1 0 R",),
     }

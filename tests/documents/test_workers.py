@@ -16,7 +16,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import RenderSettings, workers
 from docagent_rl.documents.chunks import probe
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrSettings
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from docagent_rl.documents.sources import SourceDocument, SourceKind
 from docagent_rl.documents.workers import WorkerPool
@@ -114,27 +113,14 @@ def test_a_page_that_takes_all_memory_is_reported_and_the_rest_goes_on(inbox, st
     assert "0.3 GiB" in failure.reason
 
 
-def test_a_page_of_too_many_pixels_is_reported(inbox, ingested, write_pdf, write_image):
-    write_pdf(inbox / "a.pdf", ["x"], size=(144, 72))
-    write_image(inbox / "deck" / "1.png", size=(300, 200))
-    write_image(inbox / "small" / "1.png", size=(100, 100))
-    report = ingested(settings=RenderSettings(dpi=144), limits=IngestLimits(pixels=40_000))
-    assert report.ingested == ["small"]
-    for failure, pixels in zip(report.failed, ("288x144", "300x200"), strict=True):
-        assert pixels in failure.reason
-        assert "40000" in failure.reason
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "values"),
     [
         (IngestLimits, "seconds", [0]),
         (IngestLimits, "memory_gib", [float("nan")]),
-        (IngestLimits, "pixels", [10**9]),
         (RenderSettings, "dpi", [0, 5000]),
         (RenderSettings, "max_side", [1, 70_000]),
         (RenderSettings, "jpeg_quality", [0]),
-        (OcrSettings, "language", ["", "eng;rm", "-l", "../x", "eng+"]),
     ],
 )
 def test_settings_out_of_their_range_are_named(kind, name, values):

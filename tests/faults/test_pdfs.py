@@ -13,8 +13,7 @@ import pytest
 
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrMode, OcrSettings
-from docagent_rl.documents.settings import IngestLimits
+from docagent_rl.documents.settings import IngestLimits, OcrMode
 from tests.faults.conftest import cases, chance, is_clear
 from tests.faults.mutate import Damage, damage
 from tests.faults.pdf_files import ALGORITHMS, STRANGE, drawn, encrypted
@@ -23,8 +22,8 @@ pytestmark = pytest.mark.slow
 OBJECT = re.compile(rb"(?<![0-9])[0-9]+ 0 obj.*?endobj\s", re.DOTALL)
 OPTIONS = {
     "settings": RenderSettings(dpi=72),
-    "limits": IngestLimits(seconds=60, memory_gib=1, pixels=4_000_000),
-    "ocr": OcrSettings(OcrMode.NEVER),
+    "limits": IngestLimits(seconds=60, memory_gib=1),
+    "ocr": OcrMode.NEVER,
     "workers": 1,
 }
 OBJECTS = ("deleted", "there twice", "replaced", "damaged")

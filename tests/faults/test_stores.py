@@ -56,7 +56,7 @@ def shown(path):
         try:
             document = DocumentStore(path).document(doc_id)
             pages = [document.page(number) for number in range(1, count + 1)]
-            content = [(page.size, page.image().tobytes(), page.text(), page.lines()) for page in pages]
+            content = [(page.size, page.image().tobytes(), page.text()) for page in pages]
             found[doc_id] = [document.outline, *content]
         except (UserError, InfrastructureError) as error:
             if str(path) not in str(error):

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from docagent_rl.documents.contents.labels import is_caption, read_label, roman, title_keys
-from docagent_rl.documents.contents.pages import Block, Pages, print_of
+from docagent_rl.documents.contents.captions import is_caption
+from docagent_rl.documents.contents.labels import read_label, roman, title_keys
+from docagent_rl.documents.contents.pages import Pages
 
 _LONGEST = 300
 _FEWEST_LEADERS = 4
@@ -28,6 +29,16 @@ _LEADERS = re.compile(rf"\s*(?:[{_DOTS}]\s?){{3,}}\s*(?P<page>\d{{1,4}}|[ivxlc]{
 _ENTRY = re.compile(
     rf"(?P<title>\S.*?)(?P<leaders>\s*(?:[{_DOTS}]\s?){{2,}}\s*|\s+)(?P<page>\d{{1,4}}|[ivxlc]{{1,8}})"
 )
+
+
+class Block(NamedTuple):
+    """Lines that make up one heading."""
+
+    page: int
+    first: int
+    """Index of the first line on the page; -1: the heading was not found there."""
+    last: int
+    text: str
 
 
 class Entry(NamedTuple):
@@ -77,7 +88,7 @@ def _table_pages(pages: Pages) -> frozenset[int]:
     found = set()
     front = max(_FRONT_PAGES, _FRONT_SHARE * len(pages))
     for place, (page, lines) in enumerate(pages.items()):
-        entries = [entry for line in lines if (entry := _entry(line.text))]
+        entries = [entry for line in lines if (entry := _entry(line))]
         leaders = sum(entry.leaders for entry in entries)
         dotted = leaders >= _FEWEST_LEADERS and leaders >= _LEADER_SHARE * len(lines)
         bare = place < front and len(entries) >= max(_FEWEST_BARE, _BARE_SHARE * len(lines))
@@ -85,7 +96,7 @@ def _table_pages(pages: Pages) -> frozenset[int]:
             found.add(page)
     # the end of a table may hold too few lines to be known by itself
     for page in sorted(found):
-        entries = [_entry(line.text) for line in pages.get(page + 1, ())[:_FIRST_LINES]]
+        entries = [_entry(line) for line in pages.get(page + 1, ())[:_FIRST_LINES]]
         if any(entry and entry.leaders for entry in entries):
             found.add(page + 1)
     return frozenset(found)
@@ -101,9 +112,9 @@ def _lists(pages: Pages, tables: Iterable[int]) -> list[list[Entry]]:
     lists: list[list[Entry]] = [[]]
     highest, wrapped = 0, ""
     for line in (line for page in sorted(tables) for line in pages[page]):
-        entry = _entry(line.text, wrapped)
+        entry = _entry(line, wrapped)
         if entry is None:
-            wrapped = line.text if len(line.text) <= _LONGEST else ""
+            wrapped = line if len(line) <= _LONGEST else ""
             continue
         wrapped = ""
         if 0 < entry.printed < highest:
@@ -129,13 +140,12 @@ class _Spots:
     """The places of titles that stand alone: on one line, or on up to three that follow each other."""
 
     def __init__(self, pages: Pages) -> None:
-        self._pages = pages
         self._of: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         for page, lines in pages.items():
             for first in range(len(lines)):
                 text = ""
                 for last in range(first, min(first + _WRAPPED, len(lines))):
-                    text = f"{text} {lines[last].text}".strip()
+                    text = f"{text} {lines[last]}".strip()
                     if len(text) > _LONGEST:
                         break
                     for key in set(title_keys(text)):
@@ -145,9 +155,6 @@ class _Spots:
         """Return (page, first line, last line) of every place, in page order, the shortest first."""
         full, bare = title_keys(title)
         return self._of.get(full) or self._of.get(bare, []) if full else []
-
-    def block(self, title: str, page: int, first: int, last: int) -> Block:
-        return Block(page, first, last, title, print_of(self._pages[page][last]))
 
 
 def _locate(entries: Sequence[Entry], spots: _Spots, *, last: int) -> list[Block]:
@@ -181,8 +188,8 @@ def _place(entry: Entry, spots: _Spots, offset: int | None, last: int) -> Block 
         near = [spot for spot in spots.of(title) if abs(spot[0] - expected) <= _NEAR]
         if near:
             spot = min(near, key=lambda spot: (abs(spot[0] - expected), spot[0], spot[2] - spot[1]))
-            return spots.block(title, *spot)
+            return Block(*spot, title)
     for title in titles:
         if len(alone := spots.of(title)) == 1:
-            return spots.block(title, *alone[0])
+            return Block(*alone[0], title)
     return Block(expected, -1, -1, entry.title) if 1 <= expected <= last else None

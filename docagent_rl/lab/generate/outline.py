@@ -79,7 +79,7 @@ def outline_questions(
 ) -> list[Sample]:
     """Return at most `limit` questions about one document, the templates by turns.
 
-    Headings come from bookmarks, the printed table of contents or the print (`table_of_contents`), and not
+    Headings come from bookmarks, the printed table of contents or numbers (`table_of_contents`), and not
     from the first lines of pages, which are sentences where a document has no headings. A heading or a
     caption is used when it occurs once and stands on the page that it is said to be on. A question without an
     answer asks for a table or figure behind the last one. The choice depends on document, seed and `most`.
@@ -136,13 +136,11 @@ def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -
 def _piles(document: Document, seed: int) -> dict[_Template, list[_Filled]]:
     """Return all that can be asked about a document, by template, shuffled."""
     texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
-    lines = {number: document.page(number).lines() for number in texts}
-    typography = {number: found for number, found in lines.items() if found}
-    found = table_of_contents(document.outline, texts, typography=typography, first_lines=False)
+    found = table_of_contents(document.outline, texts, first_lines=False)
     headings = [found[place] for place in askable(found, document.num_pages, texts.__getitem__)]
     captions = [
         (parts["label"], parts["title"].partition(". ")[0], caption.page)
-        for caption in list_of_figures(texts, typography=typography)
+        for caption in list_of_figures(texts)
         if (parts := _CAPTION.match(caption.text))
     ]
     rng = random.Random(f"outline questions/{seed}/{document.doc_id}")

@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.settings import OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
@@ -146,7 +146,7 @@ def ingest_all(
     *,
     progress: bool = False,
     workers: int | None = None,
-    ocr: OcrSettings | None = None,
+    ocr: OcrMode = OcrMode.AUTO,
 ) -> set[str]:
     """Ingest a folder of PDFs; return its documents.
 

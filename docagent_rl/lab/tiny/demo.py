@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import Document, DocumentStore
-from docagent_rl.documents.settings import OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.generate.outline import askable
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_players
@@ -75,7 +75,7 @@ def prepare_demo(
     env: Mapping[str, Any] | None = None,
     warm_up: Mapping[str, Any] | None = None,
     synthetic: SynthSettings | None = None,
-    ocr: OcrSettings | None = None,
+    ocr: OcrMode = OcrMode.AUTO,
 ) -> DemoReport:
     """Fill a workspace of the demo's own, or a new one; what exists already is not made again.
 

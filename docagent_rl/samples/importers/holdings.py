@@ -18,7 +18,7 @@ from docagent_rl.documents.chunks import probe, probe_sizes
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.settings import DocumentError, IngestLimits
-from docagent_rl.documents.sources import SourceDocument, link_out
+from docagent_rl.documents.sources import SourceDocument
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.samples.importers.source import NativeDocument
 
@@ -55,17 +55,14 @@ class Gathering:
     sizes: bool = False
     """Measure pages, too."""
 
-    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str], root: Path) -> Holdings:
+    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str]) -> Holdings:
         """Measure documents and ingest those that the store does not hold.
 
         Args:
             found: documents in the download.
             wanted: ids of documents that questions need; the store may hold them from elsewhere.
-            root: folder of the download; documents with links that lead out of it cannot be used.
         """
-        links = ((name, link_out(path, root)) for name, each in found.items() for path in each.files)
-        holdings = Holdings(failed={name: link for name, link in links if link is not None})
-        found = {name: each for name, each in found.items() if name not in holdings.failed}
+        holdings = Holdings()
         store = self._opened()
         # an ingest counts and hashes by itself what the store does not hold
         held_alone = self.store is not None and not self.sizes

@@ -209,11 +209,8 @@ def blank_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> Do
 def _prepared(document: Document, pages: range, config: MMDocConfig) -> DocumentWorld:
     plan, search = config.plan, config.search
     texts = {number: document.page(number).text() for number in pages}
-    lines = {number: document.page(number).lines() for number in pages}
     everything = (
-        table_of_contents(document.outline, texts, typography=lines, max_title=plan.max_title_chars)
-        if plan.toc
-        else ()
+        table_of_contents(document.outline, texts, max_title=plan.max_title_chars) if plan.toc else ()
     )
     headings = shortened(everything, plan.max_headings)
     captions = list_of_figures(texts, max_caption=plan.max_caption_chars) if plan.figures else ()

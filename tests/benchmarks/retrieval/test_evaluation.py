@@ -11,7 +11,7 @@ from benchmarks.retrieval.evaluation import Scope, Score
 from benchmarks.retrieval.run import markdown, measure
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from tests.documents.conftest import write_pdf
 from tools.documents.scan import scan_pdf
 
@@ -27,7 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_pdf(pdfs / "boats.pdf", ["owls are sails too", "a keel holds the course"])
     scan = scan_pdf((pdfs / "birds.pdf").read_bytes(), dpi=50, seed=0, title="scan")
     (pdfs / "birds-scan.pdf").write_bytes(scan)
-    unread = OcrSettings(mode=OcrMode.NEVER)
+    unread = OcrMode.NEVER
     ingest(pdfs, folder / "store", settings=RenderSettings(dpi=20), workers=1, strict=True, ocr=unread)
     documents = [{"doc_id": "birds", "pages": 3, **ENTRY}, {"doc_id": "boats", "pages": 2, **ENTRY}]
     scans = [{"doc_id": "birds-scan", "of": "birds", "dpi": 50, "seed": 0}]

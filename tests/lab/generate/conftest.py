@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from tests.chat_server import ChatServer, threaded
 from tests.lab.generate.reading_model import reply_to, write_colours, write_pdf
@@ -30,7 +30,7 @@ def sheets(tmp_path_factory) -> DocumentStore:
     folder = tmp_path_factory.mktemp("sheets")
     (folder / "pdf").mkdir()
     write_colours(folder / "pdf" / "sheets.pdf", ["red", "green", "blue", "white"])
-    unread = OcrSettings(OcrMode.NEVER)
+    unread = OcrMode.NEVER
     ingest(folder / "pdf", folder / "store", workers=1, settings=RenderSettings(dpi=72), ocr=unread)
     return DocumentStore(folder / "store")
 

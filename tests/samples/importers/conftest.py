@@ -18,7 +18,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.ocr import OcrMode, OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
 from docagent_rl.samples.importers.report import ImportReport, Tally
@@ -92,7 +92,7 @@ def files(tmp_path: Path) -> Files:
 @pytest.fixture(autouse=True)
 def _without_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading the drawn pages would take most of the time."""
-    unread = partial(ingest, ocr=OcrSettings(OcrMode.NEVER))
+    unread = partial(ingest, ocr=OcrMode.NEVER)
     monkeypatch.setattr("docagent_rl.samples.importers.holdings.ingest", unread)
 
 

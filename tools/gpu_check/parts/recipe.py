@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.documents.settings import OcrMode, OcrSettings
+from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
 from docagent_rl.lab.tiny.demo import prepare_demo
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
@@ -70,7 +70,6 @@ RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", 
 NAMES = ("actor/grad_norm", "actor/loss", "actor/pg_loss")
 """Metrics that have to be numbers, where they are there."""
 DOCUMENTS = SynthSettings(documents=5, difficulties=(Difficulty.EASY, Difficulty.MEDIUM))
-NO_OCR = OcrSettings(mode=OcrMode.NEVER)
 ENDING_S = 8.0
 """Seconds that a run is ended before the check would be, so that the runs before it count."""
 SPARE = 1.1
@@ -179,10 +178,10 @@ def _one(kind: Kind, machine: Machine, folder: Path, end: float) -> dict[str, An
     folder.mkdir(parents=True)
     workspace, run_dir = folder / "workspace", folder / "run"
     if machine.gpu is None:
-        prepare_demo(workspace, synthetic=DOCUMENTS, system=kind.system, ocr=NO_OCR)
+        prepare_demo(workspace, synthetic=DOCUMENTS, system=kind.system, ocr=OcrMode.NEVER)
     else:
         # its model is that of the family
-        prepare_demo(workspace, synthetic=DOCUMENTS, system=None, ocr=NO_OCR)
+        prepare_demo(workspace, synthetic=DOCUMENTS, system=None, ocr=OcrMode.NEVER)
     places = f"docagent.workspace={workspace}", f"docagent.run_dir={run_dir}"
     _train(kind, machine, folder, places, None if math.isinf(end) else max(1.0, end - ENDING_S - time.time()))
     steps = [json.loads((run_dir / "metrics" / f"{step}.json").read_text()) for step in range(1, STEPS + 1)]

@@ -1,0 +1,192 @@
+"""OCR by rapidocr (PP-OCRv6 over onnxruntime), with the models that its package holds."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from PIL import Image
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.pdf import clean_text
+from docagent_rl.documents.settings import DocumentError
+
+_DETECTION = "PP-OCRv6_det_small.onnx"
+_RECOGNITION = "PP-OCRv6_rec_small.onnx"
+_DETECTION_SIDE = 960
+_MOST_SIDE = 2000
+"""rapidocr scales down to it by itself, but not to fewer than 16 pixels on the shorter side."""
+_FEWEST = 4
+_PROSE = 20
+_NARROWEST = 0.008
+_DEEPEST = 40
+_SPLIT = re.compile(r"(?<=\w)-\n(?=[a-zà-ÿ])")
+
+
+class Piece(NamedTuple):
+    """A piece of text on a page: a line, or a part of one."""
+
+    text: str
+    box: tuple[float, float, float, float]
+    """Left, top, right and bottom as fractions of the page's sides."""
+
+
+def engine_name() -> str:
+    """Return the name and version of the engine; a `UserError` says that it, or a model of it, is missing."""
+    _models()
+    return f"rapidocr {version('rapidocr')}"
+
+
+def read_picture(image: Image.Image) -> str:
+    """Return the text of a picture, in reading order; empty when it shows none.
+
+    Raises:
+        DocumentError: It cannot be read.
+        UserError: rapidocr is not installed.
+    """
+    import numpy as np
+
+    engine = _engine()
+    image = image.convert("RGB")
+    image.thumbnail((_MOST_SIDE, _MOST_SIDE), Image.Resampling.LANCZOS)
+    # it takes arrays as OpenCV has them, blue first
+    pixels = np.ascontiguousarray(np.asarray(image)[..., ::-1])
+    try:
+        found = engine(pixels)
+    except MemoryError:
+        raise
+    except Exception as error:  # of three libraries, each with errors of its own
+        raise DocumentError(f"rapidocr fails on it ({error})") from error
+    if getattr(found, "boxes", None) is None or found.txts is None:
+        return ""
+    pieces = [
+        Piece(text, _box(quad, image.size))
+        for line, quad in zip(found.txts, found.boxes, strict=True)
+        if (text := " ".join(clean_text(line).split()))
+    ]
+    return plain_text(reading_order(pieces))
+
+
+def plain_text(lines: Iterable[str]) -> str:
+    """Return the lines as text; words that a hyphen splits at a line's end are joined, as in text layers."""
+    return _SPLIT.sub("", "\n".join(lines)).strip()
+
+
+@cache
+def _engine() -> Any:
+    """Return rapidocr with the settings that were measured to be fastest and best (`benchmarks/ocr.py`).
+
+    The classifier of upside-down lines is off, and text is looked for in the page scaled to 960 pixels; it is
+    read in full resolution. Nothing is fetched: rapidocr loads models over the network only where it is not
+    told their files.
+    """
+    models = _models()
+    try:
+        import cv2
+        from rapidocr import RapidOCR
+    except ImportError as error:  # a shared library that it needs
+        remedy = "mend that, or leave OCR out (--ocr never)"
+        raise UserError(f"rapidocr cannot be loaded ({error}): {remedy}") from error
+    cv2.setNumThreads(1)
+    return RapidOCR(
+        params={
+            "Global.log_level": "error",
+            "Global.use_cls": False,
+            "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+            "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+            "Det.model_path": str(models / _DETECTION),
+            "Det.limit_side_len": _DETECTION_SIDE,
+            "Det.limit_type": "max",
+            "Rec.model_path": str(models / _RECOGNITION),
+        }
+    )
+
+
+def _models() -> Path:
+    spec = find_spec("rapidocr")
+    try:
+        version("onnxruntime")
+    except PackageNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None:
+        raise UserError(
+            "OCR needs the packages rapidocr and onnxruntime: install them (pip install rapidocr "
+            "onnxruntime), or leave OCR out (--ocr never)"
+        )
+    folder = Path(spec.origin).parent / "models"
+    for name in (_DETECTION, _RECOGNITION):
+        if not (folder / name).is_file():
+            raise UserError(
+                f"rapidocr {version('rapidocr')} has no model {name} in its package: install the version "
+                "that requirements/ pins"
+            )
+    return folder
+
+
+def _box(quad: Any, size: tuple[int, int]) -> tuple[float, float, float, float]:
+    xs, ys = ([float(point[axis]) / size[axis] for point in quad] for axis in (0, 1))
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def reading_order(pieces: Iterable[Piece]) -> list[str]:
+    """Return the lines of pieces, given in any order, from top to bottom, column by column.
+
+    Recursive X-Y cut (Nagy and Seth 1984, "Hierarchical representation of optically scanned documents"): a
+    white strip from top to bottom parts columns when on both sides of it stand at least four lines of prose,
+    which keeps the rows of tables together; else the highest white strip from left to right parts what is
+    above it from what is below, where that shows columns.
+    """
+    return [row for block in _blocks(list(pieces), 0) for row in _rows(block)]
+
+
+def _blocks(pieces: list[Piece], depth: int) -> list[list[Piece]]:
+    if len(pieces) < 2 * _FEWEST or depth > _DEEPEST:
+        return [pieces]
+    sides = _parted(pieces, 0, _NARROWEST)
+    if sides and all(
+        len(side) >= _FEWEST and statistics.median(len(piece.text) for piece in side) >= _PROSE
+        for side in sides
+    ):
+        return [block for side in sides for block in _blocks(side, depth + 1)]
+    found = [_blocks(part, depth + 1) for part in _parted(pieces, 1, 0.0)]
+    if any(len(blocks) > 1 for blocks in found):
+        return [block for blocks in found for block in blocks]
+    return [pieces]
+
+
+def _parted(pieces: Sequence[Piece], axis: int, least: float) -> list[list[Piece]]:
+    """Return what is before and behind the widest gap of more than `least` along an axis (0: x, 1: y)."""
+    ordered = sorted(pieces, key=lambda piece: piece.box[axis])
+    widest, place = least, 0
+    end = ordered[0].box[axis + 2]
+    for index, piece in enumerate(ordered[1:], start=1):
+        start = piece.box[axis]
+        if start - end > widest:
+            widest, place = start - end, index
+        end = max(end, piece.box[axis + 2])
+    return [ordered[:place], ordered[place:]] if place else []
+
+
+def _rows(pieces: Sequence[Piece]) -> list[str]:
+    """Return lines from top to bottom; pieces of one row become one."""
+    rows: list[list[Piece]] = []
+    for piece in sorted(pieces, key=lambda piece: piece.box[1] + piece.box[3]):
+        if rows and _beside(rows[-1][-1], piece):
+            rows[-1].append(piece)
+        else:
+            rows.append([piece])
+    return [" ".join(piece.text for piece in sorted(row, key=lambda piece: piece.box[0])) for row in rows]
+
+
+def _beside(one: Piece, other: Piece) -> bool:
+    """Return whether two pieces share half of the lower one's height, and neither is over the other."""
+    a, b = one.box, other.box
+    shared = min(a[3], b[3]) - max(a[1], b[1])
+    apart = a[2] <= b[0] + 0.01 or b[2] <= a[0] + 0.01
+    return apart and shared > 0.5 * min(a[3] - a[1], b[3] - b[1])
