@@ -65,8 +65,7 @@ def import_command(
     ),
     page_base: int | None = option(
         None,
-        "Number of a document's first page in SRC; by default as documented, unless citations "
-        "clearly contradict it.",
+        "Number of a document's first page in SRC; by default as documented.",
         min=0,
         max=1,
     ),
@@ -217,9 +216,6 @@ def _table(report: ImportReport) -> Table:
         table.add_row(f"documents {name}", str(count), "")
     if report.base is not None and report.base.cited:
         table.add_row("page base", str(report.base.base.value), shown(str(report.base)))
-    if hits := report.text_check:
-        found = f"{hits['before']} on the page before, {hits['after']} on the one after"
-        table.add_row("answers on cited pages", f"{hits['cited']} of {hits['sampled']}", found)
     for warning in report.warnings:
         table.add_row("warning", "", shown(warning))
     return table

@@ -48,7 +48,6 @@ def test_from_a_download_to_a_training_file(download, tmp_path):
     (skipped,) = report["rows"]["skipped"]
     assert (skipped["rows"], skipped["examples"]) == (1, ["samples.json:5"])
     assert report["documents"]["missing_ids"] == ["gone"]
-    assert report["answers_on_pages"] == {"sampled": 5, "cited": 5, "before": 0, "after": 0}
     assert list(report["files"]) == ["data/samples.json"]
     parquet = tmp_path / "test.parquet"
     data("convert", out, "--store", store, "--out", parquet)

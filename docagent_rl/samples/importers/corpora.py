@@ -35,7 +35,7 @@ _CONVERTED = {
     "reference_answer": "answer",
 }
 """Fields of the JSON, by their names in the `extra_info` of the converter's rows."""
-_UNFLAGGED = "boxes of a page come without a crop flag and were put aside"
+_UNFLAGGED = "boxes of a page come without a crop flag and were left out"
 
 
 class _CorpusImporter(Importer):
@@ -145,7 +145,7 @@ class _UniDocRL(Importer):
 
     Pages are names of images, `<document>_<page>`; boxes are thousandths of the page, by page name.
 
-    Boxes of pages that need no magnifying are kept aside in `extra.unused_boxes`.
+    Boxes of pages that need no magnifying are left out.
     """
 
     name = "unidoc_rl"
@@ -191,17 +191,16 @@ def _page(name: str) -> Cite:
 
 
 def _attach_boxes(draft: Draft) -> None:
-    """Attach the boxes of pages to be magnified, and keep those of others aside."""
+    """Attach the boxes of pages to be magnified."""
     draft.crops = {
         page: flag for page, flag in _by_page(draft, "crop_required").items() if isinstance(flag, bool)
     }
     boxes_by_page = _by_page(draft, "bboxes")
     for page, boxes in boxes_by_page.items():
-        attached = draft.boxes if draft.crops.get(page) else draft.unused_boxes
-        for box in boxes if isinstance(boxes, list) else ():
+        for box in boxes if draft.crops.get(page) and isinstance(boxes, list) else ():
             if isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box):
                 left, top, right, bottom = box
-                attached.append(NativeBox(page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
+                draft.boxes.append(NativeBox(page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
             else:
                 draft.notes.append("a box is no box")
     if any(boxes and page not in draft.crops for page, boxes in boxes_by_page.items()):

@@ -107,9 +107,6 @@ class _Finish:
 
         flags = {self._place(cite): flag for cite, flag in draft.crops.items()}
         flags = {page: flag for page, flag in flags.items() if page[1] >= 1}
-        unused: dict[str, list[list[float]]] = {}
-        for each in draft.unused_boxes:
-            unused.setdefault(_page_id(self._place(each.cite)), []).append(list(each.edges))
         several = any(name != doc_id for name, _ in pages)
         return {
             "document_sha256": self._holdings.digests.get(doc_id),
@@ -117,7 +114,6 @@ class _Finish:
             OTHER_BOXES: of_others({page: [list(box) for box in found] for page, found in boxes.items()}),
             "crop_required": {str(page[1]): flag for page, flag in flags.items() if page[0] == doc_id},
             OTHER_FLAGS: of_others(flags),
-            "unused_boxes": unused,
         }
 
     def _boxes(self, cited: list[Page]) -> dict[Page, list[Box]]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from filelock import FileLock, Timeout
-
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import writable
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.chunks import probe, probe_sizes
@@ -90,9 +88,6 @@ class Gathering:
         assert self.store is not None
         return self.store.absolute()
 
-    def _staging(self) -> Path:
-        return self._root().with_name(f".{self._root().name}.import")
-
     def _opened(self) -> DocumentStore | None:
         if self.store is None or not (self.store / MARKER).exists():
             return None
@@ -116,13 +111,13 @@ class Gathering:
         if files := [each.source() for each in new if each.files]:
             self._store(holdings, files)
         pictured = sorted((each for each in new if not each.files), key=_place)
-        batches = [pictured[start : start + _PICTURED] for start in range(0, len(pictured), _PICTURED)]
-        if not batches and self._staging().exists():
-            batches = [[]]  # clears what an import left that was killed when all was stored
-        for batch in batches:
-            with self._staged(batch, holdings) as folder:
-                if any(folder.iterdir()):
-                    self._store(holdings, folder)
+        for start in range(0, len(pictured), _PICTURED):
+            beside = self._root().parent
+            beside.mkdir(parents=True, exist_ok=True)
+            with writable(beside), TemporaryDirectory(dir=beside, prefix=".import-") as folder:
+                self._stage(pictured[start : start + _PICTURED], Path(folder), holdings)
+                if any(Path(folder).iterdir()):
+                    self._store(holdings, Path(folder))
 
     def _store(self, holdings: Holdings, source: Path | Sequence[SourceDocument]) -> None:
         report = ingest(
@@ -135,36 +130,18 @@ class Gathering:
         )
         holdings.failed |= {failure.name: failure.reason for failure in report.failed}
 
-    @contextmanager
-    def _staged(self, batch: Sequence[NativeDocument], holdings: Holdings) -> Generator[Path]:
-        """Make a folder beside the store with a batch's pictures."""
-        folder = self._staging()
-        with writable(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(f"{folder}.lock", timeout=0)
+    def _stage(self, batch: Sequence[NativeDocument], folder: Path, holdings: Holdings) -> None:
+        """Write a batch's pictures to a folder of each document."""
+        for document in batch:
+            pages = folder / document.doc_id
+            pages.mkdir()
             try:
-                lock.acquire()
-            except Timeout:
-                raise UserError(
-                    f"another import into {self._root()} is at work; wait for it to end"
-                ) from None
-            try:
-                shutil.rmtree(folder, ignore_errors=True)  # of an import that was killed
-                folder.mkdir()
-                for document in batch:
-                    try:
-                        pages = folder / document.doc_id
-                        pages.mkdir()
-                        for number, content in enumerate(document.pictures(), start=1):
-                            # read by content, whatever the name
-                            (pages / f"{number:05d}.jpg").write_bytes(content)
-                    except DocumentError as error:
-                        holdings.failed[document.doc_id] = str(error)
-                yield folder
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-                lock.release()
-                Path(lock.lock_file).unlink(missing_ok=True)
+                for number, content in enumerate(document.pictures(), start=1):
+                    # read by content, whatever the name
+                    (pages / f"{number:05d}.jpg").write_bytes(content)
+            except DocumentError as error:
+                holdings.failed[document.doc_id] = str(error)
+                shutil.rmtree(pages)
 
 
 def _place(document: NativeDocument) -> tuple[tuple[str, int], str]:

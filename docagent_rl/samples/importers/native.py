@@ -118,8 +118,6 @@ class Draft:
     native_pages: Any = None
     """The field that `cites` were read from."""
     boxes: list[NativeBox] = field(default_factory=list)
-    unused_boxes: list[NativeBox] = field(default_factory=list)
-    """Boxes of pages that need no magnifying."""
     crops: dict[Cite, bool] = field(default_factory=dict)
     """Pages that have to be magnified, or not, where the benchmark says so."""
     sources: tuple[str, ...] = ()

@@ -19,7 +19,6 @@ from docagent_rl.samples.importers.native import (
     answers_of,
     as_list,
     as_texts,
-    bounded,
     is_span,
     without_pdf,
 )
@@ -36,11 +35,6 @@ from docagent_rl.samples.sample import Split
 
 _UNANSWERABLE = "Not answerable"
 _INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
-_NUMBER = r"\s*(-?[0-9]*\.?[0-9]+)\s*"
-_BOX = re.compile(rf"<box>\s*[(\[]{_NUMBER},{_NUMBER},{_NUMBER},{_NUMBER}[)\]]\s*</box>")
-_PAGE = re.compile(r"\b(?:pages?|p\.)\s*(?:number|no\.?)?\s*[:#=]?\s*([0-9]{1,6})\b", re.IGNORECASE)
-_NEAR = 80
-"""Characters between a box and the page that it stands on."""
 _DUDE_NOTHING = "not-answerable"
 _DUDE_TYPES = frozenset({"extractive", "abstractive", "list/extractive", "list/abstractive", _DUDE_NOTHING})
 
@@ -100,7 +94,8 @@ def _items(draft: Draft, gold: str) -> tuple[str, ...]:
 class _LongDocURL(Importer):
     """LongDocURL: hub `dengchao/LongDocURL`.
 
-    Answers have JSON types; boxes stand in free text; evidence pages count from 1, image names from 0.
+    Answers have JSON types; evidence pages count from 1, image names from 0. Boxes stand in free text, kept
+    as it is in `extra.detailed_evidences`.
 
     `extra.window` is the part of the document that the question was written from, which official runs show.
     """
@@ -140,7 +135,6 @@ class _LongDocURL(Importer):
         elif window is not None:
             draft.extra["native_window"] = window
             draft.notes.append("field 'start_end_idx' is no page window")
-        _attach_box_texts(draft)
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         by_name, found = pdfs(source.root, "**/*.pdf"), {}
@@ -159,31 +153,6 @@ def _file_name(draft: Draft) -> str:
     path = draft.row.get("pdf_path")
     name = PurePosixPath(path.replace("\\", "/")).name if isinstance(path, str) else ""
     return without_pdf(name) if name.lower().endswith(".pdf") else draft.doc_id
-
-
-def _attach_box_texts(draft: Draft) -> None:
-    text = draft.row.get("detailed_evidences")
-    if not isinstance(text, str):
-        return
-    bounded("detailed_evidences", text)
-    pages = {cite.number for cite in draft.cites}
-    for found in _BOX.finditer(text):
-        page = _page_of(text, found.start(), found.end(), pages)
-        if page is None:
-            draft.notes.append("a box in the text could not be given to a page")
-            continue
-        left, top, right, bottom = map(float, found.groups())
-        draft.boxes.append(NativeBox(Cite(draft.doc_id, page), (left, top, right, bottom)))
-
-
-def _page_of(text: str, start: int, end: int, pages: set[int]) -> int | None:
-    """Return the cited page named next to a box: right before it, else right after; else the only page."""
-    before = _PAGE.findall(text[max(start - _NEAR, 0) : start].rpartition("</box>")[2])
-    after = _PAGE.findall(text[end : end + _NEAR].partition("<box>")[0])
-    for page in map(int, (*reversed(before), *after)):
-        if page in pages:
-            return page
-    return next(iter(pages)) if len(pages) == 1 else None
 
 
 class _Dude(Importer):

@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -122,7 +122,7 @@ class _MPDocVQA(Importer):
 class _SlideVQA(Importer):
     """SlideVQA: GitHub `nttmdlab-nlp/SlideVQA`, hub `NTT-hil-insight/SlideVQA` (gated).
 
-    One gold, one list of pages; regions of the `bbox` files are layout, not evidence.
+    One gold, one list of pages; regions of the `bbox` files are layout, not evidence, and not read.
 
     The licence forbids to pass the annotations on: samples stay where they were made.
     """
@@ -136,14 +136,6 @@ class _SlideVQA(Importer):
     no_split = "the name of its file tells no split"
     document, gold, id, pages = "deck_name", "answer", "qa_id", "evidence_pages"
 
-    def __init__(self) -> None:
-        self._layout: dict[str, Mapping[str, Any]] = {}
-
-    def rows(self, source: Source) -> Iterator[NativeRow]:
-        self.paths(source)  # that there are questions comes first
-        self._layout = _layouts(source)
-        yield from super().rows(source)
-
     def answer(self, draft: Draft) -> None:
         draft.question_id = f"{draft.split.value}-{draft.question_id}"
         # some golds are numbers in the repository's files
@@ -156,9 +148,6 @@ class _SlideVQA(Importer):
         arithmetic = draft.row.get("arithmetic_expression")
         draft.extra["arithmetic_expression"] = None if arithmetic == "None" else arithmetic
         draft.keep("deck_url", "reasoning_type", "answer_type")
-        deck, pages = self._layout.get(draft.doc_id, {}), [str(cite.number) for cite in draft.cites]
-        if layout := {page: deck[page] for page in pages if page in deck}:
-            draft.extra["layout"] = layout
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         first = {draft.doc_id: draft.row for draft in reversed(drafts)}
@@ -204,18 +193,6 @@ def _natural_key(name: str) -> tuple:
     """Return a key that sorts `page2` before `page10`."""
     parts = re.split(r"([0-9]+)", name)
     return tuple(int(part) if i % 2 else part.casefold() for i, part in enumerate(parts)), name
-
-
-def _layouts(source: Source) -> dict[str, Mapping[str, Any]]:
-    """Return layout regions by deck and page: native boxes `[x1, y1, w, h]` with their classes."""
-    found: dict[str, Mapping[str, Any]] = {}
-    paths = [] if source.path.is_file() else source.find("annotations/bbox/*.jsonl", "bbox/*.jsonl")
-    for row in (row for path in paths for row in source.rows(path)):
-        name, pages = nested(row, "deck_name"), nested(row, "bboxes")
-        if isinstance(name, str) and isinstance(pages, list):
-            pairs = (page for page in pages if isinstance(page, list) and len(page) == 2)
-            found[name] = {str(number): regions for number, regions in pairs}
-    return found
 
 
 class _Alden(Importer):

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 from docagent_rl.samples.importers.native import NativeRow
 
-_CLEARLY = 5
-"""Factor by which more citations must contradict the documented base than the other one to overrule it."""
 _EXAMPLES = 5
 
 
@@ -25,76 +23,38 @@ class PageBase(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundBase:
-    """The base that a benchmark's pages count from, and its evidence."""
+    """The base that a benchmark's pages count from, and what its citations say of it."""
 
     base: PageBase
-    expected: PageBase
     cited: int
     """Citations of pages."""
-    measured: int
-    """Citations in documents whose length is known."""
     outside: tuple[int, int]
     """Citations outside their document if pages counted from 0, and from 1."""
-    set_by_option: bool = False
-    certain: bool = False
-    """The documented base was checked on the released files."""
 
     @property
     def doubtful(self) -> bool:
-        """True if it is not the documented one, or more citations contradict it than the other.
-
-        Of a benchmark whose base is certain no doubt arises before documents are measured.
-        """
-        if self.certain and not self.measured:  # stray zeros alone, and no length that last pages could pass
-            return False
-        contradicted = self.outside[self.base] > self.outside[1 - self.base]
-        return (self.base is not self.expected and not self.set_by_option) or contradicted
+        """True if more citations contradict it than the other base."""
+        return self.outside[self.base] > self.outside[1 - self.base]
 
     def __str__(self) -> str:
-        how = "as documented" if self.base is self.expected else f"documented is {self.expected.value}"
-        how = f"as --page-base says, {how}" if self.set_by_option else how
         return (
-            f"pages count from {self.base.value} ({how}); {self.cited} citations, {self.measured} of them in "
-            f"documents of known length: {self.outside[0]} are outside by base 0, {self.outside[1]} by base 1"
+            f"pages count from {self.base.value}; of {self.cited} citations {self.outside[0]} are outside "
+            f"their document by base 0, {self.outside[1]} by base 1"
         )
 
 
-def find_base(
-    cites: Iterable[tuple[int, int | None]],
-    expected: PageBase,
-    *,
-    certain: bool,
-    chosen: PageBase | None = None,
-) -> FoundBase:
-    """Find out how pages are counted: as documented, unless clearly more citations contradict it.
+def count_outside(cites: Sequence[tuple[int, int | None]], base: PageBase) -> FoundBase:
+    """Count the citations that no page answers to.
 
     Args:
         cites: page number and length of its document, None when it is not known.
-        expected: the documented base.
-        certain: it was checked on the released file, whose errors must not overrule it.
-        chosen: holds whatever is found.
+        base: the number of a document's first page.
     """
-    listed = list(cites)
-    measured = sum(length is not None for _, length in listed)
-
-    def outside(base: PageBase) -> int:
-        """Count the citations that no page answers to."""
-        return sum(
-            number < base or (length is not None and number > length - 1 + base) for number, length in listed
-        )
-
-    counts = {base: outside(base) for base in PageBase}
-    clearly = 0 < counts[expected] >= counts[PageBase(1 - expected)] * _CLEARLY
-    found = PageBase(1 - expected) if clearly and measured and not certain else expected
-    return FoundBase(
-        found if chosen is None else chosen,
-        expected,
-        len(listed),
-        measured,
-        (counts[PageBase.ZERO], counts[PageBase.ONE]),
-        chosen is not None,
-        certain,
-    )
+    outside = [
+        sum(number < first or (length is not None and number >= length + first) for number, length in cites)
+        for first in PageBase
+    ]
+    return FoundBase(base, len(cites), (outside[0], outside[1]))
 
 
 @dataclass(slots=True)
@@ -139,8 +99,6 @@ class ImportReport:
     missing: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     base: FoundBase | None = None
-    text_check: dict[str, int] = field(default_factory=dict)
-    """Sampled answers whose text stands on the cited page, on the one before and on the one after."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -165,14 +123,10 @@ class ImportReport:
             "page_base": base
             and {
                 "base": base.base.value,
-                "documented": base.expected.value,
-                "set_by_option": base.set_by_option,
                 "citations": base.cited,
-                "citations_measured": base.measured,
                 "outside_by_base_0": base.outside[0],
                 "outside_by_base_1": base.outside[1],
             },
-            "answers_on_pages": self.text_check or None,
             "warnings": self.warnings,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -12,22 +12,16 @@ from rich.console import Console
 from rich.progress import Progress
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.importers.finishing import finished
 from docagent_rl.samples.importers.holdings import Gathering, Holdings
 from docagent_rl.samples.importers.importer import Importer
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
-from docagent_rl.samples.importers.report import FoundBase, ImportReport, PageBase, find_base
+from docagent_rl.samples.importers.report import FoundBase, ImportReport, PageBase, count_outside
 from docagent_rl.samples.importers.source import Source
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
 
 _SHOWN_IDS = 200
-_SAMPLED = 50
-_SHORTEST = 4
-"""Characters of an answer that is looked for: shorter ones stand on any page."""
-_CLEAR = 5
-_PLACES = {"cited": 0, "before": -1, "after": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +37,7 @@ class ImportSettings:
     any_count: bool = False
     """Take files with another number of rows than the released ones."""
     page_base: PageBase | None = None
-    """Number of a document's first page in the benchmark; None finds it out."""
+    """Number of a document's first page in the benchmark; None: as documented."""
     progress: bool = False
 
 
@@ -69,7 +63,7 @@ class _Import:
         self.report = ImportReport(importer.name, asdict(settings.selection))
 
     def run(self) -> tuple[dict[str, list[Sample]], ImportReport]:
-        report, store = self.report, self.settings.gathering.store
+        report = self.report
         read = self._drafts()
         self.importer.settle(read)
         drafts = []
@@ -98,8 +92,6 @@ class _Import:
             )
             rows = f"none of {report.rows_read} rows gives a sample"
             raise UserError(f"{self.source.path}: {rows} ({reasons or 'no rows'})")
-        if store is not None:
-            _check_texts(report, samples, store)
         return parts, report
 
     def _drafts(self) -> list[Draft]:
@@ -176,8 +168,8 @@ class _Import:
             for cite in draft.cites:
                 cites.append((cite.number, holdings.lengths.get(cite.doc_id, stated.get(cite.doc_id))))
         chosen = self.settings.page_base
-        base = find_base(cites, self.importer.base, certain=self.importer.base_certain, chosen=chosen)
-        if base.doubtful:
+        base = count_outside(cites, self.importer.base if chosen is None else chosen)
+        if base.doubtful and chosen is None and not self.importer.base_certain:
             self.report.warnings.append(f"{base}; --page-base 0 or 1 sets how they are counted")
         return base
 
@@ -207,48 +199,6 @@ class _Import:
         if refusal := self.settings.selection.refusal(sample, hidden=draft.hidden):
             raise Skip(refusal)
         return sample
-
-
-def _check_texts(report: ImportReport, samples: Sequence[Sample], store: Path) -> None:
-    """Look for sampled answers on the cited page, on the one before and on the one after.
-
-    The counts go to the report, with a warning when a neighbour has clearly more. Documents without a text
-    layer are passed over.
-    """
-    documents = DocumentStore(store, image_cache=0)
-    hits = {"sampled": 0, **dict.fromkeys(_PLACES, 0)}
-    for sample in sorted(samples, key=lambda sample: hashlib.sha256(sample.question_id.encode()).digest()):
-        one_page = len(sample.evidence_pages) == 1 and sample.extra.get("page_ids") is None
-        if not (one_page and sample.answerable and len(sample.answers) == 1):
-            continue
-        if len(sample.answers[0]) < _SHORTEST:
-            continue
-        if hits["sampled"] == _SAMPLED:
-            break
-        document, (page,) = documents.document(sample.doc_id), sample.evidence_pages
-        texts = {
-            name: _folded(document.page(page + place).text())
-            if 1 <= page + place <= document.num_pages
-            else ""
-            for name, place in _PLACES.items()
-        }
-        if any(texts.values()):
-            hits["sampled"] += 1
-            for name, text in texts.items():
-                hits[name] += _folded(sample.answers[0]) in text
-    if not hits["sampled"]:
-        return
-    report.text_check = hits
-    if max(hits["before"], hits["after"]) > hits["cited"] + _CLEAR:
-        report.warnings.append(
-            f"of {hits['sampled']} sampled answers {hits['cited']} stand on the cited page, {hits['before']} "
-            f"on the one before and {hits['after']} on the one after: pages may be counted otherwise "
-            "(--page-base 0 or 1 sets how)"
-        )
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
 
 
 def _needed(draft: Draft) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.importer import Importer
@@ -21,15 +20,12 @@ _ANSWERS = {"paper_tab": _PAPER_ANSWERS, "paper_text": _PAPER_ANSWERS, "feta": (
 class _UDA(Importer):
     """Every column is text: a document is named `1912.01214` and an answer may be the word `None`.
 
-    Missing answers are one space. There are no pages; the text of the evidence is kept where it is shipped.
+    Missing answers are one space. There are no pages.
     """
 
     name = "uda"
     split = Split.TEST
     document, gold, id, kept = "doc_name", "answer", "q_uid", ("doc_url",)
-
-    def __init__(self) -> None:
-        self._evidence: dict[tuple[str, str, str], Any] = {}
 
     @property
     def rows_known(self) -> Mapping[tuple[str, Split], int]:
@@ -37,12 +33,10 @@ class _UDA(Importer):
         return {(dataset, Split.TEST): rows for dataset, rows in test.items()}
 
     def rows(self, source: Source) -> Iterator[NativeRow]:
-        self._evidence = {}
         files = {part: _files(source, part) for part in _ANSWERS}
         if not any(files.values()):
             source.require("questions", *(f"dataset/qa/{part}_qa.csv" for part in _ANSWERS))
         for part, paths in files.items():
-            self._evidence |= _evidence(source, part)
             number = 0
             for path in paths:
                 for values in _csv_rows(path, source) if path.suffix == ".csv" else source.rows(path):
@@ -59,11 +53,6 @@ class _UDA(Importer):
             raise Skip("there is no reference answer")
         draft.gold = values if len(values) > 1 else values[0]
         draft.native_id = draft.question_id
-
-    def complete(self, draft: Draft) -> None:
-        part = draft.row.dataset.removeprefix("uda_")
-        if evidence := self._evidence.get((part, draft.row.id("doc_name"), draft.question_id)):
-            draft.extra["evidence_text"] = evidence
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         papers = pdfs(source.root, "**/paper_docs/*.pdf", "**/paper_docs/**/*.pdf")
@@ -98,24 +87,6 @@ def _csv_rows(path: Path, source: Source) -> Iterator[dict[str, str]]:
                 yield dict(zip(header, pending, strict=False))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: no table in UTF-8 ({error}); download it again") from error
-
-
-def _evidence(source: Source, part: str) -> dict[tuple[str, str, str], Any]:
-    """Return the text that answers rest on, by part, document and question."""
-    found: dict[tuple[str, str, str], Any] = {}
-    patterns = (
-        f"dataset/extended_qa_info/{part}_qa.json",
-        f"extended_qa_info/{part}_qa.json",
-        f"**/{part}_qa.json",
-        f"dataset/extended_qa_info_bench/bench_{part}_qa.json",
-    )
-    for path in [] if source.path.is_file() else source.find(*patterns):
-        content = source.json(path)
-        for doc_name, questions in content.items() if isinstance(content, dict) else ():
-            for question in questions if isinstance(questions, list) else ():
-                if isinstance(question, dict) and question.get("evidence"):
-                    found[part, doc_name, str(question.get("q_uid"))] = question["evidence"]
-    return found
 
 
 IMPORTERS = (_UDA(),)

@@ -17,7 +17,6 @@ from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.documents import RenderSettings
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
@@ -25,6 +24,7 @@ from docagent_rl.samples.importers.report import ImportReport, Tally
 from docagent_rl.samples.importers.running import ImportSettings, run_import
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
+from tests.documents.here import HerePool, ingest_here
 
 
 class Files:
@@ -90,10 +90,11 @@ def files(tmp_path: Path) -> Files:
 
 
 @pytest.fixture(autouse=True)
-def _without_ocr(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reading the drawn pages would take most of the time."""
-    unread = partial(ingest, ocr=OcrMode.NEVER)
-    monkeypatch.setattr("docagent_rl.samples.importers.holdings.ingest", unread)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read documents in this process, and no drawn pages: that would take most of the time."""
+    holdings = "docagent_rl.samples.importers.holdings"
+    monkeypatch.setattr(f"{holdings}.ingest", partial(ingest_here, ocr=OcrMode.NEVER))
+    monkeypatch.setattr(f"{holdings}.WorkerPool", HerePool)
 
 
 Import = Callable[..., tuple[list[Sample], ImportReport]]

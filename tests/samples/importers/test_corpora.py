@@ -128,7 +128,6 @@ def test_unidoc_s_boxes_over_several_documents(files, run):
     assert sample.extra["page_ids"] == ["deck_a#2", "deck_a#3", "deck_b#1"]
     assert sample.evidence_boxes == {3: ((0.1, 0.2, 0.5, 1.0),)}
     assert sample.extra["other_boxes"] == {"deck_b#1": [[0.0, 0.0, 0.25, 0.5]]}
-    assert sample.extra["unused_boxes"] == {"deck_a#2": [[0.001, 0.002, 0.003, 0.004]]}
     assert sample.extra["crop_required"] == {"2": False, "3": True}
     assert sample.extra["other_crop_required"] == {"deck_b#1": True}
     assert numbers(report.notes) == [[0]]
@@ -147,7 +146,6 @@ def test_unidoc_s_boxes_and_flags_count_like_its_pages(files, run):
     assert (list(sample.evidence_boxes), list(sample.extra["other_boxes"])) == ([4], ["deck_b#2"])
     assert sample.extra["crop_required"] == {"3": False, "4": True}
     assert list(sample.extra["other_crop_required"]) == ["deck_b#2"]
-    assert list(sample.extra["unused_boxes"]) == ["deck_a#3"]
 
 
 def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files, run):
@@ -157,8 +155,6 @@ def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files, run):
     files.parquet("train.parquet", rows)
     (_, *samples), report = run("unidoc_rl")
     assert [1, 2] in numbers(report.notes)
-    unused = [sorted(sample.extra.get("unused_boxes", {})) for sample in samples]
-    assert unused == [["deck_a#3", "deck_b#1"], ["deck_b#1"], ["deck_b#1"]]
     assert [bool(sample.evidence_boxes) for sample in samples] == [False, True, True]
 
 

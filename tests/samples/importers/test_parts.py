@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.samples.importers.finishing import normalised
 from docagent_rl.samples.importers.native import as_pages, as_texts, parse_literal
-from docagent_rl.samples.importers.report import PageBase, find_base
+from docagent_rl.samples.importers.report import PageBase, count_outside
 
 
 @pytest.mark.parametrize(
@@ -43,44 +43,13 @@ def test_lists_are_read_from_lists_and_texts():
             as_pages(value)
 
 
-def test_the_documented_base_stands_unless_the_other_fits_clearly_better():
-    def base(cites: list[tuple[int, int | None]], expected: PageBase, *, certain: bool = False) -> int:
-        return find_base(cites, expected, certain=certain).base
-
-    assert base([(0, 3), (2, 3)], PageBase.ZERO) == 0
-    assert base([(1, 3), (3, 3)], PageBase.ZERO) == 1
-    assert base([(0, 3), (2, 3)], PageBase.ONE) == 0
-    assert base([(0, 3), (3, 3)], PageBase.ONE) == 1
-    assert base([(0, None), (2, None)], PageBase.ONE) == 1
-    assert base([(0, 3), (2, 3)], PageBase.ONE, certain=True) == 1
-    assert base([], PageBase.ZERO) == 0
-    # as many last pages, which contradict base 0, and covers, which contradict base 1
-    for last, covers, found in ((200, 3, 1), (200, 40, 1), (200, 41, 0), (5, 1, 1), (4, 1, 0), (0, 3, 0)):
-        assert base([(3, 3)] * last + [(0, 3)] * covers, PageBase.ZERO) == found
-        assert base([(3, 3)] * last + [(0, 3)] * covers, PageBase.ZERO, certain=True) == 0
-
-
-@pytest.mark.parametrize(
-    ("last", "covers", "told", "doubtful"),
-    [
-        (200, 3, None, True),
-        (4, 1, None, True),
-        (1, 4, None, False),
-        (0, 0, None, False),
-        (200, 3, PageBase.ONE, False),
-        (3, 200, PageBase.ONE, True),
-    ],
-)
-def test_a_base_that_citations_contradict_is_doubtful(last, covers, told, doubtful):
-    cites = [(3, 3)] * last + [(0, 3)] * covers
-    for certain in (False, True) if doubtful else (False,):
-        found = find_base(cites, PageBase.ZERO, certain=certain, chosen=told)
-        assert (*found.outside, found.doubtful) == (last, covers, doubtful)
-        assert told is None or found.base is told
-    # stray zeros before documents are measured
-    unmeasured = [(0, None)] * 3 + [(4, None)] * 9
-    assert not find_base(unmeasured, PageBase.ONE, certain=True).doubtful
-    assert find_base(unmeasured, PageBase.ONE, certain=False).doubtful
+def test_a_base_that_citations_contradict_is_doubtful():
+    """Last pages contradict base 0, and covers base 1."""
+    for last, covers, doubtful in ((4, 1, True), (1, 4, False), (2, 2, False)):
+        found = count_outside([(3, 3)] * last + [(0, 3)] * covers + [(9, None)], PageBase.ZERO)
+        assert (found.cited, *found.outside) == (last + covers + 1, last, covers)
+        assert found.doubtful is doubtful
+    assert count_outside([(0, None)], PageBase.ONE).doubtful
 
 
 def test_boxes_are_clamped_and_flat_ones_dropped_in_the_frame_of_their_page():

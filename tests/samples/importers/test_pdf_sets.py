@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.samples.importers.finishing import CLAMPED, EMPTY, LENGTH, OUTSIDE, WINDOW
+from docagent_rl.samples.importers.finishing import CLAMPED, LENGTH, OUTSIDE, WINDOW
 from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import Selection
@@ -127,37 +127,20 @@ def test_rows_of_longdocurl_become_samples(files, run):
     assert first.question == "What is the <b>ratio</b>?\nGive a number."
     assert (first.answers, first.answer_format, first.extra["gold"]) == (("3.5",), "Float", 3.5)
     assert first.evidence_pages == (4,)
-    assert first.evidence_boxes == {4: ((0.1, 0.2, 0.5, 0.4),)}
     assert (first.extra["window"], first.extra["num_pages"]) == ([2, 5], 6)
     assert (listed.answers, listed.extra["gold"]) == (("a", "2"), ["a", 2])
     assert (nothing.answerable, nothing.answers, nothing.evidence_boxes) == (False, (), {})
 
 
-def test_boxes_go_to_the_page_named_beside_them(files, run):
-    boxes = [f"<box>({left}, 0.5, 0.9, 0.6)</box>" for left in (0.1, 0.2, 0.3)]
-    text = f"On page 2 there is {boxes[0]} and {boxes[1]} on page 5. {'x' * 100} {boxes[2]}"
-    files.jsonl(URL_FILE, [url_row(evidence_pages=[2, 5], detailed_evidences=text)])
-    (sample,), report = run("longdocurl")
-    assert sample.evidence_boxes == {2: ((0.1, 0.5, 0.9, 0.6),), 5: ((0.2, 0.5, 0.9, 0.6),)}
-    assert numbers(report.notes) == [[0]]
-
-
-def test_bad_boxes_windows_and_lengths_are_counted(files, run):
+def test_bad_windows_and_lengths_are_counted(files, run):
     files.pdf("pdf_files/4026369.pdf", 5)
-    text = "<box>(0.1, 0.2, 1.5, 0.4)</box> <box>(0.3, 0.3, 0.3, 0.4)</box>"
-    rows = [
-        url_row(detailed_evidences=text),
-        url_row(question_id="b", start_end_idx=[4, 6], detailed_evidences=""),
-    ]
-    rows.append(url_row(question_id="c", start_end_idx="4-6", detailed_evidences=""))
-    files.jsonl(URL_FILE, rows)
-    (clamped, windowless, textual), report = run("longdocurl")
-    assert clamped.evidence_boxes == {4: ((0.1, 0.2, 1.0, 0.4),)}
-    assert clamped.extra["num_pages"] == 5
-    assert "window" not in windowless.extra
-    assert (windowless.extra["native_window"], textual.extra["native_window"]) == ([4, 6], "4-6")
-    noted = {CLAMPED: [0], EMPTY: [0], LENGTH: [0, 1, 2], WINDOW: [1], "start_end_idx": [2]}
-    assert rows_of(report.notes) == noted
+    spans = {"a": [2, 5], "b": [4, 6], "c": "4-6"}
+    files.jsonl(URL_FILE, [url_row(question_id=name, start_end_idx=span) for name, span in spans.items()])
+    samples, report = run("longdocurl")
+    assert [sample.extra["num_pages"] for sample in samples] == [5, 5, 5]
+    assert [sample.extra.get("window") for sample in samples] == [[2, 5], None, None]
+    assert [sample.extra.get("native_window") for sample in samples] == [None, [4, 6], "4-6"]
+    assert rows_of(report.notes) == {LENGTH: [0, 1, 2], WINDOW: [1], "start_end_idx": [2]}
 
 
 def test_page_images_count_from_0_and_only_whole_documents_are_taken(files, run):
@@ -218,24 +201,14 @@ def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files, run):
     assert (report.base.base, *report.base.outside) == (0, 0, 1)
 
 
-def test_a_copy_that_counts_from_1_is_found_out_beside_stray_pages(files, run):
+def test_a_copy_that_counts_from_1_is_warned_of_and_the_base_may_be_set(files, run):
     files.pdf("PDF/train/0017b64b.pdf", 3)
-    write_dude(files, [*(on(3, f"q{number}") for number in range(10)), on(0, "cover")])
-    samples, report = run("dude")
-    assert [sample.evidence_pages for sample in samples] == [(3,)] * 10 + [()]
-    found = report.base
-    assert (found.base, found.expected, *found.outside) == (1, 0, 10, 1)
-    assert "--page-base" in report.warnings[-1]
-
-
-def test_the_base_may_be_told(files, run):
-    files.pdf("PDF/train/0017b64b.pdf", 3)
-    write_dude(files, [on(2)])
-    for base, page in ((PageBase.ZERO, 3), (PageBase.ONE, 2)):
-        (sample,), report = run("dude", page_base=base)
-        assert sample.evidence_pages == (page,)
-        assert '"set_by_option": true' in report.to_json()
-        assert not any("--page-base" in warning for warning in report.warnings)
+    write_dude(files, [*(on(3, f"q{number}") for number in range(3)), on(1, "first")])
+    for base, pages in ((None, [(), (), (), (2,)]), (PageBase.ONE, [(3,), (3,), (3,), (1,)])):
+        samples, report = run("dude", page_base=base)
+        assert [sample.evidence_pages for sample in samples] == pages
+        assert (report.base.base, *report.base.outside) == (base or 0, 3, 0)
+        assert any("--page-base" in warning for warning in report.warnings) is (base is None)
 
 
 def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(files, run):

@@ -181,19 +181,15 @@ def test_the_hub_s_rows_of_slidevqa_and_slides(files, run, tmp_path):
     document = DocumentStore(tmp_path / "store").document("growth-2012_95")
     assert [document.page(number).size for number in (1, 2, 3)] == [(101, 50), (102, 50), (103, 50)]
     assert Image.open(io.BytesIO(document.page(1).image_bytes())).format == "JPEG"
-    assert (report.base.base, report.base.expected) == (1, 1)
+    assert report.base.base == 1
 
 
 def test_the_repository_s_annotations_with_folders_of_slides(files, run, tmp_path):
-    boxes = [{"bbox_id": 0, "class": "Title", "bbox": [1, 2, 30, 4]}]
     rows = [annotated(11), annotated(11, qa_id=2, deck_name="gone"), annotated(2, qa_id=3, answer=12.5)]
     files.jsonl("annotations/qa/dev.jsonl", rows)
-    layout = {"deck_name": "growth-2012_95", "deck_url": "", "image_urls": [], "category": "business"}
-    files.jsonl("annotations/bbox/dev.jsonl", [{**layout, "bboxes": [[1, boxes], [2, boxes]]}])
     downloaded(files, "growth-2012_95", list(range(1, 12)), "growth-2012-{}-1024.jpg?cb=1")
     (sample, number), report = run("slidevqa", store=True)
     assert (sample.split, sample.question_id, sample.evidence_boxes) == (Split.VAL, "val-1", {})
-    assert sample.extra["layout"] == {"1": boxes}
     assert (sample.extra["reasoning_type"], sample.extra["num_pages"]) == ("Single-hop", 11)
     assert (number.answers, number.extra["gold"]) == (("12.5",), 12.5)
     document = DocumentStore(tmp_path / "store").document("growth-2012_95")
@@ -259,9 +255,6 @@ def test_pages_go_by_their_ids(files, run, tmp_path):
     document = DocumentStore(tmp_path / "store").document("scan")
     assert [document.page(number).size[0] for number in range(1, 6)] == [100, 101, 102, 103, 104]
     assert (report.base.base, report.base.outside[0]) == (0, 0)
-    # what a killed import left is cleared
-    Files(tmp_path / ".store.import").image("scan/00001.jpg")
-    run("alden", store=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["download", "store"]
 
 

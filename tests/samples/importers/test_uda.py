@@ -14,14 +14,11 @@ FETA = "doc_name|q_uid|question|answer|doc_url\n"
 def test_papers_are_read_as_text(files, run):
     rows = '1912.01214|9a05|"Which ""pairs""\nare used?"|None| | \n1912.01214|9a06|Why?| | | \n'
     files.text("dataset/qa/paper_tab_qa.csv", PAPER + rows)
-    evidence = [{"raw_evidence": ["Table 2"], "highlighted_evidence": []}]
-    info = {"1912.01214": [{"question": "", "q_uid": "9a05", "answers": [], "evidence": evidence}]}
-    files.json("dataset/extended_qa_info/paper_tab_qa.json", info)
     files.pdf("src_doc_files/paper_docs/1912.01214.pdf", 2)
     (sample,), report = run("uda", store=True)
     assert (sample.dataset, sample.split, sample.doc_id) == ("uda_paper_tab", Split.TEST, "1912.01214")
     assert (sample.question, sample.answers) == ('Which "pairs"\nare used?', ("None",))
-    assert (sample.extra["gold"], sample.extra["evidence_text"]) == (["None", " ", " "], evidence)
+    assert sample.extra["gold"] == ["None", " ", " "]
     assert (sample.answerable, sample.evidence_pages, sample.extra["num_pages"]) == (True, (), 2)
     assert list(map(len, numbers(report.skipped))) == [1]
 
@@ -31,15 +28,11 @@ def test_a_sample_broken_over_two_lines_is_one_row(files, run):
     rows = f"{name}|8113|Who?|Ken|http://a\n{name}|8114|Where was\nhe?|Rome|http://b\n"
     files.text("dataset/qa/feta_qa.csv", FETA + rows + f"{name}|8115|When?|1958|http://c\n")
     files.pdf(f"src_doc_files/wiki_feta_docs/pdfs/{name}.pdf", 1)
-    # the repository's sample of evidence serves where the full one is not
-    table = {"table_array": [["Season", "Rank"]]}
-    info = {name: [{"q_uid": 8114, "question": "Where?", "answers": "Rome", "evidence": table}]}
-    files.json("dataset/extended_qa_info_bench/bench_feta_qa.json", info)
     samples, report = run("uda", store=True)
     assert [sample.question_id for sample in samples] == ["8113", "8114", "8115"]
     middle = samples[1]
     assert (middle.doc_id, middle.question, middle.answers) == (name, "Where was\nhe?", ("Rome",))
-    assert (middle.extra["doc_url"], middle.extra["evidence_text"]) == ("http://b", table)
+    assert middle.extra["doc_url"] == "http://b"
     assert dict(report.read) == {"uda_feta/test": 3}
 
 
