@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +26,6 @@ IMAGE_SUFFIXES = frozenset({
 _OTHER_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
-_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 _SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
 
 
@@ -126,8 +124,6 @@ def discover(source: Path) -> Sources:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
             same id.
     """
-    if _ADDRESS.match(str(source)):
-        raise UserError(f"{source} is an address: copy what it holds to a folder of this machine first")
     try:
         if not source.exists():
             raise UserError(f"{source} does not exist")
@@ -243,13 +239,7 @@ def _name(path: Path, source: Path) -> str:
 
 
 def _name_problem(name: str) -> str | None:
-    """Return why a name would not be the same everywhere, or cannot be shown; None: it can."""
-    if name.isascii():
-        return id_problem(name)
-    encoding = sys.getfilesystemencoding()
-    if encoding != "utf-8":
-        # the same file would have another id under another locale
-        return f"names of files are read as {encoding} here: set PYTHONUTF8=1 or a UTF-8 locale"
+    """Return why a name cannot be that of a document; None: it can."""
     return "its name is not UTF-8: rename it" if lone_surrogate(name) else id_problem(name)
 
 

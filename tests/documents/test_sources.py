@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -101,27 +98,3 @@ def test_folders_that_cannot_be_read_are_reported(inbox, monkeypatch):
     found = discover(inbox)
     assert [document.doc_id for document in found.documents] == ["good"]
     assert [failure.name for failure in found.failed] == ["a/shut"]
-
-
-DISCOVER = """
-import sys
-from pathlib import Path
-from docagent_rl.documents.sources import discover
-found = discover(Path(sys.argv[1]))
-print(ascii([d.doc_id for d in found.documents]), len(found.failed))
-"""
-
-
-def test_a_document_has_one_id_under_all_locales_or_none(tmp_path):
-    (tmp_path / "ü.pdf").write_bytes(b"%PDF-1.4")
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "PYTHONUTF8"))}
-    command = [sys.executable, "-c", DISCOVER, str(tmp_path)]
-    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for environment, said in (({"LC_ALL": "C"}, "['\\xfc'] 0\n"), (ascii_alone, "[] 1\n")):
-        assert subprocess.check_output(command, env={**clean, **environment}, text=True) == said
-
-
-@pytest.mark.parametrize("address", ["s3://bucket/folder", "https://host/a.pdf"])
-def test_an_address_has_to_be_copied_first(address):
-    with pytest.raises(UserError, match="address"):
-        discover(Path(address))
