@@ -12,13 +12,12 @@ from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import audit_store
-from docagent_rl.documents.ingestion import ingest
+from tests.documents.here import ingest_here
 from tests.faults.mutate import Damage, damage
 
 pytestmark = pytest.mark.slow
-SETTINGS = RenderSettings(dpi=20)
 PAGES = {"animals": 4, "b.plants": 3, "scans": 2}
 VALUE = re.compile(rb'":\s*("[^"]*"|[0-9.]+|null|true|false)')
 VALUES = (b"null", b"-1", b'""', b"1e999", b'"\\ud800"', b"[]", b"{}", b"0", b"true", b'"' + b"0" * 64 + b'"')
@@ -45,7 +44,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     (folder / "inbox").mkdir()
     make(folder / "inbox", "first")
-    assert not ingest(folder / "inbox", folder / "store", settings=SETTINGS, workers=1).failed
+    assert not ingest_here(folder / "inbox", folder / "store").failed
     return folder, shown(folder / "store")
 
 
@@ -103,6 +102,6 @@ def test_damage_is_refused_and_seen_and_healed(made, tmp_path, kind):
             with suppress(UserError):
                 assert audit_store(store).damages, path
         with suppress(UserError):
-            assert not ingest(folder / "inbox", store, settings=SETTINGS, workers=1).failed
+            assert not ingest_here(folder / "inbox", store).failed
             assert shown(store) == whole
             assert not list(store.rglob("*.tmp"))
