@@ -82,7 +82,9 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
         for ((path, *_), needed), problem in zip(jobs, shown, strict=True):
             if problem:
                 audit.damages.append(Damage(path, problem, tuple(needed)))
+    unused = sum(not needed for needed in users.values())  # as those of a manifest that is lost are
     audit.contents = f"{documents} documents, {pages} pages, {len(users)} objects"
+    audit.contents += f" ({unused} of no document)" if unused else ""
     return audit
 
 

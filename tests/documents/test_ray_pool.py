@@ -15,7 +15,7 @@ from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.ray_pool import RayPool
 from docagent_rl.documents.settings import DocumentError, IngestLimits
 from tests.documents.here import files_of, ingest_here, interrupted_after
-from tests.documents.scans import TEXT, draw_text, write_scan
+from tests.documents.scans import TEXT, draw_text
 
 FAST, LIMITS = RenderSettings(dpi=20), IngestLimits(seconds=3600)
 
@@ -55,11 +55,10 @@ def test_an_address_without_a_cluster_is_an_error_of_the_user(inbox, ingested, w
 def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     cluster, inbox, tmp_path, write_pdf, write_image
 ):
-    """Also where a run of this machine is gone on with, and where words are read in scans."""
+    """Also where a run of this machine is gone on with, and where pictures are read."""
     write_pdf(inbox / "long.pdf", [f"page {n}" for n in range(2 * PAGES_PER_CHUNK)])
     for name in "ab":
         write_pdf(inbox / f"{name}.pdf", [f"{name} {n}" for n in range(3)])
-    write_scan(inbox / "scan.pdf", [TEXT, ("A second page",)])
     (inbox / "deck").mkdir()
     draw_text(TEXT).save(inbox / "deck" / "1.png")
     (inbox / "broken.pdf").write_bytes(b"%PDF-1.4 nothing\n%%EOF")
@@ -70,13 +69,13 @@ def test_the_store_is_the_same_byte_for_byte_and_so_is_the_report(
     assert report == ingest_here(inbox, here)
     assert files_of(far) == files_of(here)
     assert [failure.name for failure in report.failed] == ["broken.pdf", "wide"]
-    assert (report.ingested, report.ocr_pages) == (["a", "b", "deck", "long", "scan"], 3)
+    assert (report.ingested, report.ocr_pages) == (["a", "b", "deck", "long"], 1)
     StoreLayout(far).manifest("long").unlink()
     with interrupted_after(1), pytest.raises(KeyboardInterrupt):
         ingest_here(inbox, far)
     again = ingest(inbox, far, settings=FAST, ray=cluster)
     assert (again.ingested, again.resumed_pages) == (["long"], PAGES_PER_CHUNK)
-    assert again.skipped == ["a", "b", "deck", "scan"]
+    assert again.skipped == ["a", "b", "deck"]
     assert files_of(far) == files_of(here)
 
 
