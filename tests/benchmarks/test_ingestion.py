@@ -30,7 +30,7 @@ def test_both_sides_make_the_same_pages_and_texts(pdfs, tmp_path):
     pages = [document.page(number) for number in (1, 2, 3)]
     assert [Image.open(path).size for path in sorted(theirs.glob("*.jpg"))] == [page.size for page in pages]
     text = (theirs / "a.txt").read_text()
-    assert all(f">{word}</word>" in text for page in pages for word in page.text().split())
+    assert all(word in text for page in pages for word in page.text().split())
 
 
 def test_kept_thumbnails_make_the_same_overview(pdfs, tmp_path):
