@@ -136,38 +136,32 @@ class WorkerPool:
         """Run `function` on every task and yield the outcomes as they come.
 
         `tasks` is read as the work goes on. A task that takes too long or too much memory is reported as bad
-        and its process killed; one whose process dies by itself (a crash in native code, the kernel's memory
-        killer) is tried once more first. Closing the generator, and any exception, kills what is under way.
+        and its process killed, as is one whose process dies by itself (a crash in native code, the kernel's
+        memory killer). Closing the generator, and any exception, kills what is under way.
 
         Raises:
             Exception: Whatever `function` raises, other than `DocumentError`.
             InfrastructureError: No process can be started.
         """
         waiting = iter(tasks)
-        again: list[T] = []
         busy: list[_Worker] = []
         try:
             while True:
                 while len(busy) < self._size:
-                    retried = bool(again)
-                    task = again.pop() if again else next(waiting, None)
+                    task = next(waiting, None)
                     if task is None:
                         break
                     busy.append(self._idle.pop() if self._idle else _Worker(self._limits))
-                    busy[-1].begin(function, task, retried=retried)
+                    busy[-1].begin(function, task)
                 if not busy:
                     return
                 for worker in _ready(busy):
-                    outcome = worker.advance()
-                    if outcome is None and worker.alive:
+                    if (outcome := worker.advance()) is None:
                         continue
                     busy.remove(worker)
                     if worker.alive:
                         self._idle.append(worker)
-                    if outcome is not None:
-                        yield outcome
-                    else:
-                        again.append(cast("T", worker.task))
+                    yield outcome
         finally:
             for worker in busy:
                 worker.kill()
@@ -196,9 +190,8 @@ class _Worker:
         finally:
             theirs.close()
 
-    def begin(self, function: Callable[[T], R], task: T, *, retried: bool) -> None:
+    def begin(self, function: Callable[[T], R], task: T) -> None:
         self.task: object = task
-        self._retried = retried
         self._part = ""
         # the time to start up is not the task's
         self.deadline = time.monotonic() + self._limits.seconds if self._started else _NEVER
@@ -206,7 +199,7 @@ class _Worker:
             self.channel.send((function, task))
 
     def advance(self) -> Outcome | None:
-        """Take the next message; the outcome, or None when there is none yet (or, if not `alive`, ever)."""
+        """Take the next message; the outcome, or None when there is none yet."""
         if not self.channel.poll():
             self.kill()
             return self._bad(f"{self._part or 'it'} took more than {self._limits.seconds:g} s")
@@ -231,13 +224,11 @@ class _Worker:
         self._process.wait()
         self.channel.close()
 
-    def _died(self) -> Outcome | None:
+    def _died(self) -> Outcome:
         self.kill()
         if not self._started:
             status = self._process.returncode
             raise InfrastructureError(f"the process that reads documents did not start (status {status})")
-        if not self._retried:
-            return None
         return self._bad(
             f"{self._part or 'it'}: the process that read it was killed "
             f"(a crash of the renderer, or more than {self._limits.memory_gib:g} GiB of memory)"
