@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from docagent_rl.cli import main
-from tests.commands.test_view import LINE
 
 ATTACK = "\x1b[2J\x1b]0;owned\x07[/b]"
 SPELT = r"\x1b[2J\x1b]0;owned\x07[/b]"
@@ -44,9 +43,10 @@ def test_an_error_spells_control_characters_out(docagent, tmp_path):
 
 
 def test_a_terminal_that_lacks_characters(tmp_path):
-    file = tmp_path / "1.jsonl"
-    file.write_text(json.dumps(LINE | {"system": "漢 é"}), encoding="utf-8")
-    status, output, errors = as_process("view", "--text", file, encoding="latin-1")
+    line = {"doc_id": "a", "question_id": "q", "question": "漢 é", "answers": "b"}
+    file = tmp_path / "q.jsonl"
+    file.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    status, output, errors = as_process("data", "show", file, encoding="latin-1")
     assert (status, errors) == (0, "")
     assert r"\u6f22 é" in output
 

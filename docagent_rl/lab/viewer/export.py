@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -46,35 +46,17 @@ class Build(NamedTuple):
             raise UserError(f"the page is not built: {error}") from error
 
 
-class Chosen(NamedTuple):
-    """The trajectories of a file: by their ids, by a group, or by the query of a list."""
+def answers(api: Api, query: str) -> dict[str, Any]:
+    """Return the answers that the page asks for about the trajectories of a link, by path without query.
 
-    ids: Sequence[int] = ()
-    uid: str | None = None
-    query: str | None = None
-
-    def filters(self) -> str:
-        """Return the query of their list.
-
-        Raises:
-            UserError: not exactly one of the three is given.
-        """
-        if sum((bool(self.ids), self.uid is not None, self.query is not None)) != 1:
-            raise UserError("--export takes one of --trajectory, --group and --query")
-        if self.ids:
-            return _by_id(self.ids)
-        return f"uid={component(self.uid)}" if self.uid is not None else (self.query or "")
-
-
-def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
-    """Return the answers that the page asks for about one run, by path without query; images as data URIs.
+    They are of one run; images are data URIs.
 
     Raises:
         UserError: there are no such trajectories, or too many.
     """
     if len(api.runs) != 1:
         raise UserError("--export writes trajectories of one run")
-    listed = _asked(api, f"{_RUN}/trajectories", f"{chosen.filters()}&limit={MOST_TRAJECTORIES}")
+    listed = _asked(api, f"{_RUN}/trajectories", f"{query}&limit={MOST_TRAJECTORIES}")
     total, rows = listed["total"], listed["rows"]
     if not total:
         raise UserError("no trajectory matches")
@@ -94,11 +76,18 @@ def answers(api: Api, chosen: Chosen) -> dict[str, Any]:
         group = _asked(api, path := f"{_RUN}/groups/{component(uid)}")
         if {trajectory["id"] for trajectory in group["trajectories"]} == own and len(own) > 1:
             found[path] = group
-    found[f"{_RUN}/funnel"] = _asked(api, f"{_RUN}/funnel", _by_id(row["id"] for row in rows))
-    start = f"#/trajectory/0/{rows[0]['id']}" if len(rows) == 1 else "#/trajectories?r=0"
-    if chosen.uid is not None and len(rows) > 1:
-        start = f"#/group/0/{component(chosen.uid)}"
-    return {**found, "start": start}
+    found[f"{_RUN}/funnel"] = _asked(api, f"{_RUN}/funnel", "ids=" + ",".join(str(row["id"]) for row in rows))
+    return {**found, "start": _start(rows, found)}
+
+
+def _start(rows: Sequence[dict[str, Any]], found: Container[str]) -> str:
+    """Return the place at which the page opens: the one trajectory, the one group, else the list."""
+    if len(rows) == 1:
+        return f"#/trajectory/0/{rows[0]['id']}"
+    uids = {component(row["uid"]) for row in rows}
+    if len(uids) == 1 and f"{_RUN}/groups/{(uid := uids.pop())}" in found:
+        return f"#/group/0/{uid}"
+    return "#/trajectories?r=0"
 
 
 def page(table: dict[str, Any], build: Build) -> str:
@@ -126,10 +115,6 @@ def component(text: str) -> str:
 
 def _asked(api: Api, path: str, query: str = "") -> Any:
     return json.loads(api.answer(path, query).content)
-
-
-def _by_id(ids: Iterable[int]) -> str:
-    return "ids=" + ",".join(map(str, ids))
 
 
 def _images(api: Api, path: str, trajectory: dict[str, Any]) -> Iterator[tuple[str, str]]:

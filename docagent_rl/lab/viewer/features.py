@@ -30,7 +30,6 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
     question, answer = str(sample.get("question") or ""), answer_of(trajectory)
     gold = [str(each) for each in sample.get("answers") or ()]
     evidence = evidence_of(trajectory)
-    searches = [search for turn in turns for search in turn.get("searches") or ()]
     metrics = trajectory.get("metrics") or {}
     terms = {name.removeprefix(_TERM): number(v) for name, v in metrics.items() if name.startswith(_TERM)}
     return {
@@ -64,9 +63,6 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
         "seconds": sum((number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0),
         "drift": _drift(turns),
         "truncated": end == "context_full" or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
-        # most hits that a search asked for, and whether it was in one document; `None` without a search
-        "search_k": max((int(search.get("top_k") or 0) for search in searches), default=None),
-        "search_within": any(search.get("doc_id") for search in searches) if searches else None,
         "text": "\n".join(
             [question, *gold, str(answer or ""), *(str(turn.get("text") or "") for turn in turns)]
         ),

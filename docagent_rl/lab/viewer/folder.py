@@ -48,10 +48,7 @@ class ViewedRun:
             raise UserError(f"{self.path}: no such folder; name that of a run, <workspace>/runs/<experiment>")
         self._trajectories = RunFolder(self.path).trajectories_file
         if self.kind == "evaluation" and not self._trajectories.is_file():
-            raise UserError(
-                f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run; "
-                "--text prints a file of trajectories that lies elsewhere"
-            )
+            raise UserError(f"{self.path} holds neither trajectories/ nor {self._trajectories.name}: no run")
 
     @property
     def kind(self) -> str:

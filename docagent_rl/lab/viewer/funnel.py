@@ -1,21 +1,15 @@
-"""The evidence funnel over trajectories of the index, and a picture of it: where wrong ones were lost."""
+"""The evidence funnel over trajectories of the index: where wrong ones were lost."""
 
 from __future__ import annotations
 
-import io
 import sqlite3
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import visible
 from docagent_rl.lab.viewer.queries import FIELDS, Pair, condition
 from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_LOST = 20
 """Trajectories that are named of each loss; the filter beside them finds all."""
@@ -36,10 +30,6 @@ _BRANCHES = {
     Branch.TEXT: ("as text", "Its text was shown, or somebody else read it."),
 }
 _BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444")
-_MOST_GROUPS = 12
-"""Of a picture."""
-_LONGEST_LABEL = 48
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -118,76 +108,3 @@ def _filter(missed: str, counts: Mapping[str, int | None]) -> str:
 def _evidence(row: sqlite3.Row) -> Evidence:
     reach, right = (None if row[name] is None else bool(row[name]) for name in ("reach", "right"))
     return Evidence(Stage(row["stage"]), reach, right, Branch(row["branch"]) if row["branch"] else None)
-
-
-def funnel_figure(found: Mapping[str, Any], by: str) -> str:
-    """Draw what `funnel` returned for a field `by`, as SVG: steps become lines, all else bars.
-
-    The same counts give the same picture; texts in it are never markup or formulae.
-
-    Raises:
-        UserError: no trajectory has known evidence.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-    from matplotlib.text import Text
-
-    groups = [group for group in found["groups"] if group["trajectories"]]
-    if not groups:
-        raise UserError("no trajectory with known evidence: there is no funnel to draw")
-    with (
-        pyplot.rc_context({"svg.hashsalt": "docagent-rl", "svg.fonttype": "none", "font.size": 9}),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")  # of letters that the font lacks: the reader's has them
-        drawn, axes = pyplot.subplots(figsize=(8, 4), layout="constrained")
-        if by == "step":
-            _lines(axes, sorted(groups, key=lambda group: int(group["key"])), found["stages"])
-        else:
-            _bars(axes, groups[:_MOST_GROUPS], found["stages"])
-        axes.set_ylim(0, 1.08)
-        axes.set_ylabel("share of the trajectories whose evidence is known")
-        axes.grid(axis="y", linewidth=0.4)
-        axes.legend(fontsize=7)
-        for text in drawn.findobj(Text):
-            text.set_parse_math(False)
-        buffer = io.StringIO()
-        drawn.savefig(buffer, format="svg", metadata={"Date": None})
-        pyplot.close(drawn)
-    return buffer.getvalue()
-
-
-def _bars(axes: Axes, groups: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, str]]) -> None:
-    width = 0.8 / len(groups)
-    known = [stage for stage in stages if any(group["counts"][stage["id"]] is not None for group in groups)]
-    for number, group in enumerate(groups):
-        counts = [group["counts"][stage["id"]] for stage in known]
-        label = visible(group["key"]).replace("\n", " ")
-        label = label if len(label) <= _LONGEST_LABEL else f"{label[: _LONGEST_LABEL - 1]}…"
-        bars = axes.bar(
-            [place - 0.4 + width * (number + 0.5) for place in range(len(known))],
-            [(count or 0) / group["trajectories"] for count in counts],
-            width,
-            label=f"{label} ({group['trajectories']})",
-            color=_COLOURS[number % len(_COLOURS)],
-        )
-        if len(groups) <= 3:
-            axes.bar_label(bars, ["" if count is None else str(count) for count in counts], fontsize=7)
-    axes.set_xticks(range(len(known)), [stage["label"] for stage in known])
-
-
-def _lines(axes: Axes, groups: Sequence[Mapping[str, Any]], stages: Sequence[Mapping[str, str]]) -> None:
-    for number, stage in enumerate(stages[1:]):
-        known = [group for group in groups if group["counts"][stage["id"]] is not None]
-        if known:
-            axes.plot(
-                [int(group["key"]) for group in known],
-                [group["counts"][stage["id"]] / group["trajectories"] for group in known],
-                marker="o",
-                markersize=3,
-                label=stage["label"],
-                color=_COLOURS[number % len(_COLOURS)],
-            )
-    axes.set_xlabel("step")

@@ -24,11 +24,9 @@ from docagent_rl.base.text import encodable
 from docagent_rl.lab.viewer.credit import mean_advantages
 from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.retrieval import Retriever
 from docagent_rl.rollout.credit import read_credit
-from docagent_rl.rollout.evidence import Stage, gold_pages
 
-SCHEMA = 5
+SCHEMA = 6
 """Version of the tables; an index of another version is made anew."""
 _WAIT_S = 30.0
 _HEAD = 4096
@@ -45,8 +43,7 @@ CREATE TABLE files (
 CREATE TABLE trajectories (
     id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage, step, split, system, dataset,
     question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid, tokens,
-    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, drift, truncated,
-    search_k, search_within
+    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, drift, truncated
 );
 CREATE INDEX trajectories_file ON trajectories (file);
 CREATE INDEX trajectories_step ON trajectories (split, step);
@@ -61,12 +58,6 @@ CREATE VIRTUAL TABLE texts USING fts5 (content, content='', tokenize="unicode61"
 CREATE TABLE state (revision INTEGER);
 INSERT INTO state VALUES (0);
 """
-
-DEPTH = 10
-"""Hits that count where no trajectory of the run has searched."""
-_QUESTIONS = 100
-"""Questions a transaction."""
-_OPEN = "stage != '' AND reach IS NULL"
 
 logger = logging.getLogger(__name__)
 
@@ -275,47 +266,3 @@ def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> 
         )
         entry = (name, status.st_size, status.st_mtime_ns)
         base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, 0, x'', 0)", entry)
-
-
-def update_reach(index: Index, retriever: Retriever, trajectory: Callable[[int], Mapping[str, Any]]) -> bool:
-    """Ask the run's index of words the questions whose reach is not known; return whether there were any.
-
-    A question reaches its gold pages where it finds them all. A trajectory whose agent searched with
-    the words of its question has an answer already. Searches are as those of the run: as many hits, in the
-    question's document alone or not. `trajectory` reads one by its id.
-
-    Raises:
-        UserError: the retriever refuses a question, or a trajectory cannot be read.
-        sqlite3.Error: the index cannot be read or written.
-    """
-    changed = False
-    while True:
-        with index.reading() as base:
-            depth, within = base.execute(
-                "SELECT coalesce(max(search_k), 0), coalesce(max(search_within), 1) FROM trajectories"
-            ).fetchone()
-            questions = base.execute(
-                f"SELECT question_id, doc_id, min(id) AS id FROM trajectories WHERE {_OPEN} "
-                "GROUP BY question_id, doc_id LIMIT ?",
-                (_QUESTIONS,),
-            ).fetchall()
-        if not questions:
-            return changed
-        found = []
-        for question_id, doc_id, number in questions:
-            sample = trajectory(number)["sample"]
-            (hits,) = retriever.search(
-                [str(sample["question"])],
-                doc_id=str(sample["doc_id"]) if within else None,
-                top_k=depth or DEPTH,
-            )
-            reach = gold_pages(sample) <= {str(hit.ref) for hit in hits}
-            found.append((reach, question_id, doc_id))
-        with index.writing() as base:
-            base.executemany(
-                "UPDATE trajectories SET reach = ?1, "
-                f"stage = CASE WHEN ?1 AND stage = '{Stage.SOUGHT}' THEN '{Stage.REACH}' ELSE stage END "
-                f"WHERE question_id = ?2 AND doc_id = ?3 AND {_OPEN}",
-                found,
-            )
-        changed = True

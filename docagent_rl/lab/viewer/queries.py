@@ -40,7 +40,7 @@ _SORTS = (
     "reward", "step", "turns", "invalid", "tokens", "images", "question", "advantage", "seconds", "number",
     "system", "status", "stage", "drift",
 )  # fmt: skip
-_HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch", "search_k", "search_within")
+_HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch")
 _RANGES = ("reward", "turns", "invalid", "tokens", "images", "step", "seconds")
 TERM_VALUE = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
 

@@ -17,15 +17,11 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.lab.agents.run_folder import run_names
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.index import Index, parsed, update_index, update_reach
+from docagent_rl.lab.viewer.index import Index, parsed, update_index
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
-from docagent_rl.retrieval import Retriever
-from docagent_rl.retrieval.bm25 import open_bm25
-from docagent_rl.retrieval.config import RetrieverConfig
 
 POLL_S = 2.0
 """Seconds between two looks at the folder of a run; five times as long where nothing happens."""
-_WORDS = "bm25"
 _SHOWN_BYTES = 1 << 30
 _DAMAGED = (OSError, sqlite3.Error)
 
@@ -37,8 +33,6 @@ class Places(NamedTuple):
 
     store: Path | None = None
     tokenizer: Path | None = None
-    index: Path | None = None
-    """Index of BM25, which the questions themselves are put to."""
 
 
 @dataclass
@@ -64,13 +58,7 @@ class OpenRun:
         try:
             changed = update_index(self.folder, progress)
             self.failure = None
-            if self.retriever is not None:
-                changed |= update_reach(Index(self.folder.index_file), self.retriever, self.trajectory)
             return changed
-        except UserError as error:
-            logger.warning("whether questions reach their pages is not known: %s", error)
-            self.__dict__["retriever"] = None
-            return True
         except _DAMAGED as error:
             logger.warning("the index of %s: %s", self.folder.path, error)
             self.failure = f"the index cannot be kept: {error}"
@@ -133,15 +121,7 @@ class OpenRun:
     @cached_property
     def store(self) -> DocumentStore | None:
         """The documents as the policy was shown them; `None` where no store is found."""
-        return self._first([*self._dirs("docagent.shown_store"), *self._stores()])
-
-    @cached_property
-    def searched(self) -> DocumentStore | None:
-        """The documents that were searched; `None` where no store is found."""
-        return self._first(self._stores()) if self._dirs("docagent.shown_store") else self.store
-
-    def _first(self, paths: Sequence[Path]) -> DocumentStore | None:
-        for path in paths:
+        for path in (*self._dirs("docagent.shown_store"), *self._stores()):
             try:
                 shown = ShownRasters((beside(path.absolute()),), capacity=_SHOWN_BYTES)
                 return DocumentStore(path, image_cache=16, shown=shown)
@@ -162,26 +142,6 @@ class OpenRun:
         return [path for path in named if path.is_dir()]
 
     @cached_property
-    def retriever(self) -> Retriever | None:
-        """The run's own index of words, which the questions are asked of; `None` without one.
-
-        Raises:
-            UserError: the index that was named is none, or belongs to another store.
-        """
-        if self.searched is None:
-            return None
-        if self.places.index is not None:
-            return open_bm25(RetrieverConfig(kind=_WORDS, index=self.places.index), self.searched)
-        if self.folder.configured("docagent.retriever.kind") != _WORDS:
-            return None
-        for path in self.folder.configured_paths("docagent.retriever.index", self.searched.path.parent):
-            try:
-                return open_bm25(RetrieverConfig(kind=_WORDS, index=path), self.searched)
-            except (UserError, OSError) as error:
-                logger.info("%s is not asked: %s", path, error)
-        return None
-
-    @cached_property
     def tokenizer(self) -> Any:
         """A tokenizer of the library `tokenizers`; `None` where none is found."""
         for file in (path / "tokenizer.json" for path in self._tokenizers()):
@@ -199,7 +159,7 @@ class OpenRun:
         if self.places.tokenizer is not None:
             yield self.places.tokenizer
             return
-        workspace = None if self.searched is None else self.searched.path.parent
+        workspace = next((path.parent for path in self._stores()), None)
         for key in ("tokenizer_path", "path"):
             yield from self.folder.configured_paths(f"actor_rollout_ref.model.{key}", workspace)
         yield from sorted(self.folder.path.glob("checkpoints/global_step_*/actor/huggingface"))[-1:]

@@ -10,7 +10,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
-from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, Build, Chosen, answers, component, page
+from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, Build, answers, component, page
 from tests.viewer_runs import run_folder, trajectory
 
 BUILD = Build("const end = '</script><!--';\nrun();", "body { color: black }")
@@ -50,7 +50,7 @@ def api(opened, made):
 def test_a_trajectory_brings_all_that_the_page_asks_for_and_nothing_else(api):
     (row,) = json.loads(api.answer("/api/runs/0/trajectories", "split=val").content)["rows"]
     number = row["id"]
-    found = answers(api, Chosen(ids=(number,)))
+    found = answers(api, f"ids={number}")
     path = f"/api/runs/0/trajectories/{number}"
     assert found["start"] == f"#/trajectory/0/{number}"
     assert found["/api/runs/0/trajectories"]["total"] == 1
@@ -66,40 +66,32 @@ def test_a_trajectory_brings_all_that_the_page_asks_for_and_nothing_else(api):
 def test_a_group_comes_side_by_side_and_a_query_chooses_trajectories(opened, store, tmp_path):
     made = [trajectory(store, 0), trajectory(store, 1), trajectory(store, 0, question=2)]
     api = Api(opened(run_folder(tmp_path / "run", made)))
-    found = answers(api, Chosen(uid="group1"))
+    found = answers(api, "uid=group1")
     assert found["start"] == "#/group/0/group1"
     assert len(found["/api/runs/0/groups/group1"]["trajectories"]) == 2
     assert found["/api/runs/0/funnel"]["groups"][0]["trajectories"] == 2
-    found = answers(api, Chosen(query="uid=group1"))
-    assert (found["/api/runs/0/trajectories"]["total"], found["start"]) == (2, "#/trajectories?r=0")
+    found = answers(api, "question_id=q1&question_id=q2")
+    assert (found["/api/runs/0/trajectories"]["total"], found["start"]) == (3, "#/trajectories?r=0")
 
 
-@pytest.mark.parametrize(
-    ("chosen", "message"),
-    [
-        (Chosen(), "one of"),
-        (Chosen(uid="a", query="b"), "one of"),
-        (Chosen(query="step=9"), "no trajectory"),
-        (Chosen(query="colour=1"), "colour"),
-    ],
-)
-def test_what_cannot_be_exported_is_said(api, chosen, message):
+@pytest.mark.parametrize(("query", "message"), [("step=9", "no trajectory"), ("colour=1", "colour")])
+def test_what_cannot_be_exported_is_said(api, query, message):
     with pytest.raises(UserError, match=message):
-        answers(api, chosen)
+        answers(api, query)
 
 
 def test_a_file_takes_so_many_trajectories(opened, store, tmp_path):
     made = [trajectory(store, number, turns=[]) for number in range(MOST_TRAJECTORIES + 1)]
     api = Api(opened(run_folder(tmp_path / "run", made)))
     with pytest.raises(UserError, match=f"{MOST_TRAJECTORIES + 1} "):
-        answers(api, Chosen(query="step=1"))
+        answers(api, "step=1")
 
 
 def test_the_file_runs_its_own_script_alone(opened, store, tmp_path):
     made = trajectory(store, said=HOSTILE)
     made.sample["question"] = made.uid = HOSTILE
     api = Api(opened(run_folder(tmp_path / "run", [made])))
-    parts = Parts(page(answers(api, Chosen(query="step=1")), BUILD))
+    parts = Parts(page(answers(api, "step=1"), BUILD))
     (given, data), (_, code) = parts.of("script")
     assert given == {"type": "application/json", "id": "data"}
     assert json.loads(data)["/api/runs/0/trajectories"]["rows"][0]["question"] == HOSTILE
