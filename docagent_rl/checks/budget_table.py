@@ -174,15 +174,11 @@ def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
 
 
 def _query_model(section: RetrieverConfig) -> int:
-    """Return the bytes of the models that read its queries, a reranker among them; 0 where they are
-    elsewhere, or not in the tables.
+    """Return the bytes of the models that read its queries, a reranker among them; 0 of those that are not in
+    the tables.
     """
-    again, size = section.rerank, 0
-    if section.encoder.endpoint is None:
-        size += _bytes_of(MODELS.get(section.model or ""))
-    if again is not None and again.endpoint is None:
-        size += _bytes_of(RERANKERS.get(again.model))
-    return size
+    again = None if section.rerank is None else RERANKERS.get(section.rerank.model)
+    return _bytes_of(MODELS.get(section.model or "")) + _bytes_of(again)
 
 
 def _bytes_of(known: KnownModel | KnownReranker | None) -> int:

@@ -23,10 +23,8 @@ from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.envs.services import NO_SECOND_RANKING
-from docagent_rl.envs.views import SearchScope
-from docagent_rl.retrieval.config import Backend, RetrieverConfig, ServerApi
+from docagent_rl.retrieval.config import Backend, RetrieverConfig
 from docagent_rl.retrieval.opening import search_servers
-from docagent_rl.retrieval.service.vrag_rl import PAGES_A_QUERY
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.plugin import TRAINER_MODES
@@ -198,15 +196,12 @@ def check_second_ranking(run: PlannedRun) -> None:
         )
 
 
-def check_search_servers(run: PlannedRun) -> None:
-    """See that search servers can do what the environment asks for, and that indexes on a GPU have one.
+def check_search_devices(run: PlannedRun) -> None:
+    """See that indexes on a GPU have one.
 
     Raises:
-        UserError: a server of ALDEN would be asked for the whole corpus, or VRAG-RL's for more pages than it
-            gives; an index is to lie on a GPU that none of its processes has.
+        UserError: an index is to lie on a GPU that none of its processes has.
     """
-    search = getattr(run.env, "search", None)
-    corpus = getattr(search, "scope", None) is SearchScope.CORPUS
     for section, whole in run.section.retrievers().items():
         for key, each in whole.flat(section):
             host = each if whole.backend is Backend.LOCAL else whole  # parts are opened in its actors
@@ -217,28 +212,6 @@ def check_search_servers(run: PlannedRun) -> None:
                     "of the run: set backend=ray and service.num_gpus=1 beside it, or device=null and "
                     "backend=http with a server (docagent-rl index serve --settings FILE)"
                 )
-            if each.backend is Backend.HTTP:
-                _check_api(f"{key}.service.api", each.service.api, corpus, getattr(search, "top_k", 1))
-
-
-def _check_api(key: str, api: ServerApi, corpus: bool, top_k: int) -> None:
-    if api is ServerApi.ALDEN and corpus:
-        raise UserError(
-            f"{key}=alden: such a server searches one document, and docagent.env.search.scope is corpus: set "
-            "docagent.env.search.scope=document, or ask a server of another kind"
-        )
-    if api is ServerApi.VRAG_RL and top_k > PAGES_A_QUERY:
-        raise UserError(
-            f"{key}=vrag_rl: such a server gives {PAGES_A_QUERY} pages a query, and "
-            f"docagent.env.search.top_k is {top_k}"
-        )
-    if api in (ServerApi.VRAG_RL, ServerApi.VRAG_RL_FAISS) and not corpus:
-        logger.warning(
-            "%s=%s: such a server searches all documents; pages of others than the question's are left out, "
-            "and few may remain",
-            key,
-            api.value,
-        )
 
 
 def check_stand_ins(run: PlannedRun) -> None:
@@ -290,7 +263,7 @@ def check_services(run: PlannedRun) -> None:
 
 SERVICE_CHECKS = (
     Check("second ranking", ALWAYS, check_second_ranking),
-    Check("search servers", ALWAYS, check_search_servers),
+    Check("search devices", ALWAYS, check_search_devices),
     Check("prompt", ALWAYS, lambda run: run.system.load_prompt(run.env, run.section.prompt)),
     Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
 )

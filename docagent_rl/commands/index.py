@@ -6,7 +6,6 @@ import ipaddress
 import json
 import logging
 import time
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +30,6 @@ from docagent_rl.retrieval.config import (
     RerankConfig,
     RetrieverConfig,
     SearchEngine,
-    ServerApi,
 )
 from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.index_files import index_kind
@@ -260,46 +258,31 @@ def serve_command(
     settings: Path | None = option(
         None, "YAML file with the keys of docagent.retriever, for what has no option here."
     ),
-    text_index: Path | None = option(None, "BM25 index that ranks page texts in ALDEN's API (recall_ocr)."),
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
     port: int = option(0, "0: one that is free.", min=0, max=65535),
     token_env: str | None = option(None, "Name of the variable with the token that clients have to send."),
     allow_host: list[str] | None = option(
         None, "Without a token: a name under which clients may ask, beside this machine's and addresses."
     ),
-    api: str = option("native", "What to speak, with commas: native, vrag_rl, vrag_rl_faiss, alden."),
     max_waiting: int = option(256, "Queries that may wait; more are told to come again (503).", min=1),
     threads: int = option(8, "Searches at a time.", min=1),
     deadline_s: float = option(30.0, "Seconds of a search, waiting included.", min=0.1),
-    image_folder: str | None = option(None, "What stands before the names of images in VRAG-RL's APIs."),
 ) -> None:
-    """Serve searches over HTTP until interrupted: our own API, and those of released servers.
+    """Serve searches over HTTP until interrupted.
 
-    Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002 --api native,vrag_rl
+    Example: docagent-rl index serve --index data/bm25 --store data/store --port 8002
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
     from docagent_rl.retrieval.opening import open_local
-    from docagent_rl.retrieval.service.app import IMAGE_FOLDER, Served, describe_index, make_app
+    from docagent_rl.retrieval.service.app import Served, describe_index, make_app
     from docagent_rl.retrieval.service.host import SearchHost
 
-    names = dict.fromkeys(name for each in api.split(",") if (name := each.strip()))
-    known = [each.value for each in ServerApi]
-    if unknown := [name for name in names if name not in known]:
-        raise UserError(f"--api {unknown[0]}: known are {', '.join(known)}")
-    if not names:
-        raise UserError(f"--api: name at least one of {', '.join(known)}")
-    apis = [ServerApi(name) for name in names]
     token = None if token_env is None else read_api_key(token_env, "--token-env")
     documents = DocumentStore(store)
     config = _config(settings, kind, index)
     retriever = open_local(config, documents, "--settings" if settings else "-")
-
-    hosted = partial(SearchHost, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
-    texts = None
-    if text_index is not None:
-        texts = hosted(open_local(RetrieverConfig(kind="bm25", index=text_index), documents))
+    hosted = SearchHost(retriever, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
     info = describe_index(retriever, documents, kind=config.kind, max_waiting=max_waiting)
-    served = Served(documents, hosted(retriever), info, texts, image_folder or IMAGE_FOLDER)
     try:
         local = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -308,10 +291,9 @@ def serve_command(
         logger.warning(
             "--host %s: whoever reaches this machine may search; --token-env asks for a token", host
         )
-    app = make_app(served, apis=apis, token=token, names=(host, *(allow_host or ())))
+    app = make_app(Served(hosted, info), token=token, names=(host, *(allow_host or ())))
     listener = listen(host, port)
-    spoken = ", ".join(each.value for each in apis)
-    typer.echo(f"{info.pages} pages of {info.documents} documents at {url_of(listener)} ({spoken})")
+    typer.echo(f"{info.pages} pages of {info.documents} documents at {url_of(listener)}")
     run(app, listener)
 
 

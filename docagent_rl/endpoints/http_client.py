@@ -13,7 +13,6 @@ import itertools
 import logging
 import os
 import re
-import time
 from collections.abc import AsyncIterator
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
@@ -56,29 +55,6 @@ def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
         event_hooks={"response": [_bound]},
         verify=_trusted(),
     )
-
-
-def client_of_run(url: str, timeout_s: float) -> httpx2.Client:
-    """Return a client of a server of the run: no proxy of the environment stands between them."""
-    _keep_logs_clean()
-    return httpx2.Client(base_url=url, timeout=timeout_s, follow_redirects=False, trust_env=False)
-
-
-def read_body(response: httpx2.Response, *, longest: int, until: float) -> bytes:
-    """Return the body of a streamed response, whole by the moment `until` of `time.monotonic`.
-
-    Raises:
-        BodyError: it is longer than `longest` bytes.
-        httpx2.ReadTimeout: it takes longer.
-    """
-    body = bytearray()
-    for piece in response.iter_bytes():
-        body += piece
-        if len(body) > longest:
-            raise BodyError(f"the reply is longer than {longest >> 20} MiB")
-        if time.monotonic() > until:
-            raise httpx2.ReadTimeout("the reply is not whole in time")
-    return bytes(body)
 
 
 def public_url(url: str) -> str:

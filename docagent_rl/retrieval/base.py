@@ -50,11 +50,6 @@ class Question:
         """The queries; halves of characters are question marks."""
         return [encodable(query) for query in self.queries]
 
-    @property
-    def hidden(self) -> int:
-        """The number of excluded pages that an answer may hold in vain."""
-        return sum(self.doc_id is None or ref.doc_id == self.doc_id for ref in self.exclude)
-
 
 class QueryRefusedError(Exception):
     """A service understood a query and will not serve it: too long, characters that it does not take.

@@ -30,19 +30,6 @@ class Backend(StrEnum):
     """A server searches that runs already."""
 
 
-class ServerApi(StrEnum):
-    """APIs of search servers."""
-
-    NATIVE = "native"
-    """The API of `docagent-rl index serve`."""
-    VRAG_RL = "vrag_rl"
-    """VRAG-RL's and UniDoc-RL's released server: `GET /search?queries=`."""
-    VRAG_RL_FAISS = "vrag_rl_faiss"
-    """VRAG-RL's newer one: `POST /search`."""
-    ALDEN = "alden"
-    """ALDEN's released server: `POST /batch_search`."""
-
-
 class Fusion(StrEnum):
     """Ways to join the rankings of several retrievers."""
 
@@ -83,8 +70,6 @@ class QueryEncoderConfig(Section):
     """Place of that model on this machine, if not where the index says; its weights must be the same."""
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
-    endpoint: str | None = None
-    """A server of vLLM that pools (`http://host:port`), instead of a model in the process."""
     batch_size: int = Field(32, ge=1)
     """Queries encoded at a time."""
     wait_ms: float = Field(2.0, ge=0)
@@ -107,8 +92,6 @@ class RerankConfig(Section):
     """Pages of the retriever that are scored; a search for more pages scores as many."""
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
-    endpoint: str | None = None
-    """A server of vLLM that scores (`http://host:port`), instead of a model in the process."""
     batch_size: int = Field(16, ge=1)
     """Pairs of query and passage, or page image, scored at a time."""
     threads: int | None = Field(None, ge=1)
@@ -126,7 +109,6 @@ class ServiceConfig(Section):
 
     url: str | None = None
     """The server's address."""
-    api: ServerApi = ServerApi.NATIVE
     token_env: str | None = None
     """Name of the variable that holds the server's token."""
     replicas: int = Field(1, ge=1)

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
-from docagent_rl.checks.configuration import check_search_servers
+from docagent_rl.checks.configuration import check_search_devices
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed
 
@@ -158,25 +158,6 @@ def test_the_hybrid_ranks_images_and_texts_apart_or_once(overrides):
 
 
 @pytest.mark.parametrize(
-    ("api", "recipe", "overrides", "message"),
-    [
-        ("alden", VRAG, [], r"docagent\.retriever\.service\.api=alden: .*corpus"),
-        ("vrag_rl", VRAG, ["docagent.env.search.top_k=11"], r"10 .*docagent\.env\.search\.top_k is 11"),
-        ("alden", ALDEN, [], None),
-        ("vrag_rl", VRAG, [], None),
-        ("vrag_rl_faiss", ALDEN, [], None),
-    ],
-)
-def test_a_server_is_asked_what_it_can(caplog, api, recipe, overrides, message):
-    service = ["docagent.retriever.service.url=http://search.example:8002"]
-    service += ["docagent.retriever.backend=http", f"docagent.retriever.service.api={api}"]
-    with pytest.raises(UserError, match=message) if message else nullcontext():
-        check_statically(composed(recipe, [*service, *overrides]))
-    # such a server searches all documents
-    assert ("vrag_rl_faiss" in caplog.text) is (api == "vrag_rl_faiss")
-
-
-@pytest.mark.parametrize(
     ("more", "refused"),
     [([], True), (["backend=ray"], True), (["backend=ray", "service.num_gpus=1"], False)],
 )
@@ -186,4 +167,4 @@ def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
         composed("vrag_rl_qwen2_5_vl_7b", ["+retriever=colqwen2", "docagent.workspace=w", *more])
     )
     with pytest.raises(UserError, match=r"retriever\.device=cuda.*num_gpus") if refused else nullcontext():
-        check_search_servers(run)
+        check_search_devices(run)

@@ -101,7 +101,6 @@ NAMED = {
     "lab/eval/scoring/protocols.py": "data sets",
     "samples/importers": "data sets",
     "samples/selection.py": "whose paper takes which questions",
-    "retrieval/config.py": "what search servers were released to speak",
 }
 """Where the name of a system is also that of something else."""
 

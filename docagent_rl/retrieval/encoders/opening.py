@@ -126,16 +126,11 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
     """Open the encoder of queries of an index, whose specification is that of the encoder of its pages.
 
     Raises:
-        UserError: see `open_encoder`; or the server cannot serve the model.
-        InfrastructureError: the server does not answer.
+        UserError: see `open_encoder`.
     """
     read = EncoderSpec.read(spec)
     if config.model is not None:
         read = read.model_copy(update={"model": config.model, "revision": None})
-    if config.endpoint is not None:
-        from docagent_rl.retrieval.encoders.served import ServedEncoder
-
-        return QueryEncoder(ServedEncoder(read, config.endpoint, batch_size=config.batch_size), config)
     options: dict[str, Any] = config.model_dump(include={"device", "batch_size", "threads"})
     return QueryEncoder(open_encoder(read, **options, named=f"{KEY}.model"), config)
 

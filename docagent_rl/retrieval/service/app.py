@@ -1,4 +1,4 @@
-"""The search server's application: the native API, and those of released servers beside it."""
+"""The search server's application."""
 
 from __future__ import annotations
 
@@ -13,15 +13,12 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.guard import Guard, Policy, RefusalError
 from docagent_rl.retrieval.base import (
-    Hit,
     NotTakenError,
     QueryRefusedError,
-    Question,
     Retriever,
     ServiceFailedError,
 )
-from docagent_rl.retrieval.config import ServerApi
-from docagent_rl.retrieval.service import alden, vrag_rl, wire
+from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import VERSION, Info, one_line
 
@@ -32,45 +29,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-IMAGE_FOLDER = "./search_engine/corpus/img"
-"""Where VRAG-RL's released server has its images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The retrievers and documents of a server."""
+    """The retriever of a server, and the facts about it."""
 
-    store: DocumentStore
     host: SearchHost
     info: Info
     """The reply of `GET /v1/info`."""
-    texts: SearchHost | None = None
-    """Ranks page texts where ALDEN's API asks for them; None: `host` does."""
-    image_folder: str = IMAGE_FOLDER
-    """Stands before the names of page images in VRAG-RL's API."""
-
-    async def search(self, question: Question, *, texts: bool = False) -> list[list[Hit]]:
-        """Search as `Retriever.search`; every failure is an answer of HTTP.
-
-        Raises:
-            RefusalError: names it.
-        """
-        host = self.texts if texts and self.texts is not None else self.host
-        return await _answered(host, host.search(question))
-
-    async def check_health(self) -> None:
-        """Check that searches come to an end.
-
-        Raises:
-            RefusalError: they do not, or fail.
-        """
-        for host in filter(None, (self.host, self.texts)):
-            await _answered(host, host.probe())
-
-    def close(self) -> None:
-        """Take nothing more."""
-        for host in filter(None, (self.host, self.texts)):
-            host.close()
 
 
 def describe_index(
@@ -96,6 +63,11 @@ def describe_index(
 
 
 async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
+    """Return the result of a search; every failure is an answer of HTTP.
+
+    Raises:
+        RefusalError: names it.
+    """
     try:
         return await search
     except NotTakenError as error:
@@ -112,40 +84,23 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
         raise RefusalError(502, one_line(error)) from None
 
 
-def make_app(
-    served: Served,
-    *,
-    apis: Collection[ServerApi] = (ServerApi.NATIVE,),
-    token: str | None = None,
-    names: Collection[str] = (),
-) -> Guard:
-    """Return an ASGI application of some APIs; `names` are those of `Policy`, for clients without a token."""
+def make_app(served: Served, *, token: str | None = None, names: Collection[str] = ()) -> Guard:
+    """Return the ASGI application; `names` are those of `Policy`, for clients without a token."""
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
-        served.close()
+        served.host.close()
 
-    routes = {
-        ServerApi.NATIVE: _routes,
-        ServerApi.VRAG_RL: vrag_rl.routes,
-        ServerApi.VRAG_RL_FAISS: vrag_rl.faiss_routes,
-        ServerApi.ALDEN: alden.routes,
-    }
     handlers: dict[Any, Any] = {
         RefusalError: _refused,
         HTTPException: _of_framework,
         Exception: _unforeseen,
     }
-    app = Starlette(
-        routes=[route for api in ServerApi if api in apis for route in routes[api](served)],
-        exception_handlers=handlers,
-        lifespan=lifespan,
-    )
-    open_paths = (wire.HEALTH, alden.HEALTH)
-    return Guard(app, Policy(token, names, open_paths, largest_body=wire.LARGEST_BODY))
+    app = Starlette(routes=_routes(served), exception_handlers=handlers, lifespan=lifespan)
+    return Guard(app, Policy(token, names, (wire.HEALTH,), largest_body=wire.LARGEST_BODY))
 
 
 def _routes(served: Served) -> list[Route]:
@@ -154,11 +109,11 @@ def _routes(served: Served) -> list[Route]:
 
     async def search(request: Request) -> Response:
         asked = wire.read_request(wire.SearchRequest, await request.body())
-        found = await served.search(asked.question())
+        found = await _answered(served.host, served.host.search(asked.question()))
         return Response(wire.reply_body(found), media_type="application/json")
 
     async def health(_: Request) -> Response:
-        await served.check_health()
+        await _answered(served.host, served.host.probe())
         return JSONResponse({"status": "healthy"})
 
     async def info(_: Request) -> Response:

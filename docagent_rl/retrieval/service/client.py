@@ -25,18 +25,13 @@ from docagent_rl.retrieval.base import (
     ServiceFailedError,
     check_queries,
 )
-from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
-from docagent_rl.retrieval.service import alden, vrag_rl, wire
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, ask_blaming
 
 CONNECT_S = 5.0
-_DIALECTS = {
-    ServerApi.NATIVE: wire.NATIVE,
-    ServerApi.VRAG_RL: vrag_rl.DIALECT,
-    ServerApi.VRAG_RL_FAISS: vrag_rl.FAISS_DIALECT,
-    ServerApi.ALDEN: alden.DIALECT,
-}
-_LARGEST_INFO = 1 << 20
+_LARGEST = 16 << 20
+"""Bytes of a reply."""
 _REFUSED = frozenset({400, 413, 414, 422, 431})
 _BUSY = frozenset({429, 503})
 _PASSING = frozenset({408, 409, 425})
@@ -59,7 +54,6 @@ class HttpRetriever(RemoteRetriever):
         self._url = check_url(config.service.url, f"{key}.service.url")
         self._shown = public_url(self._url)
         self._token = read_api_key(config.service.token_env, f"{key}.service.token_env")
-        self._dialect = _DIALECTS[config.service.api]
         self._num_pages = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
             weakref.WeakKeyDictionary()
@@ -86,7 +80,7 @@ class HttpRetriever(RemoteRetriever):
         answers = await ask_blaming(
             lambda each: self._search(replace(asked, queries=tuple(each))),
             meant,
-            refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.api",
+            refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.url",
         )
         found = iter(answers)
         return [next(found) if query.strip() else [] for query in queries]
@@ -101,11 +95,8 @@ class HttpRetriever(RemoteRetriever):
             UserError: it is another one than the configuration says.
         """
         try:
-            if self._service.api is ServerApi.NATIVE:
-                await self._compare_documents()
-            if self._num_pages:
-                first = None if self._service.api is not ServerApi.ALDEN else min(self._num_pages)
-                await self._search(Question((HARMLESS,), first, 1))
+            await self._compare_documents()
+            await self._search(Question((HARMLESS,)))
         except ServiceFailedError as error:
             raise InfrastructureError(
                 f"{self._key}.service.url={self._shown}: {error}: start the server, or correct the address"
@@ -122,23 +113,23 @@ class HttpRetriever(RemoteRetriever):
             await session.close()
 
     async def _search(self, asked: Question) -> list[list[Hit]]:
-        dialect = self._dialect
-        body = await self._ask(dialect.call(asked), dialect.largest_reply)
+        body = await self._ask("POST", wire.SEARCH, wire.request_body(asked))
         try:
-            answer = dialect.read(body, asked)
-            return wire.select_hits(answer, asked, native=dialect.native, num_pages=self._num_pages)
+            answer = wire.read_reply(body)
+            wire.check_hits(answer, asked, self._num_pages)
         except (ValueError, UserError) as error:
             raise ServiceFailedError(f"an answer that cannot be used: {error}") from None
+        return answer
 
     async def _compare_documents(self) -> None:
-        body = await self._ask(wire.Call("GET", wire.INFO), _LARGEST_INFO)
+        body = await self._ask("GET", wire.INFO)
         key, shown = self._key, self._shown
         try:
             info = wire.Info.model_validate_json(body)
         except ValidationError as error:
             raise UserError(
                 f"{key}.service: {shown} is no server of `docagent-rl index serve` "
-                f"({wire.first_problem(error)}): see {key}.service.api"
+                f"({wire.first_problem(error)})"
             ) from None
         if info.version != wire.VERSION:
             raise UserError(f"{key}.service: {shown} speaks version {info.version}, this one {wire.VERSION}")
@@ -149,8 +140,8 @@ class HttpRetriever(RemoteRetriever):
                     f"{name}s are not those of {self._store.path}: serve an index of this store"
                 )
 
-    async def _ask(self, call: wire.Call, largest: int) -> bytes:
-        """Return the body of a successful answer, of at most so many bytes.
+    async def _ask(self, method: str, path: str, content: bytes | None = None) -> bytes:
+        """Return the body of a successful answer.
 
         Raises:
             NotTakenError: nobody is there, or it is busy.
@@ -162,13 +153,9 @@ class HttpRetriever(RemoteRetriever):
 
         try:
             async with self._http().request(
-                call.method,
-                self._url + call.path,
-                params=call.params or None,
-                data=call.body,
-                allow_redirects=False,
+                method, self._url + path, data=content, allow_redirects=False
             ) as reply:
-                status, headers, body = reply.status, dict(reply.headers), await _bounded(reply, largest)
+                status, headers, body = reply.status, dict(reply.headers), await _bounded(reply)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             failed: Exception = NotTakenError(self._line(f"no connection: {describe(error)}"))
         except TimeoutError:
@@ -203,7 +190,7 @@ class HttpRetriever(RemoteRetriever):
             return ServiceFailedError(message)
         return InfrastructureError(
             f"{key}.service: {shown} has no such search or document ({message}): see {key}.service.url, "
-            f"{key}.service.api and whether it serves the same store"
+            "and whether it serves the same store"
         )
 
     def _http(self) -> Any:
@@ -229,14 +216,14 @@ class HttpRetriever(RemoteRetriever):
         return visible(redacted(text, self._token))
 
 
-async def _bounded(reply: Any, largest: int) -> bytes:
+async def _bounded(reply: Any) -> bytes:
     if reply.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
         raise ValueError("the answer is compressed, which was not asked for")
     pieces, total = [], 0
     async for piece in reply.content.iter_chunked(_PIECE):
         pieces.append(piece)
         total += len(piece)
-        if total > largest:
+        if total > _LARGEST:
             reply.close()
-            raise ValueError(f"the answer is longer than {largest >> 20} MiB")
+            raise ValueError(f"the answer is longer than {_LARGEST >> 20} MiB")
     return b"".join(pieces)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import itertools
 import logging
 import os
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -37,13 +34,8 @@ logger = logging.getLogger(__name__)
 
 ActorOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
 """Opens the retriever of a configuration, whose key is the third argument, in the process of the actor."""
-MODULES_VARIABLE = "DOCAGENT_MODULES"
-"""Modules of the user's own, which may register kinds of retrievers; the trainer sets it."""
-REST_S = 2.0
-"""Seconds in which an actor that failed is asked only where no other is left."""
 _MOST_AT_A_TIME = 10_000
 """Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
-_AGAIN_S = 0.5
 
 
 class SearchActor:
@@ -54,8 +46,6 @@ class SearchActor:
     """
 
     def __init__(self, opener: ActorOpener, settings: Mapping[str, Any], store: str, key: str) -> None:
-        for name in filter(None, os.environ.get(MODULES_VARIABLE, "").split(",")):
-            importlib.import_module(name)
         config = RetrieverConfig.model_validate(dict(settings))
         retriever = opener(config, DocumentStore(Path(store)), key)
         with suppress(Exception):  # whatever a retriever raises: those who ask are told
@@ -104,8 +94,8 @@ class SearchActor:
 class RayRetriever(RemoteRetriever):
     """Asks actors, once a call; callers try again.
 
-    Of the replicas each has its turn; where one is gone, the next is asked at once. Searches change nothing,
-    so that one which is asked again is none too many.
+    Of the replicas each has its turn; where one is gone or busy, the next is asked at once. Searches change
+    nothing, so that one which is asked again is none too many.
 
     The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
     and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
@@ -132,10 +122,8 @@ class RayRetriever(RemoteRetriever):
         identity = f"{job} {key} {config.model_dump_json()} {store.path}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
         self._name = f"docagent-{key.rpartition('.')[2]}-{digest}"
-        self._lock, self._turn = threading.Lock(), itertools.count()
-        self._resting: dict[int, float] = {}
-        """Moments until which actors that failed are asked last."""
-        self._handles = {place: self._make(place) for place in range(config.service.replicas)}
+        self._turn = itertools.count()
+        self._actors = [self._make(place) for place in range(config.service.replicas)]
         self._wait()
 
     async def asearch(
@@ -162,58 +150,39 @@ class RayRetriever(RemoteRetriever):
         )
 
     async def _ask(self, question: Question) -> list[list[Hit]]:
-        """Return the hits of the first replica that takes the search; those that failed lately come last."""
-        number, start = self._service.replicas, next(self._turn)
-        places = [(start + offset) % number for offset in range(number)]
-        now, busy_s = time.monotonic(), None
-        for place in sorted(places, key=lambda place: self._resting.get(place, 0.0) > now):
-            answer = await self._answer(place, self._handles[place], question)
+        """Return the hits of the first replica that takes the search."""
+        start, busy_s = next(self._turn) % len(self._actors), None
+        for actor in self._actors[start:] + self._actors[:start]:
+            answer = await self._answer(actor, question)
             if isinstance(answer, NotTakenError):
                 busy_s = min(filter(None, (busy_s, answer.retry_after_s)), default=None)
             elif isinstance(answer, Exception):
                 raise answer
-            elif answer is not None:
+            else:
                 return answer
         reason = "is there" if busy_s is None else "has a place"
         raise NotTakenError(f"no actor of {self._key} {reason}", busy_s)
 
-    async def _answer(
-        self, place: int, handle: Any, question: Question
-    ) -> list[list[Hit]] | Exception | None:
-        """Return the answer of one actor; None where it is gone."""
+    async def _answer(self, actor: Any, question: Question) -> list[list[Hit]] | Exception:
+        """Return the answer of one actor."""
         import ray
-        from ray.exceptions import ActorDiedError, RayError
+        from ray.exceptions import RayError
 
+        timeout_s = self._service.timeout_s
         reference = None
         try:
-            reference = handle.search.remote(question)
-            async with asyncio.timeout(self._service.timeout_s):
+            reference = actor.search.remote(question)
+            async with asyncio.timeout(timeout_s):
                 answer = await reference
-            if not isinstance(answer, TimeoutError):
-                return answer
-            failed = ServiceFailedError("an actor did not come to it in time")
-        except TimeoutError:
+        except RayError as error:
+            return NotTakenError(f"the actor is gone: {type(error).__name__}")
+        except TimeoutError as error:
             ray.cancel(reference)
-            failed = ServiceFailedError(f"an actor gave no answer within {self._service.timeout_s:g} s")
-        except ActorDiedError:
-            self._rest(place)
-            await asyncio.to_thread(self._renew, place, handle)
-            return None
-        except RayError:
-            self._rest(place)
-            return None
-        self._rest(place)
-        handle.health.remote()  # an actor looks whether it hangs, and makes room if so
-        return failed
-
-    def _rest(self, place: int) -> None:
-        self._resting[place] = time.monotonic() + REST_S
-
-    def _renew(self, place: int, gone: Any) -> None:
-        """Make an actor anew that is gone for good, unless somebody has since; blocks."""
-        with self._lock:
-            if self._handles[place] is gone:
-                self._handles[place] = self._make(place)
+            answer = error
+        if isinstance(answer, TimeoutError):
+            actor.health.remote()  # it looks whether it hangs, and makes room if so
+            return ServiceFailedError(f"an actor gave no answer within {timeout_s:g} s")
+        return answer
 
     def _make(self, place: int) -> Any:
         import ray
@@ -239,24 +208,19 @@ class RayRetriever(RemoteRetriever):
     def _wait(self) -> None:
         """Wait until all have opened their index, also for one that Ray is about to start again."""
         import ray
-        from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayError
+        from ray.exceptions import GetTimeoutError, RayError
 
         start_s = self._service.start_s
-        until = time.monotonic() + start_s
-        waiting: list[Any] = list(self._handles.values())
-        while waiting:
-            try:
-                ray.get(waiting[-1].health.remote(), timeout=max(0.0, until - time.monotonic()))
-                waiting.pop()
-            except ActorUnavailableError:
-                time.sleep(_AGAIN_S)
-            except GetTimeoutError as error:
-                raise InfrastructureError(
-                    f"{self._key}.backend=ray: its {len(self._handles)} actors have not opened the index "
-                    f"within service.start_s={start_s:g} s"
-                ) from error
-            except RayError as error:
-                raise self._unstarted(error) from None
+        asked = [actor.health.options(max_task_retries=-1).remote() for actor in self._actors]
+        try:
+            ray.get(asked, timeout=start_s)
+        except GetTimeoutError as error:
+            raise InfrastructureError(
+                f"{self._key}.backend=ray: its {len(asked)} actors have not opened the index within "
+                f"service.start_s={start_s:g} s"
+            ) from error
+        except RayError as error:
+            raise self._unstarted(error) from None
 
     def _unstarted(self, error: BaseException) -> Exception:
         """Return the error of an actor's constructor, as far as Ray tells."""

@@ -1,12 +1,11 @@
-"""Requests and answers of search servers: the native API's, and what those of all kinds share.
+"""Requests and answers of search servers.
 
 `POST /v1/search`, `GET /v1/info`, `GET /v1/health`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
@@ -75,35 +74,12 @@ class Info(BaseModel):
     max_waiting: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A request of HTTP."""
+def request_body(question: Question) -> bytes:
+    """Return a search as it is sent.
 
-    method: str
-    path: str
-    body: bytes | None = None
-    params: list[tuple[str, str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """The requests and replies of one kind of search server."""
-
-    call: Callable[[Question], Call]
-    """Makes the request of a search.
-
-    Raises `QueryRefusedError` where it cannot be sent, `InfrastructureError` where the server has no such
-    search.
+    Raises:
+        QueryRefusedError: a query is longer than any server takes.
     """
-    read: Callable[[bytes, Question], list[list[Hit]]]
-    """Reads the hits of each query; raises `ValueError`, of one line, where the body is no answer."""
-    largest_reply: int = 16 << 20
-    """Bytes."""
-    native: bool = False
-    """It keeps to `Retriever.search` itself; otherwise answers are cut to what was asked."""
-
-
-def _call(question: Question) -> Call:
     if any(len(query) > LONGEST_QUERY for query in question.queries):
         raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
     request = SearchRequest.model_construct(
@@ -112,11 +88,7 @@ def _call(question: Question) -> Call:
         top_k=question.top_k,
         exclude=sorted((ref.doc_id, ref.page) for ref in question.exclude),
     )
-    return Call("POST", SEARCH, request.model_dump_json().encode())
-
-
-NATIVE = Dialect(_call, lambda body, _: read_reply(body), native=True)
-"""The API of `docagent-rl index serve`."""
+    return request.model_dump_json().encode()
 
 
 def reply_body(results: Sequence[Sequence[Hit]]) -> bytes:
@@ -131,52 +103,32 @@ def read_reply(body: bytes) -> list[list[Hit]]:
     Raises:
         ValueError: it is something else; the message is one line.
     """
-    reply = validate_reply(TypeAdapter(SearchReply), body)
+    try:
+        reply = SearchReply.model_validate_json(body)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None
     return [[Hit(PageRef(doc, page), score) for doc, page, score in hits] for hits in reply.results]
 
 
-def select_hits(
-    answer: Sequence[Sequence[Hit]], question: Question, *, native: bool, num_pages: dict[str, int]
-) -> list[list[Hit]]:
-    """Return the hits of an answer that were asked for.
-
-    Of a page that comes twice the first hit counts. Servers that know less than `Retriever.search` send pages
-    that were not asked for, which are left out; of our own server (`native`) they are a fault. `num_pages`
-    are those of each document of the store.
+def check_hits(answer: Sequence[Sequence[Hit]], question: Question, num_pages: Mapping[str, int]) -> None:
+    """Check that an answer holds what was asked for; `num_pages` are those of each document of the store.
 
     Raises:
-        ValueError: not as many lists as queries, or pages of our own server that nobody asked for.
+        ValueError: not as many lists as queries, or pages that nobody asked for.
         InfrastructureError: a page that the store does not have.
     """
     if len(answer) != len(question.queries):
         raise ValueError(f"answers to {len(answer)} queries, and {len(question.queries)} were asked")
-    found = []
     for hits in answer:
-        distinct = list({hit.ref: hit for hit in reversed(hits)}.values())[::-1]
-        good = [hit for hit in distinct if hit.ref not in question.exclude]
-        good = [hit for hit in good if question.doc_id in (None, hit.ref.doc_id)]
-        if native and (len(good) < len(hits) or len(good) > question.top_k):
+        pages = {hit.ref for hit in hits}
+        others = question.doc_id is not None and any(ref.doc_id != question.doc_id for ref in pages)
+        if others or pages & question.exclude or len(pages) < len(hits) or len(hits) > question.top_k:
             raise ValueError("pages that were not asked for")
-        for ref in (hit.ref for hit in good):
+        for ref in pages:
             if ref.page > num_pages.get(ref.doc_id, 0):
                 raise InfrastructureError(
                     f"the server found {str(ref)[:200]!r}, which the store does not have"
                 )
-        ranked = sorted(good, key=lambda hit: -hit.score)  # a stable sort: ties stay as they came
-        found.append(ranked[: question.top_k])
-    return found
-
-
-def validate_reply(adapter: TypeAdapter[T], body: bytes) -> T:
-    """Return an answer.
-
-    Raises:
-        ValueError: it is something else; one line names the first problem.
-    """
-    try:
-        return adapter.validate_json(body)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from None
 
 
 def read_request(model: type[T], body: bytes) -> T:

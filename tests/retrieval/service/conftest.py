@@ -35,8 +35,8 @@ def running(store, index, *options: str) -> Iterator[tuple[subprocess.Popen, str
 
 @pytest.fixture(scope="session")
 def server(store, saved):
-    """URL of a server that speaks everything with those who have the token."""
-    options = ("--api", "native,vrag_rl,vrag_rl_faiss,alden", "--token-env", "SEARCH_TOKEN")
+    """URL of a server that speaks with those who have the token."""
+    options = ("--token-env", "SEARCH_TOKEN")
     with running(store, saved, *options) as (_, url), pytest.MonkeyPatch.context() as patch:
         patch.setenv("MY_TOKEN", TOKEN)
         yield url

@@ -13,14 +13,14 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.retrieval.base import NotTakenError, QueryRefusedError
-from docagent_rl.retrieval.config import RetrieverConfig, ServerApi
+from docagent_rl.retrieval.base import NotTakenError
+from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service.client import HttpRetriever
 from tests.retrieval.service.conftest import OPTIONS, TOKEN
 
 
-def retriever_at(url, store, api="native", **service):
-    config = RetrieverConfig(backend="http", service={"url": url, "api": api, **service})
+def retriever_at(url, store, **service):
+    config = RetrieverConfig(backend="http", service={"url": url, **service})
     return HttpRetriever(config, store, "docagent.retriever")
 
 
@@ -48,8 +48,7 @@ async def test_answers_are_those_of_the_retriever(server, store, bm25):
 
 @pytest.mark.slow
 def test_the_server_is_checked(server, store, make_store, tmp_path):
-    for api in ServerApi:
-        asyncio.run(retriever_at(server, store, api.value, token_env="MY_TOKEN").check())
+    asyncio.run(retriever_at(server, store, token_env="MY_TOKEN").check())
     other = make_store(tmp_path, {"animals": ["another text"]})
     for url, theirs, error, named in (
         (server, other, UserError, "10 pages of 3"),
@@ -66,34 +65,10 @@ def test_the_server_is_checked(server, store, make_store, tmp_path):
     assert TOKEN not in repr(retriever_at(server, store, token_env="MY_TOKEN"))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("api", ["vrag_rl", "vrag_rl_faiss", "alden"])
-def test_released_servers_find_the_same_pages(server, store, bm25, api):
-    client = retriever_at(server, store, api, token_env="MY_TOKEN")
-    doc_id = "animals" if api == "alden" else None
-    excluded = {bm25.search(["cat"], doc_id=doc_id, top_k=1)[0][0].ref}
-    for exclude in ((), excluded):
-        ours = bm25.search(["cat", "birds"], doc_id=doc_id, top_k=3, exclude=exclude)
-        theirs = client.search(["cat", "birds"], doc_id=doc_id, top_k=3, exclude=exclude)
-        assert [[hit.ref for hit in hits] for hits in theirs] == [[hit.ref for hit in hits] for hits in ours]
-        assert theirs == ours or api == "vrag_rl"
-    if api == "alden":
-        with pytest.raises(InfrastructureError, match="scope=document"):
-            client.search(["cat"], top_k=1)
-    else:  # a server of the corpus that is asked for one document leaves out the others
-        found = client.search(["cat"], doc_id="b.plants", top_k=5)
-        assert [hit.ref for hit in found[0]] == [PageRef("b.plants", 2)]
-    if api == "vrag_rl":
-        with pytest.raises(InfrastructureError, match="10 pages"):
-            client.search(["cat"], top_k=11)
-        with pytest.raises(QueryRefusedError):
-            client.search(["cat" * 2000], top_k=1)
-
-
 # -- servers that answer anything
 
 
-def asked(answer, store, api="native", attempts=2, query="cat", **service):
+def asked(answer, store, attempts=2, query="cat", **service):
     """Hits, or the error, of one search by an environment; its note; and how often it asked.
 
     The server answers with `answer(body)`: bytes, or (status, headers, bytes); None ends the connection.
@@ -119,12 +94,11 @@ def asked(answer, store, api="native", attempts=2, query="cat", **service):
     async def work():
         async with await asyncio.start_server(handle, "127.0.0.1", 0) as listening:
             url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-            client = retriever_at(url, store, api, **service)
+            client = retriever_at(url, store, **service)
             once = RetrieverService(client, attempts=attempts, deadline_s=120.0, backoff_s=0.001)
             with noting() as notes:
                 try:
-                    doc_id = "animals" if api == "alden" else None
-                    return await once.search(query, doc_id=doc_id, top_k=2), notes, len(calls)
+                    return await once.search(query, doc_id=None, top_k=2), notes, len(calls)
                 except InfrastructureError as error:
                     return error, notes, len(calls)
                 finally:
@@ -141,27 +115,21 @@ ONE = body(results=[[["animals", 1, 1.0]]])
 
 
 @pytest.mark.parametrize(
-    ("api", "answer"),
+    "answer",
     [
-        ("native", b"<html>"),
-        ("native", b"[" * 50_000),
-        ("native", body(results=[[["animals", 1, float("nan")]]])),
-        ("native", body(results=[[["animals", 0, 1.0]]])),
-        ("native", body(results=[[["animals", 1, 1.0], ["animals", 1, 0.5]]])),
-        ("native", body(results=[[["animals", n, 1.0] for n in (1, 2, 3)]])),
-        ("native", (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b")),
-        ("native", (200, {}, bytes(17 << 20))),
-        ("native", (502, {}, b"bad gateway")),
-        ("vrag_rl", body(results=[])),
-        ("vrag_rl", json.dumps([[{"idx": 0, "image_file": "noname"}]]).encode()),
-        ("vrag_rl_faiss", body(results=[{"score": [1.0], "indice": [0], "data": []}])),
-        ("vrag_rl_faiss", body(results=[{"score": [float("nan")], "data": [{"image_file": "a_1.jpg"}]}])),
-        ("alden", json.dumps([[[{"id": "-1", "contents": ""}]], [[1.0]]]).encode()),
-        ("alden", json.dumps([[[{"id": "0", "contents": ""}]], [[]]]).encode()),
+        b"<html>",
+        b"[" * 50_000,
+        body(results=[[["animals", 1, float("nan")]]]),
+        body(results=[[["animals", 0, 1.0]]]),
+        body(results=[[["animals", 1, 1.0], ["animals", 1, 0.5]]]),
+        body(results=[[["animals", n, 1.0] for n in (1, 2, 3)]]),
+        (200, {"Content-Encoding": "gzip"}, b"\x1f\x8b"),
+        (200, {}, bytes(17 << 20)),
+        (502, {}, b"bad gateway"),
     ],
 )
-def test_garbage_is_a_failure_of_the_service(store, api, answer):
-    error, notes, calls = asked(lambda _: answer, store, api)
+def test_garbage_is_a_failure_of_the_service(store, answer):
+    error, notes, calls = asked(lambda _: answer, store)
     assert isinstance(error, InfrastructureError)
     assert "\n" not in str(error)
     assert (calls, notes) == (2, [])
@@ -173,7 +141,7 @@ def test_garbage_is_a_failure_of_the_service(store, api, answer):
         # pages that the store does not have mean another index
         (body(results=[[["animals", 99, 1.0]]]), "animals#99", 1),
         # a server that refuses everything is set up wrong, and a wrong address or token names its key
-        *[((status, {}, b"{}"), "docagent.retriever.service.api", None) for status in (400, 413, 422)],
+        *[((status, {}, b"{}"), "docagent.retriever.service.url", None) for status in (400, 413, 422)],
         *[((status, {}, b""), "docagent.retriever.service.token_env", 1) for status in (401, 403)],
         *[((status, {"Location": "/x"}, b""), "docagent.retriever.service.url", 1) for status in (404, 302)],
     ],

@@ -60,27 +60,11 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
         await host.search(Question(("closed",)))
 
 
-async def test_queries_that_wait_together_are_asked_together(held):
-    host = SearchHost(held, threads=1, max_waiting=100)
-    running = ask(host, "first")
-    await until(lambda: held.calls)
-    tasks = [*ask(host, *"012345678"), *ask(host, "other", top_k=2)]
-    await until(lambda: host.waiting == 11)
+async def test_an_error_is_its_callers(held):
     held.gate.set()
-    assert await answers([*running, *tasks]) == ["first", *"012345678", "other"]
-    assert held.calls == [["first"], [*"012345678"], ["other"]]
-
-
-async def test_a_query_that_fails_fails_alone(held):
-    host = SearchHost(held, threads=1, max_waiting=100)
-    first = ask(host, "first")
-    await until(lambda: held.calls)
-    tasks = ask(host, "a", "bad", "b")
-    await until(lambda: host.waiting == 4)
-    held.gate.set()
-    results = await asyncio.gather(*first, *tasks, return_exceptions=True)
-    assert [type(result) for result in results] == [list, list, ValueError, list]
-    await until(lambda: host.waiting == 0)  # places come free a moment after the answers
+    host = SearchHost(held, threads=1)
+    results = await asyncio.gather(*ask(host, "a", "bad", "b"), return_exceptions=True)
+    assert [type(result) for result in results] == [list, ValueError, list]
 
 
 async def test_a_search_that_hangs_costs_the_deadline_and_keeps_its_place(held):
@@ -101,24 +85,12 @@ async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
     for _ in range(2):  # those who ask wait for one search
         with pytest.raises(TimeoutError):
             await host.probe()
-    assert (len(host._jobs), host.waiting) == (1, 1)
+    assert host.waiting == 1
     held.gate.set()
     host.deadline_s = 60
     await host.probe()
     assert held.calls == [["first"], [HARMLESS]]
     await asyncio.gather(*running, return_exceptions=True)
-
-
-async def test_a_search_that_was_answered_before_the_probe_is_no_sign_of_life(held):
-    for _ in range(50):
-        host = SearchHost(held, threads=1, max_waiting=1)
-        held.gate.set()
-        await host.probe()
-        held.gate.clear()
-        host.deadline_s = 0.002
-        with pytest.raises(TimeoutError):
-            await host.probe()
-        held.gate.set()
 
 
 async def test_an_actor_whose_searches_hang_ends_its_process(held, store, monkeypatch):
