@@ -21,16 +21,9 @@ from docagent_rl.lab.tiny.corpus import sentences
 from docagent_rl.lab.tiny.indexes import make_retriever, qwen2_vl, qwen2_vl_processor, randomise
 from tests.tiny_qwen3 import answering_tokenizer, qwen3_5, qwen3_vl, qwen3_vl_processor
 
-IDEFICS3_SPECIAL = (
-    *("<|endoftext|>", "<pad>", "[CLS]", "[SEP]", "[MASK]", "<image>", "<fake_token_around_image>"),
-    *("<global-img>", "<end_of_utterance>", "<|im_start|>", "<|im_end|>", "<|begin_of_text|>"),
-    *(f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)),
-)
-IDEFICS3_PROCESSOR: dict[str, Any] = {"image_seq_len": 16, "chat_template": "{{ messages }}"}
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2}
-TEXT = {**SMALL, "hidden_size": 64, "intermediate_size": 128}
+TEXT: dict[str, Any] = {**SMALL, "hidden_size": 64, "intermediate_size": 128}
 VISION = {**SMALL, "hidden_size": 48, "intermediate_size": 96}
-IDEFICS3_VISION = {**VISION, "image_size": 128, "patch_size": 16}
 
 
 class TinyRetriever(StrEnum):
@@ -40,16 +33,10 @@ class TinyRetriever(StrEnum):
     """colpali-engine's ColQwen2."""
     COLQWEN2_ADAPTER = "colqwen2_adapter"
     """A LoRA adapter over it, as colqwen2-v1.0 is published; the base lies beside it."""
-    COLQWEN2_FOR_RETRIEVAL = "colqwen2_for_retrieval"
-    """transformers' ColQwen2ForRetrieval."""
     COLQWEN2_5 = "colqwen2_5"
     COLQWEN3 = "colqwen3"
     COLQWEN3_5 = "colqwen3_5"
     COLPALI = "colpali"
-    COLPALI_FOR_RETRIEVAL = "colpali_for_retrieval"
-    COLIDEFICS3 = "colidefics3"
-    COLMODERNVBERT = "colmodernvbert"
-    COLMODERNVBERT_FOR_RETRIEVAL = "colmodernvbert_for_retrieval"
     COLBERT = "colbert"
     """A BERT in the layout of Stanford's ColBERT (HF_ColBERT)."""
     DENSE_TEXT = "dense_text"
@@ -99,15 +86,6 @@ def _colqwen2_adapter(folder: Path, seed: int) -> None:
     qwen2_vl_processor(tokenizer).save_pretrained(folder)
 
 
-def _colqwen2_for_retrieval(folder: Path, seed: int) -> None:
-    from transformers import ColQwen2Config, ColQwen2ForRetrieval, ColQwen2Processor
-
-    tokenizer, config = qwen2_vl()
-    images = qwen2_vl_processor(tokenizer).image_processor
-    processor = ColQwen2Processor(image_processor=images, tokenizer=tokenizer)
-    _save(ColQwen2ForRetrieval(ColQwen2Config(vlm_config=config)), processor, folder, seed)
-
-
 def _colqwen2_5(folder: Path, seed: int) -> None:
     from colpali_engine.models import ColQwen2_5
 
@@ -145,49 +123,6 @@ def _colpali(folder: Path, seed: int) -> None:
 
     tokenizer, config, images = _paligemma()
     _save(ColPali(config), ColPaliProcessor(image_processor=images, tokenizer=tokenizer), folder, seed)
-
-
-def _colpali_for_retrieval(folder: Path, seed: int) -> None:
-    from transformers import ColPaliConfig, ColPaliForRetrieval, ColPaliProcessor
-
-    tokenizer, config, images = _paligemma()
-    model = ColPaliForRetrieval(ColPaliConfig(vlm_config=config, text_config=config.text_config))
-    _save(model, ColPaliProcessor(image_processor=images, tokenizer=tokenizer), folder, seed)
-
-
-def _colidefics3(folder: Path, seed: int) -> None:
-    from colpali_engine.models import ColIdefics3, ColIdefics3Processor
-    from transformers import Idefics3Config
-
-    tokenizer, images = _idefics3()
-    processor = ColIdefics3Processor(image_processor=images, tokenizer=tokenizer, **IDEFICS3_PROCESSOR)
-    pad = {"pad_token_id": tokenizer.pad_token_id}
-    text = {**TEXT, **pad, "model_type": "llama", "vocab_size": len(tokenizer), "num_key_value_heads": 2}
-    config = Idefics3Config(
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        scale_factor=2,
-        vision_config={"model_type": "idefics3_vision", **IDEFICS3_VISION},
-        text_config=text,
-        **pad,
-    )
-    _save(ColIdefics3(config), processor, folder, seed)
-
-
-def _colmodernvbert(folder: Path, seed: int) -> None:
-    from colpali_engine.models import ColModernVBert, ColModernVBertProcessor
-
-    tokenizer, images = _idefics3()
-    processor = ColModernVBertProcessor(image_processor=images, tokenizer=tokenizer, **IDEFICS3_PROCESSOR)
-    _save(ColModernVBert(_modernvbert(tokenizer)), processor, folder, seed)
-
-
-def _colmodernvbert_for_retrieval(folder: Path, seed: int) -> None:
-    from transformers import ColModernVBertConfig, ColModernVBertForRetrieval, ColModernVBertProcessor
-
-    tokenizer, images = _idefics3()
-    processor = ColModernVBertProcessor(image_processor=images, tokenizer=tokenizer, **IDEFICS3_PROCESSOR)
-    config = ColModernVBertConfig(vlm_config=_modernvbert(tokenizer))
-    _save(ColModernVBertForRetrieval(config), processor, folder, seed)
 
 
 def _colbert(folder: Path, seed: int) -> None:
@@ -239,16 +174,11 @@ def _dense_image(folder: Path, seed: int) -> None:
 _BUILDERS: dict[TinyRetriever, Callable[[Path, int], None]] = {
     TinyRetriever.COLQWEN2: make_retriever,
     TinyRetriever.COLQWEN2_ADAPTER: _colqwen2_adapter,
-    TinyRetriever.COLQWEN2_FOR_RETRIEVAL: _colqwen2_for_retrieval,
     TinyRetriever.COLQWEN2_5: _colqwen2_5,
     TinyRetriever.COLQWEN3: _colqwen3,
     TinyRetriever.COLQWEN3_5: _colqwen3_5,
     TinyRetriever.QWEN3_VL: _qwen3_vl,
     TinyRetriever.COLPALI: _colpali,
-    TinyRetriever.COLPALI_FOR_RETRIEVAL: _colpali_for_retrieval,
-    TinyRetriever.COLIDEFICS3: _colidefics3,
-    TinyRetriever.COLMODERNVBERT: _colmodernvbert,
-    TinyRetriever.COLMODERNVBERT_FOR_RETRIEVAL: _colmodernvbert_for_retrieval,
     TinyRetriever.COLBERT: _colbert,
     TinyRetriever.DENSE_TEXT: _dense_text,
     TinyRetriever.DENSE_IMAGE: _dense_image,
@@ -282,43 +212,6 @@ def _paligemma() -> tuple[Any, Any, Any]:
     images: Any = SiglipImageProcessor(size={"height": 448, "width": 448})
     images.image_seq_length = 1024
     return tokenizer, config, images
-
-
-def _idefics3() -> tuple[Any, Any]:
-    """Tokenizer and image processor: tiles of 128 pixels, pages of 512 at most."""
-    from transformers import Idefics3ImageProcessor
-
-    ends = dict.fromkeys(("eos_token", "unk_token"), "<|endoftext|>")
-    marks = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
-    tokenizer = _byte_tokenizer(IDEFICS3_SPECIAL, pad_token="<pad>", **ends, **marks)
-    images = Idefics3ImageProcessor(
-        size={"longest_edge": 512}, max_image_size={"longest_edge": 128}, do_image_splitting=True
-    )
-    return tokenizer, images
-
-
-def _modernvbert(tokenizer: Any) -> Any:
-    from transformers import ModernVBertConfig
-
-    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
-    text = {
-        **TEXT,
-        "model_type": "modernbert",
-        "vocab_size": len(tokenizer),
-        "intermediate_size": 96,
-        "max_position_embeddings": 8192,
-        "pad_token_id": tokenizer.pad_token_id,
-        "bos_token_id": cls,
-        "cls_token_id": cls,
-        "eos_token_id": sep,
-        "sep_token_id": sep,
-    }
-    return ModernVBertConfig(
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-        pixel_shuffle_factor=2,
-        vision_config={"model_type": "siglip_vision_model", **IDEFICS3_VISION},
-        text_config=text,
-    )
 
 
 def _byte_tokenizer(special: tuple[str, ...], **names: Any) -> Any:

@@ -18,8 +18,8 @@ BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->", "<!-- e
 
 def markdown() -> str:
     """Two tables: what each model is, and which paper uses it how."""
-    models = ["| name | model | reads | vectors | resolution or length | precision | runs | from |"]
-    models.append("|---|---|---|---|---|---|---|---|")
+    models = ["| name | model | reads | vectors | resolution or length | precision | from |"]
+    models.append("|---|---|---|---|---|---|---|")
     models += [_model_row(name, known) for name, known in MODELS.items()]
     prompts = ["| name | query | page |", "|---|---|---|"]
     prompts += [
@@ -53,7 +53,7 @@ def _model_row(name: str, known: KnownModel) -> str:
     many = "one a " + ("token" if spec.family is Family.COLBERT else "patch")
     pooling = f"one, {_pooling(spec)}" if not spec.family.late_interaction else many
     cells = [f"`{name}`", spec.model, spec.content, f"{pooling}, {known.dim}", _size(spec), spec.dtype]
-    return "| " + " | ".join([*cells, known.runs, known.facts]) + " |"
+    return "| " + " | ".join([*cells, known.facts]) + " |"
 
 
 def _pooling(spec: EncoderSpec) -> str:

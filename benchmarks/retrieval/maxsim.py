@@ -13,7 +13,7 @@ import torch
 import typer
 
 from benchmarks.common import best_times, show
-from docagent_rl.retrieval.vectors.bank import Bank, Precision, make_bank
+from docagent_rl.retrieval.vectors.bank import Bank, make_bank
 from docagent_rl.retrieval.vectors.maxsim import Engine, default_engine, page_scores, round_query
 
 DIM = 128
@@ -57,7 +57,6 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
 
     asked = round_query(query).float()
     kept = [torch.from_numpy(page).bfloat16().float() for page in pages]
-    small = make_bank(pages, DIM, Precision.INT8)
     processor = object.__new__(ColQwen2Processor)  # scoring looks at nothing of it
     return {
         "colpali-engine score_multi_vector": lambda: ColQwen2_5_Processor.score_multi_vector(
@@ -67,7 +66,6 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
         "sentence-transformers maxsim": lambda: maxsim([asked], kept)[0].numpy(),
         f"ours ({default_engine()})": lambda: page_scores(bank, [query])[0],
         "ours (torch)": lambda: page_scores(bank, [query], engine=Engine.TORCH)[0],
-        "ours (int8 bank)": lambda: page_scores(small, [query])[0],
     }
 
 

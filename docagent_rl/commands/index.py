@@ -43,8 +43,6 @@ from docagent_rl.retrieval.indexes import (
 )
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer, spans
-from docagent_rl.retrieval.vectors.bank import Precision
-from docagent_rl.retrieval.vectors.index import VectorSettings
 
 logger = logging.getLogger(__name__)
 app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
@@ -72,10 +70,6 @@ def build_command(
         min=1,
     ),
     threads: int | None = option(None, "Threads of torch on the CPU; by default one.", min=1),
-    precision: Precision = option(
-        Precision.BFLOAT16, "Precision of stored vectors; int8 takes half, and loses some recall."
-    ),
-    pool_factor: int = option(1, "Late interaction: similar vectors of a page that become one.", min=1),
     ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
     encoders: int = option(1, "Actors of a cluster that hold the model.", min=1),
     gpus: float = option(0.0, "GPUs of an actor of a cluster.", min=0),
@@ -125,14 +119,12 @@ def build_command(
             encoders=encoders,
             gpus=gpus,
         )
-        settings = VectorSettings(precision=precision, pool_factor=pool_factor)
         began = time.monotonic()
         built = build_vectors(
             documents,
             out,
             model,
             encoding=encoding,
-            settings=settings,
             where=where,
             force=force,
             progress=True,

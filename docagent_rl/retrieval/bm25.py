@@ -25,10 +25,10 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent, PageRef
+from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
-from docagent_rl.retrieval.context import page_context
+from docagent_rl.retrieval.context import indexed_texts
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 
@@ -202,13 +202,16 @@ class BM25Retriever:
             doc_ids=tuple(doc_ids),
             num_pages=tuple(store.document(doc_id).num_pages for doc_id in doc_ids),
         )
-        pages = PageRows(header.doc_ids, header.num_pages)
-        shown = track(pages, "Indexing pages", console=Console(stderr=True), disable=not progress)
+        texts = (text for doc_id in doc_ids for text in indexed_texts(store.document(doc_id)))
+        shown = track(
+            texts,
+            "Indexing pages",
+            total=sum(header.num_pages),
+            console=Console(stderr=True),
+            disable=not progress,
+        )
         tokenize, vocabulary = Tokenizer(settings.stemmer), {}
-        rows = [
-            [vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(_indexed_text(store, ref))]
-            for ref in shown
-        ]
+        rows = [[vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(text)] for text in shown]
         if not vocabulary:
             raise UserError(
                 f"no page in {store.path} has a text layer, so BM25 would find nothing: "
@@ -301,12 +304,6 @@ class BM25Retriever:
             Hit(self._rows.ref(start + row), float(score) * self._factor)
             for row, score in zip(rows, scores[rows], strict=True)
         ]
-
-
-def _indexed_text(store: DocumentStore, ref: PageRef) -> str:
-    """Return a page's text behind its title and headings; nothing of a page without text."""
-    text = store.page(ref).text()
-    return f"{page_context(store, ref).words()}\n{text}" if text.strip() else ""
 
 
 def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> BM25Retriever:

@@ -144,7 +144,7 @@ class RetrieverConfig(Section):
     engine: EngineConfig = Field(default_factory=EngineConfig)
     encoder: QueryEncoderConfig = Field(default_factory=QueryEncoderConfig)
     candidates: int = Field(200, ge=1)
-    """Pages that the first stage of a search over all documents hands to exact scoring."""
+    """Pages that an engine's first stage of a search over all documents hands to exact scoring."""
     device: str | None = None
     """A device of torch that holds the vectors of an embedded index and scores all of them exactly (`cuda`);
     null: processors do, from files mapped into memory."""

@@ -22,7 +22,7 @@ from docagent_rl.retrieval.engines.opening import CollectionIndex, place
 from docagent_rl.retrieval.index_files import HEADER, IndexFiles, IndexHeader, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
-from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex, VectorSettings
+from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex
 
 _ON_CPU, _ON_GPU = 8, 64
 
@@ -73,7 +73,6 @@ def build_vectors(
     model: str,
     *,
     encoding: Encoding | None = None,
-    settings: VectorSettings | None = None,
     where: CollectionPlace | None = None,
     force: bool = False,
     progress: bool = False,
@@ -94,7 +93,7 @@ def build_vectors(
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
     build = build_index if where is None else partial(build_collection, where=where)
     with _encoder(spec, encoding) as encoder:
-        return build(store, encoder, out, kind=kind, settings=settings, progress=progress, replace=force)
+        return build(store, encoder, out, kind=kind, progress=progress, replace=force)
 
 
 @contextmanager

@@ -95,7 +95,6 @@ def test_a_collection_is_built_kept_up_to_date_checked_and_searched(folder):
     for options in (
         ("--engine", "lancedb"),
         ("--model", "minilm", "--engine", "qdrant"),
-        ("--model", "minilm", "--precision", "int8", "--engine", "lancedb"),
     ):
         with pytest.raises(UserError):
             run(folder, "build", *at[2:], "--out", "@other", *options)

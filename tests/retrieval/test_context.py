@@ -8,7 +8,7 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.documents.contents import Heading
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.retrieval.context import PageContext, Section, page_context, page_sections
+from docagent_rl.retrieval.context import indexed_texts, page_headings
 from tests.documents.here import ingest_here
 
 HEADINGS = [
@@ -24,20 +24,12 @@ TEXTS = {
 }
 
 
-def test_sections_begin_at_their_headings_and_go_on_over_pages():
-    first, second, third = page_sections(HEADINGS, TEXTS)
-    assert first == (Section(0, ("Rivers",)), Section(TEXTS[1].index("1.1"), ("Rivers", "1.1 The north")))
-    assert second == (Section(0, ("Rivers", "1.1 The north")),)
+def test_headings_go_on_over_pages_until_the_next():
+    first, second, third = page_headings(HEADINGS, TEXTS)
+    assert first == ["Rivers", "Rivers", "1.1 The north"]
+    assert second == ["Rivers", "1.1 The north"]
     # one that the text does not hold begins where the one before it does
-    assert third == (Section(0, ("Rivers", "1.1 The north")), Section(TEXTS[3].index("1.2"), ("Lost",)))
-
-
-def test_a_context_is_the_title_and_the_path_each_once():
-    context = PageContext("Atlas", (Section(0, ()), Section(5, ("Rivers", "North")), Section(9, ("Atlas",))))
-    assert [context.at(place) for place in (0, 4, 5, 8, 9)] == [
-        "Atlas", "Atlas", "Atlas > Rivers > North", "Atlas > Rivers > North", "Atlas",
-    ]  # fmt: skip
-    assert context.words().split() == ["Atlas", "Rivers", "North"]
+    assert third == ["Rivers", "1.1 The north", "Lost"]
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +57,8 @@ def test_a_page_is_found_by_its_heading_and_title_and_its_text_stays(atlas):
         (hits,) = index.search([query], top_k=5)
         assert {hit.ref.page for hit in hits} == {1, 2}
     assert atlas.page(PageRef("x", 2)).text() == "it melts in June"
-    assert page_context(atlas, PageRef("x", 2)).at(0) == "Atlas of waters > Alps > Glaciers > Ice"
+    titled = "Atlas of waters\nAlps\nGlaciers\nIce\nit melts in June"
+    assert list(indexed_texts(atlas.document("x")))[1:] == [titled, ""]
 
 
 def test_what_indexes_of_texts_are_made_of_is_the_title_and_headings_too(atlas, monkeypatch):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ _REST = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
 _PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "__version__", "revision")
 """Keys that say where a file came from, and change nothing."""
 _PREFIX = "base_model.model."
-_RETRIEVAL = "ForRetrieval"
 
 
 def model_folder(model: str, revision: str | None = None, *, named: str = "model") -> Path:
@@ -158,43 +156,28 @@ def _file_digest(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The classes of a family: those of colpali-engine, and of transformers where it has some (`hub_`)."""
+    """The classes of a family in colpali-engine."""
 
     model: str
     processor: str
     model_type: str
     """In the checkpoint's config.json."""
-    hub_model: str | None = None
-    hub_processor: str | None = None
-    hub_model_type: str | None = None
 
 
 FORMS: Mapping[Family, Form] = {
-    Family.COLPALI: Form(
-        *("ColPali", "ColPaliProcessor", "paligemma"),
-        *("ColPaliForRetrieval", "ColPaliProcessor", "colpali"),
-    ),
-    Family.COLQWEN2: Form(
-        *("ColQwen2", "ColQwen2Processor", "qwen2_vl"),
-        *("ColQwen2ForRetrieval", "ColQwen2Processor", "colqwen2"),
-    ),
+    Family.COLPALI: Form("ColPali", "ColPaliProcessor", "paligemma"),
+    Family.COLQWEN2: Form("ColQwen2", "ColQwen2Processor", "qwen2_vl"),
     Family.COLQWEN2_5: Form("ColQwen2_5", "ColQwen2_5_Processor", "qwen2_5_vl"),
     Family.COLQWEN3: Form("ColQwen3", "ColQwen3Processor", "qwen3_vl"),
     Family.COLQWEN3_5: Form("ColQwen3_5", "ColQwen3_5Processor", "qwen3_5"),
-    Family.COLIDEFICS3: Form("ColIdefics3", "ColIdefics3Processor", "idefics3"),
-    Family.COLMODERNVBERT: Form(
-        *("ColModernVBert", "ColModernVBertProcessor", "modernvbert"),
-        *("ColModernVBertForRetrieval", "ColModernVBertProcessor", "colmodernvbert"),
-    ),
 }
 
 
-def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[Any, Any, bool]:
+def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[Any, Any]:
     """Read a whole model, or an adapter and the model under it.
 
     Returns:
-        The model in evaluation mode, the processor of its input, and whether both are of transformers and
-        not of colpali-engine.
+        The model in evaluation mode, and the processor of its input.
 
     Raises:
         UserError: it is of another family, or weights are missing.
@@ -203,33 +186,28 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
 
     base = base_folder(folder, named=named)
     whole = base or folder
-    config = read_json(whole / "config.json")
-    by_transformers = any(str(name).endswith(_RETRIEVAL) for name in config.get("architectures") or ())
-    form, found = FORMS[spec.family], config.get("model_type")
-    asked = form.hub_model_type if by_transformers else form.model_type
-    if found != asked:
+    form, found = FORMS[spec.family], read_json(whole / "config.json").get("model_type")
+    if found != form.model_type:
         raise UserError(
-            f"{named} ({whole}) is a model of type {found}, where {asked or form.model_type} is read: set "
-            "family"
+            f"{named} ({whole}) is a model of type {found}, where {form.model_type} is read: set family, or "
+            "take the checkpoint for colpali-engine, where this one is for transformers"
         )
-    library = importlib.import_module("transformers" if by_transformers else "colpali_engine.models")
-    names = (form.hub_model, form.hub_processor) if by_transformers else (form.model, form.processor)
-    model_class, processor_class = (getattr(library, str(name)) for name in names)
-    model, info = model_class.from_pretrained(
+    library = importlib.import_module("colpali_engine.models")
+    model, info = getattr(library, form.model).from_pretrained(
         whole, dtype=getattr(torch, spec.dtype), output_loading_info=True, local_files_only=True
     )
     supplied: Collection[str] = ()
     if base is not None:
         supplied = _add_adapter(model, folder, named)
     check_complete(info, named, supplied)
-    if spec.family is Family.COLPALI and not by_transformers:
+    if spec.family is Family.COLPALI:
         # of the language model under it, whose words are not asked for: 257,216 a patch, and on no device
         model.model.lm_head = torch.nn.Identity()
-    processor = processor_class.from_pretrained(folder)
+    processor = getattr(library, form.processor).from_pretrained(folder)
     set_pixels(processor.image_processor, spec, named)
     if spec.page_prompt is not None:
         processor.visual_prompt_prefix = spec.page_prompt
-    return model.eval(), processor, by_transformers
+    return model.eval(), processor
 
 
 def check_complete(info: Mapping[str, Any], named: str, supplied: Collection[str] = ()) -> None:
@@ -266,8 +244,7 @@ class PixelBounds(Protocol):
 def set_pixels(images: Any, spec: PixelBounds, named: str) -> None:
     """Set the resolution of a processor of images.
 
-    Qwen's keep the ratio of the sides and the number of pixels within bounds; Idefics3's bring the longer
-    side to a length (the square root of `max_pixels`) and cut tiles; PaliGemma's know one size.
+    Qwen's keep the ratio of the sides and the number of pixels within bounds; PaliGemma's know one size.
 
     Raises:
         UserError: the processor has no such bound.
@@ -277,13 +254,10 @@ def set_pixels(images: Any, spec: PixelBounds, named: str) -> None:
     if not given:
         return
     size = dict(images.size)
-    if size.keys() >= bounds.keys():
-        images.size = {**size, **given}
-        images.min_pixels, images.max_pixels = images.size["shortest_edge"], images.size["longest_edge"]
-    elif "longest_edge" in size and spec.max_pixels is not None and spec.min_pixels is None:
-        images.size = {"longest_edge": math.isqrt(spec.max_pixels)}
-    else:
+    if not size.keys() >= bounds.keys():
         raise UserError(f"{named}: its images have the size {size}; min_pixels and max_pixels are for others")
+    images.size = {**size, **given}
+    images.min_pixels, images.max_pixels = images.size["shortest_edge"], images.size["longest_edge"]
 
 
 def image_tokens(processor: Any) -> set[str]:

@@ -9,7 +9,6 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.retrieval.context import PageContext
 from docagent_rl.retrieval.encoders.checkpoints import (
     check_complete,
     image_tokens,
@@ -20,8 +19,6 @@ from docagent_rl.retrieval.encoders.checkpoints import (
 from docagent_rl.retrieval.encoders.local import LocalEncoder, Texts, fill_prompt
 from docagent_rl.retrieval.encoders.spec import Family
 
-_UNCUT = 32_768
-"""Tokens: queries are cut before, so that a processor's own limit (ColPali's is 50) cuts none."""
 _QUERY_SIZE = (56, 56)
 """Size of the black image beside a query: vdr-2b's model card."""
 _CLASSES = {Family.QWEN2_VL: "Qwen2VL", Family.QWEN3_VL: "Qwen3VL"}
@@ -37,58 +34,32 @@ class LateImageEncoder(LocalEncoder):
     """
 
     def _load(self) -> int:
-        model, self._processor, self._by_transformers = load_late_interaction(
-            self.folder, self.spec, self._named
-        )
+        model, self._processor = load_late_interaction(self.folder, self.spec, self._named)
         self._model = model.to(self._lane.device)
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
-        config = self._model.config
-        return self._kept(getattr(self._model, "dim", None) or config.embedding_dim)
+        return self._kept(self._model.dim)
 
-    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
         return self._images(pages, lambda batch: self._encode(self._processor.process_images(batch)))
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
-        if self.spec.query_prompt is not None:
-            return self._encode(self._tokens([fill_prompt(self.spec.query_prompt, text) for text in texts]))
-        if not self._by_transformers:
+        prompt = self.spec.query_prompt
+        if prompt is None:
             return self._encode(self._processor.process_queries(queries=texts))
-        limit = {"max_length": _UNCUT} if self.spec.family is Family.COLPALI else {}
-        return self._encode(self._processor.process_queries(texts, **limit))
-
-    def _tokens(self, texts: list[str]) -> Any:
-        if not self._by_transformers:
-            return self._processor.process_texts(texts)
-        tokenizer = self._processor.tokenizer
-        begin = tokenizer.bos_token if self.spec.family is Family.COLPALI else ""
-        return tokenizer([begin + text for text in texts], padding="longest", return_tensors="pt")
+        return self._encode(self._processor.process_texts([fill_prompt(prompt, text) for text in texts]))
 
     def _encode(self, batch: Any) -> list[np.ndarray]:
-        batch = batch.to(self._lane.device)
-        batch.pop("labels", None)
-        mask = batch["attention_mask"]
-        found = self._model(**batch, **self._additions(batch))
-        vectors = getattr(found, "embeddings", found).float()
-        return [each[kept].cpu().numpy() for each, kept in zip(vectors, mask.bool(), strict=True)]
-
-    def _additions(self, batch: Any) -> dict[str, Any]:
-        """Return inputs that the libraries leave out, and with which the models were trained."""
         import torch
 
-        ids = batch["input_ids"]
+        batch = batch.to(self._lane.device)
+        batch.pop("labels", None)
         if self.spec.family is Family.COLPALI and "token_type_ids" not in batch:
             # a prefix, which PaliGemma reads in both directions: without this, transformers 5.9 reads a query
             # so where its batch has no padding and from left to right where it has
-            return {"token_type_ids": torch.zeros_like(ids)}
-        if self.spec.family is Family.COLQWEN2 and self._by_transformers:
-            # transformers 5.9 numbers the patches of an image like words, without rows and columns
-            inner = self._model.vlm
-            kinds = (ids == inner.config.image_token_id).int()
-            places, _ = inner.get_rope_index(
-                ids, kinds, batch.get("image_grid_thw"), attention_mask=batch["attention_mask"]
-            )
-            return {"position_ids": places}
-        return {}
+            batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
+        vectors = self._model(**batch).float()
+        kept = batch["attention_mask"].bool()
+        return [each[mask].cpu().numpy() for each, mask in zip(vectors, kept, strict=True)]
 
 
 class LastTokenEncoder(LocalEncoder):
@@ -118,7 +89,7 @@ class LastTokenEncoder(LocalEncoder):
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
         return self._kept(model.config.text_config.hidden_size)
 
-    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
         return self._images(
             pages, lambda batch: self._encode([self.spec.page_prompt or ""] * len(batch), batch)
         )

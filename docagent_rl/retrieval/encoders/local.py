@@ -8,7 +8,6 @@ import re
 import socket
 import threading
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.documents.store import PageContent
-from docagent_rl.retrieval.context import NO_CONTEXT, PageContext
 from docagent_rl.retrieval.encoders.batches import Batches
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder
 from docagent_rl.retrieval.encoders.spec import PLACE, EncoderSpec
@@ -36,7 +34,6 @@ _SMALLEST = 28
 _SLIMMEST = 100
 """Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
 CPU = "cpu"
-_CONTEXT_PART = 4
 _DEVICE = "docagent.retriever.encoder.device"
 
 
@@ -82,10 +79,10 @@ class Texts:
 
         A piece has at most `room` tokens; neighbours share at least `overlap`, which is less than `room`.
         """
-        spans = self.spans(text, room, overlap)
-        return [text[start:end] for start, end in spans if text[start:end].strip()]
+        pieces = [text[start:end] for start, end in self._spans(text, room, overlap)]
+        return [piece for piece in pieces if piece.strip()]
 
-    def spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
+    def _spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
         """Return first character of each passage, and the one behind its last; see `passages`."""
         encoded = self._encode(text)
         offsets, words = encoded["offset_mapping"], encoded.word_ids(0)
@@ -249,12 +246,9 @@ class LocalEncoder(ABC):
         """Pages, passages or queries of a batch at most."""
         return self._batches.size
 
-    def encode_pages(
-        self, pages: Sequence[str] | Sequence[Image.Image], contexts: Sequence[PageContext] = ()
-    ) -> list[np.ndarray]:
+    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         """See `PageEncoder.encode_pages`."""
-        given = contexts if contexts and self.spec.context else [NO_CONTEXT] * len(pages)
-        return self._lane(lambda: self._pages(pages, given))
+        return self._lane(lambda: self._pages(pages))
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """See `Encoder.encode_queries`."""
@@ -266,8 +260,8 @@ class LocalEncoder(ABC):
         """Read the model, set `_texts`, and return the length of a vector."""
 
     @abstractmethod
-    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
-        """Return vectors of each page; pictures have no use for their contexts."""
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
+        """Return vectors of each page."""
 
     @abstractmethod
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
@@ -296,34 +290,15 @@ class LocalEncoder(ABC):
         return self._batches.run(items, size, work)
 
     def _passages(
-        self,
-        pages: Sequence[str],
-        contexts: Sequence[PageContext],
-        room: int,
-        encode: Callable[[list[str]], list[np.ndarray]],
+        self, pages: Sequence[str], room: int, encode: Callable[[list[str]], list[np.ndarray]]
     ) -> list[np.ndarray]:
         """Return the vectors of texts: those of all passages of `room` tokens, one below the other."""
-        split = [self._split(*page, room) for page in zip(pages, contexts, strict=True)]
+        overlap = min(self.spec.overlap, room // 2)
+        split = [self._texts.passages(self._texts.plain(page), room, overlap) for page in pages]
         texts = [fill_prompt(self.spec.page_prompt, passage) for page in split for passage in page]
         vectors = iter(self._in_batches(texts, len, encode))
         none = np.zeros((0, self.dim), np.float32)
         return [np.concatenate([none, *(next(vectors) for _ in page)]) for page in split]
-
-    def _split(self, page: str, context: PageContext, room: int) -> list[str]:
-        """Return the passages of a text, each behind its context, which takes a quarter of it at most."""
-        text, least = self._texts.plain(page), room // _CONTEXT_PART
-        lines = {
-            section.start: f"{line}\n" if (line := self._texts.cut(context.at(section.start), least)) else ""
-            for section in context.sections
-        }
-        left = room - max(map(self._texts.count, lines.values()))
-        spans = self._texts.spans(text, left, min(self.spec.overlap, left // 2))
-        starts = sorted(lines)
-        return [
-            lines[starts[bisect_right(starts, start) - 1]] + text[start:end]
-            for start, end in spans
-            if text[start:end].strip()
-        ]
 
     def _images(
         self, pages: Sequence[Image.Image], encode: Callable[[list[Image.Image]], list[np.ndarray]]

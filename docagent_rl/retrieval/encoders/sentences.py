@@ -11,7 +11,6 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.retrieval.context import PageContext
 from docagent_rl.retrieval.encoders.checkpoints import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder, Texts, fill_prompt
 from docagent_rl.retrieval.encoders.spec import Pooling
@@ -91,10 +90,10 @@ class DenseEncoder(LocalEncoder):
                 f"{self._named}: of {limit} tokens {self._room} are left for the text; set page_tokens"
             )
 
-    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
         if self.content is PageContent.IMAGE:
             return self._images(pages, self._encode)
-        return self._passages(pages, contexts, self._room, self._encode)
+        return self._passages(pages, self._room, self._encode)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         cut = [self._texts.cut(text, self._query_room) for text in texts]
@@ -185,8 +184,8 @@ class LateTextEncoder(LocalEncoder):
         stated = getattr(self._model[0], "document_length", None) or self._model.max_seq_length
         return int(stated or 512)
 
-    def _pages(self, pages: Sequence[Any], contexts: Sequence[PageContext]) -> list[np.ndarray]:
-        return self._passages(pages, contexts, self._room, partial(self._encode, self._model.encode_document))
+    def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
+        return self._passages(pages, self._room, partial(self._encode, self._model.encode_document))
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         return self._encode(self._model.encode_query, texts)

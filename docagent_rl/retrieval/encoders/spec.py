@@ -16,7 +16,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.documents.store import PageContent
-from docagent_rl.retrieval.context import PageContext
 
 S = TypeVar("S", bound=Section)
 PLACE = "{}"
@@ -49,14 +48,11 @@ class Family(StrEnum):
     COLBERT = "colbert"
     """One vector a token of a text, by sentence-transformers: checkpoints of Stanford, PyLate and its own."""
     COLPALI = "colpali"
-    """One vector a patch of an image, as are those below; by colpali-engine, or by transformers where the
-    checkpoint is one of its `*ForRetrieval` classes."""
+    """One vector a patch of an image, as are those below; by colpali-engine."""
     COLQWEN2 = "colqwen2"
     COLQWEN2_5 = "colqwen2_5"
     COLQWEN3 = "colqwen3"
     COLQWEN3_5 = "colqwen3_5"
-    COLIDEFICS3 = "colidefics3"
-    COLMODERNVBERT = "colmodernvbert"
 
     @property
     def late_interaction(self) -> bool:
@@ -124,9 +120,6 @@ class EncoderSpec(Section):
     """Longer texts become several passages of this length; null: as long as the model takes."""
     overlap: int = Field(32, ge=0)
     """Tokens that neighbouring passages share."""
-    context: bool = False
-    """Passages are encoded behind the title and headings that they stand under; what it gains and loses is in
-    docs/retrieval.md."""
     bidirectional: bool = False
     """A causal model attends in both directions, as gte-Qwen2 was trained."""
     dtype: Precision = Precision.FLOAT32
@@ -196,7 +189,6 @@ class KnownModel(_Frozen):
     millions: float
     facts: str
     uses: tuple[Use, ...] = ()
-    runs: str = "in the process"
 
 
 MODELS = TypeAdapter(dict[str, KnownModel]).validate_python(
@@ -286,12 +278,9 @@ class PageEncoder(Encoder, Protocol):
     A page that is longer than a dense text encoder takes has a vector a passage.
     """
 
-    def encode_pages(
-        self, pages: Sequence[str] | Sequence[Image.Image], contexts: Sequence[PageContext] = ()
-    ) -> list[np.ndarray]:
+    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.
 
-        What a page's vectors are does not depend on the pages around it. An encoder that is specified so
-        puts the title and headings of `contexts`, one a page, before each passage of a text.
+        What a page's vectors are does not depend on the pages around it.
         """
         ...

@@ -24,7 +24,6 @@ from docagent_rl.retrieval.engines.collection import (
 )
 from docagent_rl.retrieval.engines.opening import asked_once, open_collection, place
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine
-from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.build import BuiltIndex, changes, documents_of, source_of
 from docagent_rl.retrieval.vectors.encoding import (
     EncoderFactory,
@@ -32,7 +31,7 @@ from docagent_rl.retrieval.vectors.encoding import (
     PageVectors,
     encode_documents,
 )
-from docagent_rl.retrieval.vectors.index import Kind, StoredDocument, VectorSettings
+from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
 from docagent_rl.retrieval.vectors.maxsim import rounded
 
 _NUMBERS = 1 << 24
@@ -57,7 +56,6 @@ def build_collection(
     *,
     where: CollectionPlace,
     kind: Kind,
-    settings: VectorSettings | None = None,
     progress: bool = False,
     replace: bool = False,
 ) -> BuiltIndex:
@@ -71,14 +69,9 @@ def build_collection(
         UserError: the folder or the server holds another index.
         InfrastructureError: a node, the encoder or the engine fails.
     """
-    if settings is not None and settings.precision is not Precision.BFLOAT16:
-        raise UserError(
-            f"precision {settings.precision.value}: engines compress the vectors of their first stage "
-            "themselves; only embedded indexes have one"
-        )
     vectors = encoder if isinstance(encoder, PageVectors) else LocalVectors(encoder)
     facts = vectors.facts()
-    files, source = IndexFiles(Path(path)), source_of(facts, kind, settings)
+    files, source = IndexFiles(Path(path)), source_of(facts, kind)
     documents = documents_of(store, source)
     header = CollectionHeader(
         kind=kind,
@@ -93,7 +86,7 @@ def build_collection(
     with files.claimed(), asked_once(header):
         _prepare(files, header, collection, replace=replace)
         job = _Update(collection, documents)
-        pages = job.store(store, vectors, source.settings.pool_factor, progress)
+        pages = job.store(store, vectors, progress)
         collection.close()
     return BuiltIndex(sum(each.pages for each in documents), len(documents), pages, job.blank)
 
@@ -170,12 +163,12 @@ class _Update:
             self._collection.remove(sorted(self._removed))
         return kept
 
-    def store(self, store: DocumentStore, vectors: PageVectors, pool_factor: int, progress: bool) -> int:
+    def store(self, store: DocumentStore, vectors: PageVectors, progress: bool) -> int:
         """Store what is missing; return the number of pages that were encoded."""
         missing = [each for each in self._documents if each.doc_id not in self._kept]
         pages = sum(each.pages for each in missing)
         shown = track(
-            encode_documents(vectors, store, missing, pool_factor),
+            encode_documents(vectors, store, missing),
             "Encoding pages",
             total=pages,
             console=Console(stderr=True),

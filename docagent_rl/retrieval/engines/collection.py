@@ -29,7 +29,7 @@ Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 class CollectionHeader(IndexHeader):
     """The header of an index whose pages are in a collection of an engine."""
 
-    schema_version: Literal[3] = 3
+    schema_version: Literal[4] = 4
     kind: Kind
     engine: Engine
     url: str | None = None

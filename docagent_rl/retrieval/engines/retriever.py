@@ -15,7 +15,6 @@ from docagent_rl.retrieval.engines.opening import CollectionIndex, asked_once
 from docagent_rl.retrieval.vectors.index import StoredDocument
 from docagent_rl.retrieval.vectors.maxsim import rounded
 from docagent_rl.retrieval.vectors.retriever import (
-    CANDIDATES,
     check_encoder,
     check_model,
     encoded_queries,
@@ -36,7 +35,7 @@ class EngineRetriever:
     """
 
     def __init__(
-        self, index: CollectionIndex, encoder: Encoder, store: DocumentStore, *, candidates: int = CANDIDATES
+        self, index: CollectionIndex, encoder: Encoder, store: DocumentStore, *, candidates: int = 200
     ) -> None:
         check_encoder(index.header.source, encoder, index.path)
         self.index, self._encoder, self._candidates = index, encoder, candidates

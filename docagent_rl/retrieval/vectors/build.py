@@ -10,7 +10,6 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import track
 
@@ -19,8 +18,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine, index_kind
-from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, pack_bank, unpack_bank, write_banks
-from docagent_rl.retrieval.vectors.candidates import Candidates, train_clusters
+from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.encoding import (
     EncoderFactory,
     EncoderFacts,
@@ -34,12 +32,9 @@ from docagent_rl.retrieval.vectors.index import (
     StoredDocument,
     VectorHeader,
     VectorIndex,
-    VectorSettings,
     stored_documents,
 )
 
-TWO_STAGES_FROM = 500_000
-"""Vectors: fewer are all scored, which takes some 20 ms of a processor for 20 vectors of a query."""
 _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
 
@@ -61,10 +56,8 @@ def build_index(
     path: str | Path,
     *,
     kind: Kind,
-    settings: VectorSettings | None = None,
     progress: bool = False,
     replace: bool = False,
-    two_stages_from: int = TWO_STAGES_FROM,
 ) -> BuiltIndex:
     """Encode the pages of a store, or those that are new in it since the index was built.
 
@@ -78,10 +71,8 @@ def build_index(
         encoder: makes the encoder in this process; or a `RayVectors`, for a cluster.
         path: of the folder.
         kind: of the vectors.
-        settings: of their storage.
         progress: show a bar on standard error.
         replace: another or a damaged index in the folder gives way.
-        two_stages_from: vectors from which searches over all documents have a first stage.
 
     Raises:
         UserError: the folder holds something else, another index, or a damaged one.
@@ -89,33 +80,20 @@ def build_index(
     """
     vectors = encoder if isinstance(encoder, PageVectors) else LocalVectors(encoder)
     facts = vectors.facts()
-    source = source_of(facts, kind, settings)
+    source = source_of(facts, kind)
     documents = documents_of(store, source)
     header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=documents)
     files = IndexFiles(Path(path))
     with files.claimed():
         job = _Build(files, header, _previous(files, source, replace=replace))
         new = job.encode(store, vectors, progress)
-        blank = job.publish(two_stages_from)
+        blank = job.publish()
     return BuiltIndex(sum(document.pages for document in documents), len(documents), new, blank)
 
 
-def source_of(facts: EncoderFacts, kind: Kind, settings: VectorSettings | None) -> Source:
-    """Return the origin of the vectors that an encoder makes.
-
-    Raises:
-        UserError: the settings are not for vectors of this kind.
-    """
-    try:
-        return Source(
-            kind=kind,
-            encoder=facts.fingerprint,
-            content=facts.content,
-            dim=facts.dim,
-            settings=settings or VectorSettings(),
-        )
-    except ValidationError as error:
-        raise UserError(f"index of kind {kind.value}: {error.errors()[0]['msg']}") from error
+def source_of(facts: EncoderFacts, kind: Kind) -> Source:
+    """Return the origin of the vectors that an encoder makes."""
+    return Source(kind=kind, encoder=facts.fingerprint, content=facts.content, dim=facts.dim)
 
 
 def documents_of(store: DocumentStore, source: Source) -> tuple[StoredDocument, ...]:
@@ -182,11 +160,10 @@ class _Build:
 
     def encode(self, store: DocumentStore, vectors: PageVectors, progress: bool) -> int:
         """Encode the documents whose vectors are nowhere; return the number of their pages."""
-        source = self._header.source
         missing = [document for document in self._header.documents if self._bank(document) is None]
         pages = sum(document.pages for document in missing)
         shown = track(
-            encode_documents(vectors, store, missing, source.settings.pool_factor),
+            encode_documents(vectors, store, missing),
             "Encoding pages",
             total=pages,
             console=Console(stderr=True),
@@ -194,33 +171,21 @@ class _Build:
         )
         found = iter(shown)
         for document in missing:
-            bank = make_bank(list(islice(found, document.pages)), source.dim, source.settings.precision)
+            bank = make_bank(list(islice(found, document.pages)), self._header.source.dim)
             atomic_write(self._place(document), pack_bank(bank))
         next(found, None)  # which ends the bar
         return pages
 
-    def publish(self, two_stages_from: int) -> int:
+    def publish(self) -> int:
         """Put the new version in the place of the last one, unless nothing has changed.
 
         Returns the number of pages without vectors.
         """
-        previous, header = self._previous, self._header
-        lengths = np.concatenate([np.diff(bank.offsets) for bank in self._banks()])
-        rows, blank = int(lengths.sum()), int((lengths == 0).sum())
-        if rows >= two_stages_from:
-            # made anew with every version: what a search finds follows from the pages alone
-            header = header.model_copy(update={"trained_on": rows})
-        if previous is not None and previous.header.unsaved() == header:
+        blank = sum(int((np.diff(bank.offsets) == 0).sum()) for bank in self._banks())
+        if self._previous is not None and self._previous.header.unsaved() == self._header:
             self._files.sweep(rf"{ENCODED}|\..*\.tmp")
-            return blank
-
-        def write(folder: Path) -> None:
-            write_banks(folder, self._banks())
-            if header.trained_on is not None:
-                bank = open_bank(folder)
-                Candidates.make(bank, train_clusters(bank)).save(folder)
-
-        self._files.publish(write, header)
+        else:
+            self._files.publish(lambda folder: write_banks(folder, self._banks()), self._header)
         return blank
 
     def _banks(self) -> Iterator[Bank]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.context import page_context
 from docagent_rl.retrieval.encoders.spec import PageEncoder
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
@@ -67,9 +66,7 @@ class PageVectors(Protocol):
         """Return those of the encoder."""
         ...
 
-    def run(
-        self, store: DocumentStore, batches: Sequence[PageBatch], pool_factor: int
-    ) -> Iterator[list[np.ndarray]]:
+    def run(self, store: DocumentStore, batches: Sequence[PageBatch]) -> Iterator[list[np.ndarray]]:
         """Yield the vectors of each batch's pages, float32 of shape (n, dim), batches in their order."""
         ...
 
@@ -84,19 +81,17 @@ class LocalVectors:
         """See `PageVectors`."""
         return EncoderFacts.of(self._encoder)
 
-    def run(
-        self, store: DocumentStore, batches: Iterable[PageBatch], pool_factor: int
-    ) -> Iterator[list[np.ndarray]]:
+    def run(self, store: DocumentStore, batches: Iterable[PageBatch]) -> Iterator[list[np.ndarray]]:
         """See `PageVectors`."""
-        return (encode_batch(self._encoder, store, batch, pool_factor) for batch in batches)
+        return (encode_batch(self._encoder, store, batch) for batch in batches)
 
 
 def encode_documents(
-    vectors: PageVectors, store: DocumentStore, documents: Iterable[StoredDocument], pool_factor: int
+    vectors: PageVectors, store: DocumentStore, documents: Iterable[StoredDocument]
 ) -> Iterator[np.ndarray]:
     """Yield the vectors of each page of documents, in their order."""
     batches = list(page_batches(store, documents, vectors.facts()))
-    for found in vectors.run(store, batches, pool_factor):
+    for found in vectors.run(store, batches):
         yield from found
 
 
@@ -120,9 +115,7 @@ def page_batches(
         yield tuple(batch)
 
 
-def encode_batch(
-    encoder: PageEncoder, store: DocumentStore, batch: PageBatch, pool_factor: int
-) -> list[np.ndarray]:
+def encode_batch(encoder: PageEncoder, store: DocumentStore, batch: PageBatch) -> list[np.ndarray]:
     """Return the vectors of a batch, as they are stored but for rounding.
 
     Raises:
@@ -133,9 +126,6 @@ def encode_batch(
     try:
         if encoder.content is PageContent.IMAGE:
             found = encoder.encode_pages([page.image() for page in stored])
-        elif getattr(getattr(encoder, "spec", None), "context", False):
-            contexts = [page_context(store, ref) for ref in batch]
-            found = encoder.encode_pages([page.text() for page in stored], contexts)
         else:
             found = encoder.encode_pages([page.text() for page in stored])
     except OSError as error:
@@ -150,30 +140,7 @@ def encode_batch(
                 f"page {ref}: the encoder gave an array of shape {vectors.shape}, not finite numbers of "
                 f"shape (n, {encoder.dim})"
             )
-    return [pool_vectors(np.asarray(vectors, np.float32), pool_factor) for vectors in found]
-
-
-def pool_vectors(vectors: np.ndarray, factor: int) -> np.ndarray:
-    """Return the means of clusters of similar vectors, brought to length 1.
-
-    Ward's hierarchy of the vectors, cut where max(n // factor, 1) clusters are left (hierarchical token
-    pooling: Clavié et al., "Reducing the Footprint of Multi-Vector Retrieval with Minimal Performance Impact
-    via Token Pooling", 2024; colpali-engine clusters the rows of the matrix of distances instead). A factor
-    of 1 changes nothing. Float32 of shape (n, dim), n >= 0, becomes float32 of shape (m, dim), in the order
-    in which clusters first occur.
-    """
-    if factor == 1 or len(vectors) < 2:
-        return vectors
-    from scipy.cluster.hierarchy import fcluster, linkage
-
-    clusters = max(len(vectors) // factor, 1)
-    labels = fcluster(linkage(vectors, method="ward"), t=clusters, criterion="maxclust")
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    sums = np.zeros((len(first), vectors.shape[1]), np.float64)
-    np.add.at(sums, inverse, vectors)
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    return (sums / np.where(lengths > 0, lengths, 1))[order].astype(np.float32)
+    return [np.asarray(vectors, np.float32) for vectors in found]
 
 
 class RayVectors:
@@ -199,9 +166,7 @@ class RayVectors:
         """See `PageVectors`; an actor opens the encoder, for this process may have no GPU."""
         return _result(self._actor.facts.remote())
 
-    def run(
-        self, store: DocumentStore, batches: Sequence[PageBatch], pool_factor: int
-    ) -> Iterator[list[np.ndarray]]:
+    def run(self, store: DocumentStore, batches: Sequence[PageBatch]) -> Iterator[list[np.ndarray]]:
         """See `PageVectors`.
 
         Raises:
@@ -222,7 +187,7 @@ class RayVectors:
                 (done,), _ = ray.wait([*starting, *busy], num_returns=1)
                 free += [starting.pop(done)] * _AT_A_TIME if done in starting else [busy.pop(done)]
             actor = free.popleft()
-            reference = actor.encode.remote(store.path, batch, pool_factor, fingerprint)
+            reference = actor.encode.remote(store.path, batch, fingerprint)
             busy[reference] = actor
             running.append(reference)
             while running[0] not in busy:
@@ -254,7 +219,7 @@ class _EncoderActor:
         """Return those of the encoder."""
         return EncoderFacts.of(self._encoder())
 
-    def encode(self, store: Path, batch: PageBatch, pool_factor: int, fingerprint: str) -> list[np.ndarray]:
+    def encode(self, store: Path, batch: PageBatch, fingerprint: str) -> list[np.ndarray]:
         """Return the vectors of a batch of pages.
 
         Raises:
@@ -271,7 +236,7 @@ class _EncoderActor:
             documents = DocumentStore(store)
         except UserError as error:
             raise InfrastructureError(f"node {node} does not see the store: {error}") from error
-        return encode_batch(encoder, documents, batch, pool_factor)
+        return encode_batch(encoder, documents, batch)
 
     def _encoder(self) -> PageEncoder:
         with self._lock:

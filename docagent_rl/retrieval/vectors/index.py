@@ -15,8 +15,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.retrieval.base import PageRows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, rebuild_command
-from docagent_rl.retrieval.vectors.bank import Bank, Precision, open_bank
-from docagent_rl.retrieval.vectors.candidates import Candidates
+from docagent_rl.retrieval.vectors.bank import Bank, open_bank
 from docagent_rl.retrieval.vectors.maxsim import page_scores
 
 
@@ -33,14 +32,6 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class VectorSettings(_Frozen):
-    """Settings of the storage of vectors."""
-
-    precision: Precision = Precision.BFLOAT16
-    pool_factor: int = Field(1, ge=1, le=1024)
-    """Similar vectors of a page are joined until one in so many is left; 1: none are."""
-
-
 class Source(_Frozen):
     """The origin of vectors; those of equal sources may be compared."""
 
@@ -49,13 +40,6 @@ class Source(_Frozen):
     """The encoder's fingerprint."""
     content: PageContent
     dim: int = Field(ge=1, le=65_536)
-    settings: VectorSettings = VectorSettings()
-
-    @model_validator(mode="after")
-    def _sound(self) -> Source:
-        if self.kind is Kind.DENSE and self.settings.pool_factor > 1:
-            raise ValueError("pool_factor joins vectors of tokens, and dense ones are of pages")
-        return self
 
 
 class StoredDocument(_Frozen):
@@ -68,17 +52,15 @@ class StoredDocument(_Frozen):
 
 
 class VectorHeader(IndexHeader):
-    """The contents of an index; its arrays are those of `Bank` and `Candidates`."""
+    """The contents of an index; its arrays are those of `Bank`."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     kind: Kind
     source: Source
     spec: dict[str, JsonValue]
     """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
     documents: Annotated[tuple[StoredDocument, ...], Field(min_length=1)]
     """Sorted by id; the index has one row a page, in the order of `PageRef`."""
-    trained_on: int | None = None
-    """Vectors that the clusters of `Candidates` were made for; None: all pages are scored."""
 
     @model_validator(mode="after")
     def _sorted(self) -> VectorHeader:
@@ -90,7 +72,7 @@ class VectorHeader(IndexHeader):
     @property
     def identity(self) -> tuple[object, ...]:
         """All that rankings depend on, but for vectors that an unsteady encoder made of the same pages."""
-        return self.source, self.documents, self.files.get("centroids.npy"), self.files.get("pages.npy")
+        return self.source, self.documents
 
 
 def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[StoredDocument]:
@@ -106,17 +88,11 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
 
 
 class VectorIndex:
-    """Vectors of all pages of a store, mapped into memory. Reading changes nothing: any thread may.
+    """Vectors of all pages of a store, mapped into memory. Reading changes nothing: any thread may."""
 
-    `candidates` is the first stage of searches over all documents, where there is one.
-    """
-
-    def __init__(
-        self, files: IndexFiles, header: VectorHeader, bank: Bank, candidates: Candidates | None
-    ) -> None:
-        self.path, self.header, self.bank, self.candidates = files.root, header, bank, candidates
+    def __init__(self, files: IndexFiles, header: VectorHeader, bank: Bank) -> None:
+        self.path, self.header, self.bank = files.root, header, bank
         self.rows = PageRows([d.doc_id for d in header.documents], [d.pages for d in header.documents])
-        self.filled = np.diff(bank.offsets) > 0
 
     @classmethod
     def open(cls, path: str | Path) -> VectorIndex:
@@ -133,13 +109,11 @@ class VectorIndex:
     @classmethod
     def _load(cls, data: bytes, files: IndexFiles) -> VectorIndex:
         header = files.parse(VectorHeader, data)
-        folder, pages = files.verified_folder(header.files), sum(d.pages for d in header.documents)
+        folder = files.verified_folder(header.files)
         try:
-            bank = open_bank(folder)
-            candidates = None if header.trained_on is None else Candidates.open(folder, pages)
+            return cls(files, header, open_bank(folder))
         except (OSError, ValueError) as error:
             raise files.damaged(folder, str(error)) from error
-        return cls(files, header, bank, candidates)
 
     @property
     def num_pages(self) -> int:
@@ -169,13 +143,10 @@ class VectorIndex:
             "kind": self.header.kind.value,
             "documents": len(self.header.documents),
             "pages": self.num_pages,
-            "pages without vectors": int((~self.filled).sum()),
+            "pages without vectors": int((np.diff(self.bank.offsets) == 0).sum()),
             "vectors": len(self.bank.vectors),
             "dimensions": source.dim,
-            "precision": source.settings.precision.value,
-            "pool factor": source.settings.pool_factor,
             "content": source.content.value,
-            "clusters": len(self.candidates.clusters) if self.candidates else 0,
             "bytes": sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
             "encoder": source.encoder,
             "spec": self.header.spec,

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -94,21 +94,8 @@ def page_scores(
             for number, multiply in enumerate(dots):
                 products = multiply(int(offsets[0]), int(offsets[-1]))
                 maxima = np.maximum.reduceat(products, offsets[:-1] - offsets[0], axis=0)
-                scores[number, filled + (start - first)] = _sums(maxima)
+                scores[number, filled + (start - first)] = np.add.reduce(np.ascontiguousarray(maxima), axis=1)
     return scores
-
-
-def scattered_scores(
-    bank: Bank, query: np.ndarray, pages: np.ndarray, *, engine: Engine | None = None
-) -> np.ndarray:
-    """Return the scores of `page_scores`, float32, for some pages (0-based, int64), in the order given."""
-    multiply = dots_of(bank, checked_query(query, bank), engine or default_engine())
-    starts, ends = bank.offsets[pages].tolist(), bank.offsets[pages + 1].tolist()
-    maxima = np.full((len(pages), len(query)), NO_SCORE, np.float32)
-    for row, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        if start < end:
-            np.maximum.reduce(multiply(start, end), axis=0, out=maxima[row])
-    return _sums(maxima)
 
 
 def rank_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
@@ -127,11 +114,6 @@ def checked_query(query: np.ndarray, bank: Bank) -> torch.Tensor:
     if query.ndim == 2 and query.shape[1] != bank.dim:
         raise ValueError(f"the query's vectors have {query.shape[1]} dimensions, the pages' {bank.dim}")
     return round_query(query)
-
-
-def _sums(maxima: np.ndarray) -> np.ndarray:
-    """Return sums of rows, each in the same order whatever the number of rows."""
-    return np.add.reduce(np.ascontiguousarray(maxima), axis=1)
 
 
 @cache
@@ -154,31 +136,15 @@ def dots_of(bank: Bank, query: torch.Tensor, engine: Engine) -> Dots:
     """Return the function that multiplies rows of a bank with the vectors of a query, bfloat16 of shape (t,
     dim).
     """
-    multiply = _numkong(query, bank.vectors) if engine is Engine.NUMKONG else _torch(query, bank.vectors)
-    scales = bank.scales
-    if scales is None:
-        return multiply
-    return lambda start, end: multiply(start, end) * scales[start:end, None]
-
-
-def _numkong(query: torch.Tensor, vectors: torch.Tensor) -> Dots:
+    vectors = bank.vectors
+    if engine is Engine.TORCH:
+        columns = query.float().T.contiguous()
+        return lambda start, end: (vectors[start:end].float() @ columns).numpy()
     import numkong
-    import torch
 
     packed: Any = numkong.dots_pack(numkong.from_dlpack(query.contiguous()))
-    from_dlpack, dots_packed = numkong.from_dlpack, numkong.dots_packed
-    if vectors.dtype is not torch.bfloat16:
-        # the whole numbers up to 127 have a place in bfloat16, so nothing is lost
-        return lambda start, end: np.asarray(
-            dots_packed(from_dlpack(vectors[start:end].to(torch.bfloat16)), packed)
-        )
-    rows: Any = from_dlpack(vectors)
-    return lambda start, end: np.asarray(dots_packed(rows[start:end], packed))
-
-
-def _torch(query: torch.Tensor, vectors: torch.Tensor) -> Dots:
-    columns = query.float().T.contiguous()
-    return lambda start, end: (vectors[start:end].float() @ columns).numpy()
+    rows, multiply = cast(Any, numkong.from_dlpack(vectors)), numkong.dots_packed
+    return lambda start, end: np.asarray(multiply(rows[start:end], packed))
 
 
 def _error(engine: Engine) -> float:

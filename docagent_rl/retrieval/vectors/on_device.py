@@ -22,14 +22,13 @@ _ROWS = 1 << 19
 class _Held:
     vectors: torch.Tensor
     lengths: torch.Tensor
-    scales: torch.Tensor | None
 
 
 class DeviceBank:
     """The vectors of a bank in the memory of a device. Scoring changes nothing: any thread may.
 
     Args:
-        bank: the vectors, in the precision in which they stay.
+        bank: the vectors.
         device: a device of torch, by its name.
         named: the setting that names it, for messages.
     """
@@ -53,16 +52,12 @@ class DeviceBank:
     def _load(self, device: torch.device) -> _Held:
         bank = self._bank
         try:
-            return _Held(
-                bank.vectors.to(device),
-                torch.from_numpy(np.diff(bank.offsets)).to(device),
-                None if bank.scales is None else torch.from_numpy(bank.scales).to(device),
-            )
+            return _Held(bank.vectors.to(device), torch.from_numpy(np.diff(bank.offsets)).to(device))
         except torch.OutOfMemoryError as error:
             gib = bank.vectors.nbytes / 2**30
             raise UserError(
                 f"{self._named}={self._device}: it has no room for {gib:.1f} GiB of vectors: set it to null, "
-                "store int8 (docagent-rl index build --precision int8), or take an engine"
+                "or take an engine"
             ) from error
 
     @torch.inference_mode()
@@ -76,8 +71,6 @@ class DeviceBank:
         for start, end in bank.blocks(first, last, _ROWS):
             low, high = int(bank.offsets[start]), int(bank.offsets[end])
             products = held.vectors[low:high].float() @ columns
-            if held.scales is not None:
-                products *= held.scales[low:high, None]
             # of a page without vectors -inf, which is `NO_SCORE`
             maxima = torch.segment_reduce(products, "max", lengths=held.lengths[start:end])  # ty: ignore[missing-attribute]
             parts = maxima.split([len(query) for query in rows], dim=1)

@@ -18,23 +18,19 @@ from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, rebuild_command
 from docagent_rl.retrieval.vectors.index import Kind, Source, VectorIndex
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows, scattered_scores
+from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.vectors.on_device import DeviceBank
 
 logger = logging.getLogger(__name__)
 
-CANDIDATES = 200
-
 
 class VectorRetriever:
     """A `Retriever` over the vectors of pages.
 
-    All pages of a document, of a small index, or of one that a device holds are scored exactly. Of a large
-    index the best `candidates` by its clusters of vectors (`vectors.candidates`) are, so that a search over
-    all documents may miss some of the best. Every page with vectors can be a hit, however unlike the query,
-    with a score that may be negative; a page without text has none for an encoder of text, and is never one.
+    All pages are scored exactly. Every page with vectors can be a hit, however unlike the query, with a score
+    that may be negative; a page without text has none for an encoder of text, and is never one.
 
     Searching changes nothing, so any number of threads may search at once.
 
@@ -42,28 +38,22 @@ class VectorRetriever:
         UserError: the encoder is not that of the pages.
     """
 
-    def __init__(
-        self,
-        index: VectorIndex,
-        encoder: Encoder,
-        *,
-        candidates: int = CANDIDATES,
-        on_device: DeviceBank | None = None,
-    ) -> None:
+    def __init__(self, index: VectorIndex, encoder: Encoder, *, on_device: DeviceBank | None = None) -> None:
         source = index.header.source
         check_encoder(source, encoder, index.path)
         self.index = index
         self.contents: tuple[PageContent, ...] = (source.content,)
         """The contents of a page that its rank depends on."""
-        self._encoder = encoder
-        self._candidates, self._on_device = candidates, on_device
+        self._encoder, self._on_device = encoder, on_device
 
     def __eq__(self, other: object) -> bool:
         """Return whether both rank alike: the same pages and the same vectors of them."""
-        return self._identity == other._identity if isinstance(other, VectorRetriever) else NotImplemented
+        if not isinstance(other, VectorRetriever):
+            return NotImplemented
+        return self.index.header.identity == other.index.header.identity
 
     def __hash__(self) -> int:
-        return hash(self._identity)
+        return hash(self.index.header.identity)
 
     @property
     def num_pages(self) -> int:
@@ -80,43 +70,24 @@ class VectorRetriever:
         """See `Retriever.search`."""
         check_queries(queries, top_k)
         start, end = self.index.rows.span(doc_id)
-        everywhere = self.index.rows.rows(exclude)
-        excluded = everywhere[(everywhere >= start) & (everywhere < end)]
+        excluded = self.index.rows.rows(exclude)
+        excluded = excluded[(excluded >= start) & (excluded < end)]
         hits: list[list[Hit]] = [[] for _ in queries]
         usable = encoded_queries(self._encoder, queries)
         if not usable:
-            return hits
-        if doc_id is None and self.index.candidates is not None and self._on_device is None:
-            for number, query in usable:
-                hits[number] = self._two_stages(query, everywhere, top_k)
             return hits
         asked = [query for _, query in usable]
         if self._on_device is None:
             scores = self.index.scores(asked, doc_id)
         else:
-            scores = self._on_device.scores(asked, *self.index.rows.span(doc_id))
+            scores = self._on_device.scores(asked, start, end)
         scores[:, excluded - start] = NO_SCORE
         for (number, _), found in zip(usable, scores, strict=True):
-            rows = rank_rows(found, top_k)
-            hits[number] = self._hits(start + rows, found[rows])
+            hits[number] = [
+                Hit(self.index.rows.ref(start + row), float(found[row]))
+                for row in rank_rows(found, top_k).tolist()
+            ]
         return hits
-
-    def _two_stages(self, query: np.ndarray, excluded: np.ndarray, top_k: int) -> list[Hit]:
-        assert self.index.candidates is not None
-        sums = np.where(self.index.filled, self.index.candidates.sums(query), NO_SCORE)
-        sums[excluded] = NO_SCORE
-        rows = np.sort(rank_rows(sums, max(top_k, self._candidates)))
-        scores = scattered_scores(self.index.bank, query, rows)
-        best = rank_rows(scores, top_k)
-        return self._hits(rows[best], scores[best])
-
-    def _hits(self, rows: np.ndarray, scores: np.ndarray) -> list[Hit]:
-        pairs = zip(rows.tolist(), scores.tolist(), strict=True)
-        return [Hit(self.index.rows.ref(row), score) for row, score in pairs]
-
-    @property
-    def _identity(self) -> tuple[object, ...]:
-        return (self.index.header.identity, self._candidates, self._on_device is None)
 
 
 class LateEncoder:
@@ -167,7 +138,7 @@ def open_vectors(
         on_device = DeviceBank(index.bank, config.device, f"{key}.device")
         if not late:
             on_device.load()
-    return VectorRetriever(index, encoder, candidates=config.candidates, on_device=on_device)
+    return VectorRetriever(index, encoder, on_device=on_device)
 
 
 def query_encoder(

@@ -33,8 +33,7 @@ def tiny_spec(kind: TinyRetriever, folder, **changes) -> EncoderSpec:
         fields = named_spec("qwen3-vl-embedding-2b").model_dump() | fields
         fields |= {"family": kind.value, "dtype": "float32"}
     else:
-        family = kind.value.removesuffix("_adapter").removesuffix("_for_retrieval")
-        fields["family"] = text.get(kind, family)
+        fields["family"] = text.get(kind, kind.value.removesuffix("_adapter"))
     return EncoderSpec.model_validate(fields | changes)
 
 

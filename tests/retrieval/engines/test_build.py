@@ -14,9 +14,8 @@ from docagent_rl.retrieval.engines.collection import VectorPage
 from docagent_rl.retrieval.engines.opening import CollectionIndex
 from docagent_rl.retrieval.engines.retriever import EngineRetriever
 from docagent_rl.retrieval.indexes import audit_index, describe
-from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.index import VectorIndex, VectorSettings
+from docagent_rl.retrieval.vectors.index import VectorIndex
 from tests.retrieval.vectors.conftest import CORPUS, LATE
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
@@ -97,8 +96,6 @@ def test_another_model_is_refused_and_replaced_by_force(build, found, corpus):
     with pytest.raises(UserError, match="--force"):
         build(corpus, hashing(salt="other"))
     assert build(corpus, hashing(salt="other"), replace=True).new > 80
-    with pytest.raises(UserError, match="int8"):
-        build(corpus, settings=VectorSettings(precision=Precision.INT8))
 
 
 def test_an_embedded_index_and_a_collection_give_way_by_force_alone(build, corpus, tmp_path, where):

@@ -12,11 +12,9 @@ from docagent_rl.commands.index import _config
 from docagent_rl.documents import PageContent
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.indexes import Encoding, audit_index, build_vectors
-from docagent_rl.retrieval.vectors.bank import Precision
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.encoding import RayVectors
-from docagent_rl.retrieval.vectors.index import Kind, VectorIndex, VectorSettings
-from docagent_rl.retrieval.vectors.maxsim import scattered_scores
+from docagent_rl.retrieval.vectors.index import VectorIndex
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES, texts
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
@@ -49,8 +47,6 @@ def test_a_document_is_scored_as_in_the_corpus(built):
     for doc_id in CORPUS:
         start, end = index.rows.span(doc_id)
         assert index.scores(QUERIES, doc_id).tobytes() == everything[:, start:end].tobytes()
-    rows = np.random.default_rng(0).permutation(index.num_pages)[:40]
-    assert scattered_scores(index.bank, QUERIES[2], rows).tobytes() == everything[2, rows].tobytes()
     with pytest.raises(UserError, match="'doc-11'"):
         index.scores(QUERIES, "doc-1")
 
@@ -75,32 +71,22 @@ def test_a_new_document_costs_that_document(make_store, index, tmp_path):
     assert not audit_index(index).damages
 
 
-@pytest.mark.parametrize("precision", Precision)
-def test_vectors_that_stay_are_copied_as_they_are(precision, make_store, tmp_path):
-    settings = VectorSettings(precision=precision)
+def test_vectors_that_stay_are_copied_as_they_are(make_store, tmp_path):
     documents = {f"d{number}": texts(number, 4) for number in range(4)}
-    build(make_store(tmp_path / "a", documents), tmp_path / "index", settings=settings)
+    build(make_store(tmp_path / "a", documents), tmp_path / "index")
     del documents["d0"], documents["d2"]
     store = make_store(tmp_path / "b", documents)
-    assert build(store, tmp_path / "index", settings=settings).new == 0
-    build(store, tmp_path / "fresh", settings=settings)
+    assert build(store, tmp_path / "index").new == 0
+    build(store, tmp_path / "fresh")
     assert files_of(tmp_path / "index") == files_of(tmp_path / "fresh")
-    assert VectorIndex.open(tmp_path / "index").info()["precision"] == precision.value
 
 
-def test_page_images_are_indexed_and_pooling_leaves_fewer_vectors(corpus, built, tmp_path):
+def test_page_images_are_indexed(corpus, tmp_path):
     build(corpus, tmp_path / "images", hashing(content=PageContent.IMAGE))
     images = VectorIndex.open(tmp_path / "images")
     assert images.header.source.content is PageContent.IMAGE
     assert images.info()["pages without vectors"] == 0
     images.check(corpus)
-    settings = VectorSettings(pool_factor=3)
-    build(corpus, tmp_path / "index", settings=settings)
-    full, small = VectorIndex.open(built).info(), VectorIndex.open(tmp_path / "index").info()
-    assert small["pages without vectors"] == full["pages without vectors"]
-    assert 0.2 < small["vectors"] / full["vectors"] < 0.5
-    with pytest.raises(UserError, match="dense"):
-        build(corpus, tmp_path / "d", kind=Kind.DENSE, settings=settings)
 
 
 def test_pages_without_vectors_are_an_index_that_finds_nothing(make_store, tmp_path):
@@ -155,15 +141,6 @@ def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
         build(corpus, index)
     assert build(corpus, index, replace=True).new > 80
     assert not audit_index(index).damages
-
-
-def test_the_first_stage_follows_from_the_pages_alone(make_store, tmp_path):
-    build(make_store(tmp_path / "a", CORPUS), tmp_path / "index", two_stages_from=60)
-    store = make_store(tmp_path / "b", CORPUS | {"new": ["gold and tin", "iron"]})
-    build(store, tmp_path / "index", two_stages_from=60)
-    build(store, tmp_path / "fresh", two_stages_from=60)
-    assert VectorIndex.open(tmp_path / "index").candidates is not None
-    assert files_of(tmp_path / "index") == files_of(tmp_path / "fresh")
 
 
 def test_an_unsteady_encoder_is_no_damage_to_the_index(corpus, index):

@@ -8,12 +8,10 @@ from docagent_rl.documents import PageContent, PageRef
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_local
-from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.index import VectorIndex, VectorSettings
+from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.on_device import DeviceBank
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
-from tests.retrieval.vectors.conftest import LATE
-from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+from tests.retrieval.vectors.encoders import HashingEncoder
 
 QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "mat"]
 
@@ -21,19 +19,6 @@ QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "
 @pytest.fixture(scope="module")
 def retriever(built):
     return VectorRetriever(VectorIndex.open(built), HashingEncoder())
-
-
-@pytest.fixture(scope="module")
-def staged(corpus, tmp_path_factory):
-    """Searches all documents in two stages, 20 pages of which are scored."""
-    path = tmp_path_factory.mktemp("staged") / "index"
-    build_index(corpus, hashing(), path, kind=LATE, two_stages_from=1)
-    return VectorRetriever(VectorIndex.open(path), HashingEncoder(), candidates=20)
-
-
-@pytest.fixture(scope="module", params=["exact", "two stages"])
-def either(request, retriever, staged):
-    return retriever if request.param == "exact" else staged
 
 
 def _sorted(hits):
@@ -47,47 +32,37 @@ def _slow(retriever, query, top_k):
 
 
 @pytest.mark.parametrize("top_k", [1, 7, 10_000])
-def test_hits_are_the_best_pages_whatever_the_batch(retriever, staged, top_k):
+def test_hits_are_the_best_pages_whatever_the_batch(retriever, top_k):
     found = retriever.search(QUERIES, top_k=top_k)
     assert found == [_slow(retriever, query, top_k) for query in QUERIES]
     assert found == [retriever.search([query], top_k=top_k)[0] for query in QUERIES]
-    if top_k == 10_000:  # all pages are found when they are asked for
-        assert staged.search(QUERIES, top_k=top_k) == found
 
 
-def test_others_take_the_place_of_excluded_pages(either):
-    (before,) = either.search(["the cat sat"], top_k=15)
+def test_others_take_the_place_of_excluded_pages(retriever):
+    (before,) = retriever.search(["the cat sat"], top_k=15)
     exclude = {hit.ref for hit in before[:10]} | {PageRef("unknown", 3)}
-    (after,) = either.search(["the cat sat"], top_k=15, exclude=exclude)
+    (after,) = retriever.search(["the cat sat"], top_k=15, exclude=exclude)
     assert (len(after), after[:5]) == (15, before[10:])
     assert not exclude & {hit.ref for hit in after}
-    (hits,) = either.search(["gold"], top_k=3, exclude={PageRef("doc-03", 1)}, doc_id="doc-03")
+    (hits,) = retriever.search(["gold"], top_k=3, exclude={PageRef("doc-03", 1)}, doc_id="doc-03")
     assert PageRef("doc-03", 1) not in {hit.ref for hit in hits}
     # blank queries find nothing
-    assert either.search([], top_k=3) == []
-    assert [len(hits) for hits in either.search(["gold", "", " \n"], top_k=3)] == [3, 0, 0]
+    assert retriever.search([], top_k=3) == []
+    assert [len(hits) for hits in retriever.search(["gold", "", " \n"], top_k=3)] == [3, 0, 0]
 
 
-def test_a_document_is_searched_exactly_in_both(retriever, staged):
+def test_a_document_is_searched_alone(retriever):
     for doc_id in ("doc-00", "doc-07"):
-        hits = retriever.search(QUERIES, doc_id=doc_id, top_k=4)
-        assert hits == staged.search(QUERIES, doc_id=doc_id, top_k=4)
-        assert {hit.ref.doc_id for found in hits for hit in found} == {doc_id}
+        everywhere = retriever.search(QUERIES, top_k=10_000)
+        inside = [[hit for hit in hits if hit.ref.doc_id == doc_id][:4] for hits in everywhere]
+        assert retriever.search(QUERIES, doc_id=doc_id, top_k=4) == inside
     with pytest.raises(UserError, match="'doc'"):
-        staged.search(QUERIES, doc_id="doc", top_k=4)
+        retriever.search(QUERIES, doc_id="doc", top_k=4)
 
 
-def test_two_stages_give_the_same_scores(retriever, staged):
-    for exact, found in zip(retriever.search(QUERIES, top_k=5), staged.search(QUERIES, top_k=5), strict=True):
-        assert len({hit.ref for hit in exact} & {hit.ref for hit in found}) >= 4
-        scores = {hit.ref: hit.score for hit in exact}
-        assert all(scores.get(hit.ref, hit.score) == hit.score for hit in found)
-        assert found == _sorted(found)
-
-
-def test_equal_retrievers_rank_alike(built, staged, retriever, corpus):
+def test_equal_retrievers_rank_alike(built, retriever, corpus):
     again = VectorRetriever(VectorIndex.open(built), HashingEncoder())
-    assert len({again, retriever, staged}) == 2
+    assert len({again, retriever}) == 1
     assert retriever.contents == (PageContent.TEXT,)
     retriever.check(corpus)
     assert retriever.num_pages == len(list(corpus.pages()))
@@ -119,21 +94,16 @@ def test_what_cannot_be_opened_is_one_error(corpus, built):
             open_local(RetrieverConfig(**section), corpus)
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "int8"])
-def test_a_device_scores_every_page_exactly(corpus, tmp_path, precision):
+def test_a_device_scores_every_page_exactly(corpus, built, retriever):
     """On the processor here: what a GPU does is the same code."""
-    settings = VectorSettings(precision=precision)
-    build_index(corpus, hashing(), tmp_path / "index", kind=LATE, settings=settings, two_stages_from=1)
-    index, encoder = VectorIndex.open(tmp_path / "index"), HashingEncoder()
-    exact, doc_id = VectorRetriever(index, encoder, candidates=len(index.rows)), corpus.doc_ids()[1]
-    held = VectorRetriever(index, encoder, on_device=DeviceBank(index.bank, "cpu", "device"))
-    for scope in (None, doc_id):
+    index = VectorIndex.open(built)
+    held = VectorRetriever(index, HashingEncoder(), on_device=DeviceBank(index.bank, "cpu", "device"))
+    for scope in (None, corpus.doc_ids()[1]):
         for ours, theirs in zip(
-            *(each.search(QUERIES, doc_id=scope, top_k=50) for each in (held, exact)), strict=True
+            *(each.search(QUERIES, doc_id=scope, top_k=50) for each in (held, retriever)), strict=True
         ):
             assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-5)
             assert {hit.ref for hit in ours} == {hit.ref for hit in theirs}
-    assert held != exact
 
 
 def test_a_device_that_is_not_there_is_named(built):
