@@ -1,4 +1,4 @@
-"""Queries of many trajectories: encoded one by one, in batches as they come, and with repetitions."""
+"""Queries of many trajectories: encoded one by one, and in batches as they come."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from benchmarks.common import CPU_TIME, best_times, show, single_thread
-from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.opening import QueryEncoder, open_encoder
 from docagent_rl.retrieval.encoders.spec import DEFAULT, Encoder, named_spec
 
@@ -40,17 +39,9 @@ def main(
     single_thread(cpu_time)
     model = open_encoder(named_spec(DEFAULT), batch_size=32)
     distinct = questions(count)
-    again = [distinct[n % (count // 8)] for n in range(count)]
-
-    def behind(queries: list[str], cached: int) -> Callable[[], int]:
-        # a new one each round, so that nothing is remembered from the last
-        config = QueryEncoderConfig(batch_size=32, cached=cached)
-        return lambda: ask(QueryEncoder(model, config), queries, trajectories)
-
-    calls = {
+    calls: dict[str, Callable[[], int]] = {
         "the model, one query a call": lambda: ask(model, distinct, trajectories),
-        "QueryEncoder, batches of 32": behind(distinct, 0),
-        "QueryEncoder, each query eight times": behind(again, 4096),
+        "QueryEncoder, batches of 32": lambda: ask(QueryEncoder(model), distinct, trajectories),
     }
     seconds, _ = best_times(calls, repeats, cpu_time)
     base = seconds["the model, one query a call"]

@@ -71,11 +71,7 @@ class QueryEncoderConfig(Section):
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     batch_size: int = Field(32, ge=1)
-    """Queries encoded at a time."""
-    wait_ms: float = Field(2.0, ge=0)
-    """Milliseconds that the first query of a batch waits for others."""
-    cached: int = Field(4096, ge=0)
-    """Queries whose vectors are kept."""
+    """Queries encoded at a time: those that came while the model was busy."""
     threads: int | None = Field(None, ge=1)
     """Threads of torch on the CPU; null: one."""
 
