@@ -9,7 +9,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.retrieval.config import Fusion, RetrieverConfig
+from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.indexes import Encoding, build_vectors
 from docagent_rl.retrieval.opening import HybridRetriever, open_local
 
@@ -32,21 +32,15 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
     return make
 
 
-def hybrid(fusion: Fusion) -> Make:
+def hybrid(store: DocumentStore) -> Retriever:
     """BM25 and the embedded dense model."""
-
-    def make(store: DocumentStore) -> Retriever:
-        parts = {"words": BM25Retriever.build(store), "meaning": vectors("minilm")(store)}
-        return HybridRetriever(parts, fusion=fusion)
-
-    return make
+    return HybridRetriever({"words": BM25Retriever.build(store), "meaning": vectors("minilm")(store)})
 
 
 RETRIEVERS: Mapping[str, Make] = {
     "bm25": BM25Retriever.build,
     "minilm": vectors("minilm"),
-    "hybrid": hybrid(Fusion.RRF),
-    "hybrid, weights": hybrid(Fusion.WEIGHTS),
+    "hybrid": hybrid,
     "tiny_colqwen2": vectors("tiny_colqwen2"),
 }
 """By name; one more is one more line. `tiny_colqwen2` has random weights: what it finds is chance, what it

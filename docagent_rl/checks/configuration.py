@@ -185,7 +185,7 @@ def check_second_ranking(run: PlannedRun) -> None:
     def ranking(config: RetrieverConfig) -> tuple:
         """Return all that decides over the order of pages."""
         places = [path.resolve() for _, path in config.indexes("")]
-        return config.kind, places, config.service.url, config.fusion, config.weights, config.options
+        return config.kind, places, config.service.url, config.weights, config.options
 
     if ranking(text) == ranking(first):
         raise UserError(

@@ -30,15 +30,6 @@ class Backend(StrEnum):
     """A server searches that runs already."""
 
 
-class Fusion(StrEnum):
-    """Ways to join the rankings of several retrievers."""
-
-    RRF = "rrf"
-    """Reciprocal ranks (Cormack et al., SIGIR 2009)."""
-    WEIGHTS = "weights"
-    """Scores, each query's brought to 0..1 by the best and worst of its candidates, then weighted."""
-
-
 class SearchEngine(StrEnum):
     """Engines that hold the vectors of an index and rank by them."""
 
@@ -130,7 +121,7 @@ class RetrieverConfig(Section):
     """Settings of a retriever."""
 
     kind: str = Field("bm25", pattern=rf"^(\w+|{OWN_CLASS})$")
-    """A registered kind (`docagent_rl.retrieval.opening`), or `package.module:CLASS` of your own."""
+    """`bm25`, `dense`, `late_interaction`, `hybrid`, or `package.module:CLASS` of your own."""
     model: str | None = None
     """The model of the index: a name of `docagent-rl index models`, a file that describes an encoder, or the
     folder of a checkpoint that holds one; null: any."""
@@ -146,8 +137,8 @@ class RetrieverConfig(Section):
     null: processors do, from files mapped into memory."""
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
     """The retrievers of a `hybrid` whose rankings are joined, by a name of your choice."""
-    fusion: Fusion = Fusion.RRF
     rrf_k: int = Field(60, ge=1)
+    """Of the reciprocal ranks by which a `hybrid` joins its parts."""
     weights: dict[str, float] = Field(default_factory=dict)
     """Weights of a `hybrid` by the names of its parts; those left out weigh 1."""
     depth: int = Field(50, ge=1)

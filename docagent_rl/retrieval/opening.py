@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.user_code import described, import_named_modules, load_attribute
+from docagent_rl.base.user_code import described, load_attribute
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
-from docagent_rl.retrieval.config import KEY, Backend, Fusion, RetrieverConfig, SearchEngine
+from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.index_files import HEADER, index_engine
 from docagent_rl.retrieval.rerank.retriever import reranked
 from docagent_rl.retrieval.vectors.index import Kind
@@ -21,20 +21,16 @@ from docagent_rl.retrieval.vectors.retriever import open_vectors
 if TYPE_CHECKING:
     from docagent_rl.retrieval.service.client import HttpRetriever
 
-Opener = Callable[[RetrieverConfig, DocumentStore], Retriever]
-"""Makes the retriever of a configuration, and sees that its index belongs to the store."""
-PartOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""The same of a configuration and its key."""
-_REGISTERED: dict[str, Opener] = {}
+Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
+"""Makes the retriever of a configuration and its key, and sees that its index belongs to the store."""
 
 
 class HybridRetriever:
-    """A `Retriever` over others.
+    """A `Retriever` over others, whose ranks it joins by `reciprocal_ranks`.
 
     Each part is asked for `depth` pages, or for as many as the search asks for where that is more. A page
     that some parts do not rank gets nothing of those. Parts are searched side by side: the answer takes as
-    long as the slowest. Parts without a weight weigh 1, those of weight 0 are not asked; `rrf_k` is of
-    reciprocal ranks.
+    long as the slowest. Parts without a weight weigh 1, those of weight 0 are not asked.
 
     Raises:
         UserError: there is no part, or all weigh 0.
@@ -44,7 +40,6 @@ class HybridRetriever:
         self,
         parts: Mapping[str, Retriever],
         *,
-        fusion: Fusion = Fusion.RRF,
         rrf_k: int = 60,
         weights: Mapping[str, float] | None = None,
         depth: int = 50,
@@ -55,7 +50,7 @@ class HybridRetriever:
             raise UserError("docagent.retriever: a hybrid needs parts, and one of them a weight above 0")
         self._parts = asked
         self._weights = {name: given.get(name, 1.0) for name in asked}
-        self._fusion, self._rrf_k, self._depth = fusion, rrf_k, depth
+        self._rrf_k, self._depth = rrf_k, depth
         # threads that all searches of the process share; they start when they are needed
         self._workers = ThreadPoolExecutor(4 * len(asked), thread_name_prefix="hybrid")
 
@@ -64,11 +59,11 @@ class HybridRetriever:
         return self._identity == other._identity if isinstance(other, HybridRetriever) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((self._fusion, self._rrf_k, self._depth, tuple(sorted(self._weights.items()))))
+        return hash((self._rrf_k, self._depth, tuple(sorted(self._weights.items()))))
 
     @property
     def _identity(self) -> tuple[object, ...]:
-        return self._parts, self._weights, self._fusion, self._rrf_k, self._depth
+        return self._parts, self._weights, self._rrf_k, self._depth
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -92,10 +87,7 @@ class HybridRetriever:
         ]
 
     def _joined(self, rankings: Mapping[str, Sequence[Hit]], top_k: int) -> list[Hit]:
-        if self._fusion is Fusion.RRF:
-            scores = reciprocal_ranks(rankings, self._weights, self._rrf_k)
-        else:
-            scores = weighted_scores(rankings, self._weights)
+        scores = reciprocal_ranks(rankings, self._weights, self._rrf_k)
         return best_hits((Hit(*pair) for pair in scores.items()), top_k)
 
 
@@ -113,50 +105,6 @@ def reciprocal_ranks(
         for rank, hit in enumerate(rankings[name], 1):
             scores[hit.ref] += weights.get(name, 1.0) / (k + rank)
     return dict(scores)
-
-
-def weighted_scores(
-    rankings: Mapping[str, Sequence[Hit]], weights: Mapping[str, float]
-) -> dict[PageRef, float]:
-    """Sum over rankings `weight * (score - lowest) / (highest - lowest)`, of a ranking's own scores.
-
-    A page that a ranking lacks gets nothing of it, as its last one does; where all scores of a ranking are
-    equal, each is 1. Rankings and weights are those of `reciprocal_ranks`.
-    """
-    scores: defaultdict[PageRef, float] = defaultdict(float)
-    for name in sorted(rankings):
-        hits, weight = rankings[name], weights.get(name, 1.0)
-        values = [hit.score for hit in hits]
-        low, high = (min(values), max(values)) if values else (0.0, 0.0)
-        for hit in hits:
-            scores[hit.ref] += weight * ((hit.score - low) / (high - low) if high > low else 1.0)
-    return dict(scores)
-
-
-def register(name: str) -> Callable[[Opener], Opener]:
-    """Make a function known as `docagent.retriever.kind=<name>`.
-
-    A module of your own is imported in every process of a run when `docagent.modules` names it. For a class
-    that takes its arguments from `docagent.retriever.options`, no registration is needed:
-    `docagent.retriever.kind=package.module:CLASS`.
-
-    Raises:
-        UserError: the name is taken.
-    """
-
-    def decorate(opener: Opener) -> Opener:
-        known = _REGISTERED.get(name)
-        if name in _KINDS or (known is not None and _origin(known) != _origin(opener)):
-            raise UserError(f"a retriever of kind {name!r} is registered already: choose another name")
-        _REGISTERED[name] = opener
-        return opener
-
-    return decorate
-
-
-def kinds() -> list[str]:
-    """Return the names of all registered kinds, sorted."""
-    return sorted({*_KINDS, *_REGISTERED})
 
 
 def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
@@ -185,31 +133,28 @@ def open_local(config: RetrieverConfig, store: DocumentStore, key: str = KEY) ->
 def _open_kind(config: RetrieverConfig, store: DocumentStore, key: str) -> Retriever:
     if ":" in config.kind:
         return _open_own_class(config, store, key)
-    import_named_modules()
-    if opener := _REGISTERED.get(config.kind):
-        return opener(config, store)
     if config.kind not in _KINDS:
         raise UserError(
-            f"{key}.kind={config.kind}: known kinds are {', '.join(kinds())}, or name a class of your "
+            f"{key}.kind={config.kind}: known kinds are {', '.join(sorted(_KINDS))}, or name a class of your "
             "own as package.module:CLASS"
         )
     return _KINDS[config.kind](config, store, key)
 
 
 def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> Retriever:
-    """Open a retriever before Ray runs: here in place of its actors. An engine's files are closed again.
+    """Open a retriever before Ray runs: here in place of its actors, whose models are not read.
 
     Raises:
         UserError: as `open_retriever`.
     """
     if config.backend is Backend.LOCAL and config.parts:
         return reranked(open_hybrid(config, store, key, opener=open_before_run), config, store, key)
-    vectors = config.kind in tuple(Kind)
-    engine = vectors and config.index is not None and index_engine(config.index) is not SearchEngine.EMBEDDED
-    if config.backend is Backend.HTTP or (config.backend is Backend.LOCAL and not engine):
+    if config.backend is not Backend.RAY:
         return open_retriever(config, store, key)
-    # others read the model; here there may be no room for it
-    retriever = open_pages(config, store, key, late=True) if vectors else _open_kind(config, store, key)
+    if config.kind in tuple(Kind):
+        retriever: Retriever = open_pages(config, store, key, late=True)
+    else:
+        retriever = _open_kind(config, store, key)
     return reranked(retriever, config, store, key, late=True)
 
 
@@ -241,7 +186,7 @@ def open_pages(
 
 
 def open_hybrid(
-    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, opener: PartOpener = open_retriever
+    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, opener: Opener = open_retriever
 ) -> HybridRetriever:
     """Open a hybrid, each part where its own `backend` says, by `opener`.
 
@@ -251,9 +196,7 @@ def open_hybrid(
     if not config.parts:
         raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
     parts = {name: opener(part, store, f"{key}.parts.{name}") for name, part in config.parts.items()}
-    return HybridRetriever(
-        parts, fusion=config.fusion, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth
-    )
+    return HybridRetriever(parts, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth)
 
 
 def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:
@@ -272,7 +215,7 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
     }
 
 
-_KINDS: dict[str, PartOpener] = {
+_KINDS: dict[str, Opener] = {
     "bm25": open_bm25,
     "hybrid": open_hybrid,
     "dense": open_pages,
@@ -292,7 +235,3 @@ def _open_own_class(config: RetrieverConfig, store: DocumentStore, key: str) -> 
     if not callable(getattr(retriever, "search", None)):
         raise UserError(f"{named} has no method search: see docagent_rl.retrieval.Retriever")
     return retriever
-
-
-def _origin(function: Opener) -> tuple[str, str]:
-    return function.__module__, getattr(function, "__qualname__", repr(function))

@@ -150,7 +150,7 @@ _PATIENCE = {
     "cache_dir",
 }  # fmt: skip
 _SEARCH: dict[str, Any] = {
-    **dict.fromkeys(("kind", "model", "candidates", "fusion", "rrf_k", "weights", "depth", "options"), True),
+    **dict.fromkeys(("kind", "model", "candidates", "rrf_k", "weights", "depth", "options"), True),
     "engine": {"kind"},
 }
 

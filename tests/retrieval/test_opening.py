@@ -13,14 +13,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import opening
 from docagent_rl.retrieval.base import Hit, best_hits
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.retrieval.config import Fusion, RetrieverConfig
-from docagent_rl.retrieval.opening import (
-    HybridRetriever,
-    open_before_run,
-    open_hybrid,
-    reciprocal_ranks,
-    weighted_scores,
-)
+from docagent_rl.retrieval.config import RetrieverConfig
+from docagent_rl.retrieval.opening import HybridRetriever, open_before_run, open_hybrid, reciprocal_ranks
 
 
 class First:
@@ -61,21 +55,6 @@ def test_what_cannot_be_opened_is_one_error(store, config, named):
         opening.open_local(RetrieverConfig(**config), store)
 
 
-def test_a_function_is_registered_once(store, monkeypatch):
-    monkeypatch.setattr(opening, "_REGISTERED", {})
-
-    def mine(config, store):
-        return First(store, config.index)
-
-    for _ in range(2):
-        opening.register("mine")(mine)
-    assert "mine" in opening.kinds()
-    assert isinstance(opening.open_local(RetrieverConfig(kind="mine"), store), First)
-    for taken in ("mine", "bm25"):
-        with pytest.raises(UserError, match=taken):
-            opening.register(taken)(lambda config, store: First(store, None))
-
-
 A, B, C, D = (PageRef("doc", page) for page in range(1, 5))
 
 
@@ -99,7 +78,7 @@ class Fixed:
         return [kept[:top_k] if query.strip() else [] for query in queries]
 
 
-def test_reciprocal_ranks_and_weighted_scores_by_hand():
+def test_reciprocal_ranks_by_hand():
     """k = 60: A is first and second, B second and first, C only third of the one part."""
     rankings = {"image": ranking((A, 9.0), (B, 8.0), (C, 7.0)), "text": ranking((B, 0.3), (A, 0.2))}
     scores = reciprocal_ranks(rankings, {})
@@ -107,10 +86,6 @@ def test_reciprocal_ranks_and_weighted_scores_by_hand():
     assert [hit.ref for hit in best(scores, 3)] == [A, B, C]
     weighed = reciprocal_ranks(rankings, {"text": 2.0}, k=1)
     assert weighed == pytest.approx({A: 1 / 2 + 2 / 3, B: 1 / 3 + 2 / 2, C: 1 / 4})
-    # of 10, 6, 2 the middle is at (6 - 2) / 8; a single page is at 1; what a part lacks is 0
-    rankings = {"image": ranking((A, 10.0), (B, 6.0), (C, 2.0)), "text": ranking((D, -3.0))}
-    assert weighted_scores(rankings, {"text": 0.25}) == {A: 1.0, B: 0.5, C: 0.0, D: 0.25}
-    assert weighted_scores({"text": []}, {}) == {}
 
 
 pages = st.builds(PageRef, st.just("a"), st.integers(1, 9))
@@ -119,18 +94,16 @@ hits = st.lists(st.tuples(pages, st.floats(-5, 5, width=32)), unique_by=lambda p
 )
 
 
-@pytest.mark.parametrize("fuse", [reciprocal_ranks, weighted_scores])
 @settings(max_examples=25)
 @given(rankings=st.dictionaries(st.sampled_from("xyz"), hits, min_size=1), top_k=st.integers(1, 12))
-def test_fusion_keeps_every_page_and_the_order_of_one_part(fuse, rankings, top_k):
-    scores = fuse(rankings, {})
+def test_fusion_keeps_every_page_and_the_order_of_one_part(rankings, top_k):
+    scores = reciprocal_ranks(rankings, {})
     assert set(scores) == {hit.ref for hits in rankings.values() for hit in hits}
     found = best(scores, top_k)
     assert found == sorted(best(scores, 99), key=lambda hit: (-hit.score, hit.ref))[:top_k]
-    assert fuse(dict(reversed(rankings.items())), {}) == scores
-    if fuse is reciprocal_ranks:
-        alone = next(iter(rankings.values()))
-        assert [hit.ref for hit in best(fuse({"alone": alone}, {}), 99)] == [hit.ref for hit in alone]
+    assert reciprocal_ranks(dict(reversed(rankings.items())), {}) == scores
+    alone = next(iter(rankings.values()))
+    assert [hit.ref for hit in best(reciprocal_ranks({"alone": alone}, {}), 99)] == [hit.ref for hit in alone]
 
 
 def test_parts_are_asked_deep_enough_and_leave_out_the_same():
@@ -172,7 +145,7 @@ def test_hybrids_of_equal_parts_are_equal(bm25, saved):
     def made(**options):
         return HybridRetriever({"text": BM25Retriever.load(saved)}, **options)
 
-    assert len({made(), made(), made(rrf_k=1), made(fusion=Fusion.WEIGHTS), bm25}) == 4
+    assert len({made(), made(), made(rrf_k=1), bm25}) == 3
 
 
 @pytest.mark.parametrize("changes", [{}, {"backend": "ray"}])

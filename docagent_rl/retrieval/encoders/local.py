@@ -355,7 +355,5 @@ def normalise(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
             f"{named} gives vectors that are not finite with dtype={spec.dtype}: use bfloat16 or float32, "
             "and check the model's files"
         )
-    if not spec.normalise:
-        return vectors
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)

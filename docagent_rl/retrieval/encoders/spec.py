@@ -123,8 +123,6 @@ class EncoderSpec(Section):
     bidirectional: bool = False
     """A causal model attends in both directions, as gte-Qwen2 was trained."""
     dtype: Precision = Precision.FLOAT32
-    normalise: bool = True
-    """Vectors have length 1."""
     weights: str | None = Field(None, pattern=f"^{SHA256_PATTERN}$")
     """SHA-256 of the model's files, filled in when it is opened; another model is refused then."""
 

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 from pydantic import JsonValue
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, best_hits
 from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, answering, split
@@ -33,8 +32,6 @@ INDEXED_FROM = 5_000
 _DOCUMENTS_AT_A_TIME = 500
 _PROBES = 32
 _TABLES = 10_000
-_UNIT = 1e-2
-"""By how much the length of a vector may differ from 1: the index compares directions."""
 _KEPT = timedelta(days=1)
 """Versions that readers may still have open."""
 _FOUND = ["doc_id", "page", "vectors"]
@@ -107,18 +104,7 @@ class LanceCollection:
             return self._pages.count_rows()
 
     def add(self, pages: Sequence[VectorPage]) -> None:
-        """See `Collection`.
-
-        Raises:
-            UserError: vectors are not of length 1.
-        """
-        for page in pages:
-            lengths = np.linalg.norm(page.vectors, axis=1)
-            if np.abs(lengths - 1).max() > _UNIT:
-                raise UserError(
-                    f"page {page.ref}: LanceDB compares directions, and vectors of this model are not of "
-                    "length 1: take an embedded index, or qdrant"
-                )
+        """See `Collection`."""
         counts = [len(page.vectors) for page in pages]
         numbers = np.concatenate([page.vectors for page in pages]).astype(np.float16).ravel()
         flat = pa.FixedSizeListArray.from_arrays(pa.array(numbers), self._source.dim)

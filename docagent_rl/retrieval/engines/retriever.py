@@ -11,7 +11,7 @@ from docagent_rl.retrieval.base import Hit, Pages, best_hits, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.encoders.spec import Encoder
 from docagent_rl.retrieval.engines.collection import Asked
-from docagent_rl.retrieval.engines.opening import CollectionIndex, asked_once
+from docagent_rl.retrieval.engines.opening import CollectionIndex
 from docagent_rl.retrieval.vectors.index import StoredDocument
 from docagent_rl.retrieval.vectors.maxsim import rounded
 from docagent_rl.retrieval.vectors.retriever import (
@@ -88,8 +88,7 @@ def open_engine(
 ) -> EngineRetriever:
     """Open the collection of a configuration, and check that it is that of the store.
 
-    `late`: the encoder of queries is opened with the first one, and so is the collection after the check: one
-    process alone can have some.
+    `late`: the encoder of queries is opened with the first one.
 
     Raises:
         UserError, InfrastructureError: as `EngineRetriever`.
@@ -104,8 +103,4 @@ def open_engine(
     if config.model is not None:
         check_model(header.spec, index.path, config.model, store)
     encoder = query_encoder(header.source, header.spec, config, late=late)
-    retriever = EngineRetriever(index, encoder, store, candidates=config.candidates)
-    if late:
-        with asked_once(header):
-            index.collection.close()
-    return retriever
+    return EngineRetriever(index, encoder, store, candidates=config.candidates)

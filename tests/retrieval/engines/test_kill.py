@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import subprocess
@@ -10,23 +9,19 @@ import sys
 import time
 
 import pytest
-from qdrant_client import QdrantClient
 
 from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.engines import qdrant
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
 from docagent_rl.retrieval.engines.opening import CollectionIndex
 from docagent_rl.retrieval.engines.retriever import EngineRetriever
 from tests.retrieval.vectors.conftest import LATE
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
-ENGINES = [each for each in SearchEngine if each is not SearchEngine.EMBEDDED]
 SLOW = """
 import sys, time
 from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.engines import build, qdrant
-from qdrant_client import QdrantClient
+from docagent_rl.retrieval.engines import build
 from tests.retrieval.vectors.encoders import HashingEncoder
 from docagent_rl.retrieval.vectors.index import Kind
 
@@ -37,8 +32,7 @@ class Slow(HashingEncoder):
         return super().encode_pages(pages)
 
 build._NUMBERS = 100
-qdrant.connect = lambda url, **_: QdrantClient(path=url)
-where = build.CollectionPlace(SearchEngine(sys.argv[3]), url=sys.argv[4])
+where = build.CollectionPlace(SearchEngine.LANCEDB)
 build.build_collection(
     DocumentStore(sys.argv[1]), Slow, sys.argv[2], where=where, kind=Kind.LATE_INTERACTION
 )
@@ -55,13 +49,9 @@ def killed_after(batches: int, *arguments: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_build_that_is_killed_goes_on_with_what_it_did_not_finish(corpus, tmp_path, engine, monkeypatch):
-    # the client of Qdrant on its own storage of a folder, which answers as a server does
-    monkeypatch.setattr(qdrant, "connect", functools.cache(lambda url, **_: QdrantClient(path=url)))
-    where, path = CollectionPlace(engine, str(tmp_path / "collection")), tmp_path / "index"
-    for batches in (2, 1):
-        killed_after(batches, str(corpus.path), str(path), engine.value, where.url)
+def test_a_build_that_is_killed_goes_on_with_what_it_did_not_finish(corpus, tmp_path):
+    where, path = CollectionPlace(SearchEngine.LANCEDB), tmp_path / "index"
+    killed_after(2, str(corpus.path), str(path))
     pages = len(list(corpus.pages()))
     done = build_collection(corpus, hashing(), path, where=where, kind=LATE)
     assert (done.pages, done.new < pages) == (pages, True)

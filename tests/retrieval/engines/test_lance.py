@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.engines import lance
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
-from docagent_rl.retrieval.engines.collection import VectorPage
 from docagent_rl.retrieval.engines.opening import CollectionIndex
 from docagent_rl.retrieval.engines.retriever import EngineRetriever
 from docagent_rl.retrieval.vectors.index import VectorIndex
@@ -36,12 +32,6 @@ def test_candidates_of_its_index_are_scored_exactly(indexed, built, corpus):
         for each in (EngineRetriever(indexed, HashingEncoder(), corpus), exact)
     )
     assert [hit.score for hit in found] == pytest.approx([hit.score for hit in best], abs=1e-3)
-
-
-def test_vectors_that_are_not_of_length_one_are_refused(indexed):
-    page = VectorPage(PageRef("a", 1), "0" * 64, np.full((1, HashingEncoder.dim), 2, np.float32))
-    with pytest.raises(UserError, match="length 1"):
-        indexed.collection.add([page])
 
 
 def test_names_of_documents_are_quoted(indexed):

@@ -6,11 +6,10 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageContent, PageRef
-from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.engines.opening import CollectionIndex
 from docagent_rl.retrieval.engines.retriever import EngineRetriever
-from docagent_rl.retrieval.opening import open_before_run, open_local
+from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.encoders import HashingEncoder
@@ -58,11 +57,6 @@ def test_blank_queries_find_nothing(retriever):
     assert retriever.search([], top_k=3) == []
 
 
-async def test_an_environment_searches_it_as_any_retriever(retriever, exact):
-    hits = await RetrieverService(retriever).search("gold", doc_id=None, top_k=5)
-    assert_same([hits], exact.search(["gold"], top_k=5))
-
-
 def test_dense_vectors_are_ranked_too(build, corpus, tmp_path):
     build(corpus, kind=Kind.DENSE)
     index = CollectionIndex.open(tmp_path / "index")
@@ -92,12 +86,3 @@ def test_equal_collections_rank_alike(retriever, found, corpus):
 def test_a_configuration_that_does_not_fit_is_one_error(found, corpus, section, named):
     with pytest.raises(UserError, match=named):
         open_local(RetrieverConfig(index=found.path, **section), corpus)
-
-
-def test_checks_before_a_run_leave_the_files_to_others(found, corpus, where):
-    found.collection.close()
-    config = RetrieverConfig(kind="late_interaction", index=found.path)
-    checked = open_before_run(config, corpus)
-    assert found.check(corpus)
-    found.collection.close()
-    assert checked.num_pages == len(list(corpus.pages()))

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import threading
-import time
 from contextlib import suppress
 
 import pytest
@@ -42,12 +41,8 @@ def actors(cluster, store, saved):
     return open_retriever(config_of(saved, replicas=2), store)
 
 
-def search(retriever, query, **options):
-    return asyncio.run(RetrieverService(retriever, **options).search(query, doc_id=None, top_k=2))
-
-
 class Poisoned:
-    """Fails at some queries, hangs at others, and ends its process at one."""
+    """Fails at one query, and hangs at another."""
 
     def __init__(self, store, index=None):
         self.ref = next(iter(store.pages()))
@@ -58,10 +53,6 @@ class Poisoned:
                 raise ZeroDivisionError("poison")
             if query == "slow":
                 threading.Event().wait()
-            if query.startswith("brief"):
-                time.sleep(0.02)
-            if query == "exit":
-                os._exit(1)
         return [[Hit(self.ref, 1.0)] for _ in queries]
 
 
@@ -109,32 +100,18 @@ async def test_killed_actors_are_replaced_and_no_search_is_lost_or_doubled(clust
     assert death_messages(read_actors()) is None
 
 
-@pytest.fixture(scope="module")
-def poisoned(cluster, store):
-    service = {"num_cpus": 0.1, "threads": 2, "max_waiting": 2, "timeout_s": 30.0, "replicas": 1}
-    return open_retriever(RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service=service), store)
-
-
-def test_a_query_that_breaks_the_retriever_is_the_policys_fault(poisoned):
-    with noting() as notes:
-        assert [search(poisoned, query) for query in ("poison", "c" * (1 << 20))] == [[], []]
-    assert "ZeroDivisionError" in notes[0].refused
-    assert "32768" in notes[1].refused
-
-
-def test_what_hangs_or_ends_its_process_masks_the_trajectory(poisoned):
-    for query in ("slow", "exit"):
-        with pytest.raises(InfrastructureError):
-            search(poisoned, query, attempts=1, deadline_s=2, backoff_s=0.1)
-    # the process that takes its place begins when the machine lets it
-    assert search(poisoned, "fine", attempts=1000, deadline_s=600, backoff_s=0.1)
-
-
-async def test_an_actor_that_hangs_is_replaced(cluster, store):
+async def test_a_query_that_breaks_the_retriever_is_at_fault_and_an_actor_that_hangs_is_replaced(
+    cluster, store
+):
     service = {"num_cpus": 0.1, "threads": 1, "timeout_s": 2.0, "replicas": 1}
     config = RetrieverConfig(kind=f"{__name__}:Poisoned", backend="ray", service=service)
     retriever = open_retriever(config, store, "docagent.text_retriever")
     (handle,) = retriever._actors
+    with noting() as notes:
+        for query in ("poison", "c" * (1 << 20)):
+            found = RetrieverService(retriever, attempts=1000, deadline_s=600)
+            assert await found.search(query, doc_id=None, top_k=2) == []
+    assert ["ZeroDivisionError" in notes[0].refused, "32768" in notes[1].refused] == [True, True]
     before = (await handle.health.remote())["pid"]
     with pytest.raises(OSError):
         await retriever.asearch(["slow"], top_k=1)
@@ -145,20 +122,8 @@ async def test_an_actor_that_hangs_is_replaced(cluster, store):
     assert death_messages(read_actors()) is None
 
 
-def test_more_than_may_wait_come_again(poisoned):
-    async def many():
-        service = RetrieverService(poisoned, attempts=1000, deadline_s=600, concurrency=16, backoff_s=0.05)
-        with noting() as notes:
-            searches = (service.search(f"brief {n}", doc_id=None, top_k=1) for n in range(16))
-            return await asyncio.gather(*searches), notes
-
-    found, notes = asyncio.run(many())
-    assert [len(hits) for hits in found] == [1] * 16
-    assert max(note.tries for note in notes) > 1
-
-
 def test_what_actors_cannot_open_is_one_error(cluster, store, saved, tmp_path, monkeypatch):
-    with pytest.raises((UserError, InfrastructureError), match="missing") as caught:
+    with pytest.raises((UserError, InfrastructureError), match=r"missing|cannot start") as caught:
         open_retriever(config_of(tmp_path / "missing"), store)
     assert "\n" not in str(caught.value)
     open_before_run(config_of(saved, replicas=3), store)
