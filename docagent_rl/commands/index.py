@@ -266,7 +266,7 @@ def serve_command(
     """
     from docagent_rl.endpoints.serving import listen, run, url_of
     from docagent_rl.retrieval.opening import open_local
-    from docagent_rl.retrieval.service.app import Served, describe_index, make_app
+    from docagent_rl.retrieval.service.app import describe_index, make_app
     from docagent_rl.retrieval.service.host import SearchHost
 
     token = None if token_env is None else read_api_key(token_env, "--token-env")
@@ -283,7 +283,7 @@ def serve_command(
         logger.warning(
             "--host %s: whoever reaches this machine may search; --token-env asks for a token", host
         )
-    app = make_app(Served(hosted, info), token=token, names=(host, *(allow_host or ())))
+    app = make_app(hosted, info, token=token, names=(host, *(allow_host or ())))
     listener = listen(host, port)
     typer.echo(f"{info.pages} pages of {info.documents} documents at {url_of(listener)}")
     run(app, listener)

@@ -224,10 +224,3 @@ def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
 def test_tokens(text, tokens):
     assert Tokenizer()(text) == tokens
     assert Tokenizer(Stemmer.ENGLISH)("Connected connections, running") == ["connect", "connect", "run"]
-
-
-@settings(max_examples=60)
-@given(st.text())
-def test_any_text_has_tokens_without_spaces(text):
-    tokens = Tokenizer()(text)
-    assert all(token and not any(character.isspace() for character in token) for token in tokens)

@@ -79,10 +79,10 @@ class Texts:
 
         A piece has at most `room` tokens; neighbours share at least `overlap`, which is less than `room`.
         """
-        pieces = [text[start:end] for start, end in self._spans(text, room, overlap)]
+        pieces = [text[start:end] for start, end in self.spans(text, room, overlap)]
         return [piece for piece in pieces if piece.strip()]
 
-    def _spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
+    def spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
         """Return first character of each passage, and the one behind its last; see `passages`."""
         encoded = self._encode(text)
         offsets, words = encoded["offset_mapping"], encoded.word_ids(0)

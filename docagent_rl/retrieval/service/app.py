@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
@@ -29,15 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The retriever of a server, and the facts about it."""
-
-    host: SearchHost
-    info: Info
-    """The reply of `GET /v1/info`."""
 
 
 def describe_index(
@@ -84,45 +74,48 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
         raise RefusalError(502, one_line(error)) from None
 
 
-def make_app(served: Served, *, token: str | None = None, names: Collection[str] = ()) -> Guard:
-    """Return the ASGI application; `names` are those of `Policy`, for clients without a token."""
+def make_app(host: SearchHost, info: Info, *, token: str | None = None, names: Collection[str] = ()) -> Guard:
+    """Return the ASGI application, whose `GET /v1/info` says `info`.
+
+    `names` are those of `Policy`, for clients without a token.
+    """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
-        served.host.close()
+        host.close()
 
     handlers: dict[Any, Any] = {
         RefusalError: _refused,
         HTTPException: _of_framework,
         Exception: _unforeseen,
     }
-    app = Starlette(routes=_routes(served), exception_handlers=handlers, lifespan=lifespan)
+    app = Starlette(routes=_routes(host, info), exception_handlers=handlers, lifespan=lifespan)
     return Guard(app, Policy(token, names, (wire.HEALTH,), largest_body=wire.LARGEST_BODY))
 
 
-def _routes(served: Served) -> list[Route]:
+def _routes(host: SearchHost, info: Info) -> list[Route]:
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 
     async def search(request: Request) -> Response:
         asked = wire.read_request(wire.SearchRequest, await request.body())
-        found = await _answered(served.host, served.host.search(asked.question()))
+        found = await _answered(host, host.search(asked.question()))
         return Response(wire.reply_body(found), media_type="application/json")
 
     async def health(_: Request) -> Response:
-        await _answered(served.host, served.host.probe())
+        await _answered(host, host.probe())
         return JSONResponse({"status": "healthy"})
 
-    async def info(_: Request) -> Response:
-        return JSONResponse(served.info.model_dump())
+    async def about(_: Request) -> Response:
+        return JSONResponse(info.model_dump())
 
     return [
         Route(wire.SEARCH, search, methods=["POST"]),
         Route(wire.HEALTH, health),
-        Route(wire.INFO, info),
+        Route(wire.INFO, about),
     ]
 
 

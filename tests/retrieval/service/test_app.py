@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.app import Served, describe_index, make_app
+from docagent_rl.retrieval.service.app import describe_index, make_app
 from docagent_rl.retrieval.service.host import SearchHost
 
 
 @pytest.fixture(scope="module")
 def served(store, bm25):
-    return Served(SearchHost(bm25, threads=2), describe_index(bm25, store, kind="bm25"))
+    return SearchHost(bm25, threads=2), describe_index(bm25, store, kind="bm25")
 
 
 @pytest.fixture(scope="module")
 def app(served):
-    return make_app(served)
+    return make_app(*served)
 
 
 def call(app, method, path, **options):
@@ -102,14 +102,14 @@ def test_bodies_and_addresses_are_bounded(app):
 
 
 def test_a_token_is_asked_for_everywhere_but_for_health(served):
-    app = make_app(served, token="right")
+    app = make_app(*served, token="right")
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "right"}):
         reply = call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=headers)
         assert (reply.status_code, reply.headers["www-authenticate"]) == (401, "Bearer")
     assert call(app, "GET", wire.HEALTH).json()["status"] == "healthy"
     good = {"Authorization": "Bearer right"}
     assert call(app, "POST", wire.SEARCH, json={"queries": ["cat"]}, headers=good).status_code == 200
-    assert call(make_app(served), "GET", "/docs").status_code == 404
+    assert call(make_app(*served), "GET", "/docs").status_code == 404
 
 
 def test_what_a_retriever_raises_is_one_line(store):
@@ -117,7 +117,7 @@ def test_what_a_retriever_raises_is_one_line(store):
         def search(self, queries, **options):
             raise UserError("no document\nhere") if queries == ["user"] else ZeroDivisionError("secret")
 
-    app = make_app(Served(SearchHost(Failing(), threads=1), describe_index(Failing(), store)))
+    app = make_app(SearchHost(Failing(), threads=1), describe_index(Failing(), store))
     for query, status, line in (("user", 404, "no document here"), ("cat", 500, "ZeroDivisionError")):
         reply = search(app, queries=[query])
         assert reply.status_code == status
@@ -135,7 +135,7 @@ def test_a_full_server_says_when_to_come_again(store):
             return [[] for _ in queries]
 
     host = SearchHost(Slow(), threads=1, max_waiting=1, deadline_s=0.1)
-    app = make_app(Served(host, describe_index(Slow(), store)))
+    app = make_app(host, describe_index(Slow(), store))
     while not calls:  # what is searched for keeps its place
         assert search(app, queries=["a"]).status_code == 504
     busy = search(app, queries=["b"])
