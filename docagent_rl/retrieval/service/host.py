@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +29,7 @@ FAULTS = 3
 """Times that a query has to fail where another does not, before it is the query's fault."""
 Ask = Callable[[Sequence[str]], Awaitable[list[list[Hit]]]]
 _Answer = Future[list[list[Hit]]]
+_PROBE, _SEARCH = 0, 1
 _background: list[asyncio.AbstractEventLoop] = []
 _lock = threading.Lock()
 
@@ -47,12 +49,14 @@ class SearchHost:
         self, retriever: Retriever, *, threads: int = 8, max_waiting: int = 256, deadline_s: float = 30.0
     ) -> None:
         self._retriever, self._max_waiting, self.deadline_s = retriever, max_waiting, deadline_s
-        self._jobs: queue.SimpleQueue[tuple[_Answer, Question]] = queue.SimpleQueue()
+        self._jobs: queue.PriorityQueue[tuple[int, int, _Answer, Question]] = queue.PriorityQueue()
+        self._number = itertools.count()
         self._lock = threading.Lock()
         self._held, self._ended, self._closed = 0, 0, False
         self._probe: _Answer | None = None
         for _ in range(threads):
-            self._start(self._work)
+            # daemons: a search that hangs does not hold up the end of the process
+            threading.Thread(target=self._work, name="docagent-host", daemon=True).start()
 
     @property
     def waiting(self) -> int:
@@ -75,12 +79,12 @@ class SearchHost:
             self._held += places
         done = _Answer()
         done.add_done_callback(lambda _: self._leave(places))
-        self._jobs.put((done, question))
+        self._jobs.put((_SEARCH, next(self._number), done, question))
         async with asyncio.timeout(self.deadline_s):
             return await asyncio.wrap_future(done)
 
     async def probe(self) -> None:
-        """Check that searches come to an end: by one for a harmless word, beside all that wait.
+        """Check that searches come to an end: by one for a harmless word, ahead of all that wait.
 
         Callers at the same time wait for the same search.
 
@@ -90,7 +94,7 @@ class SearchHost:
         ended = self._ended
         if self._probe is None or self._probe.done():
             self._probe = _Answer()
-            self._start(self._answer, self._probe, Question((HARMLESS,)))
+            self._jobs.put((_PROBE, next(self._number), self._probe, Question((HARMLESS,))))
         try:
             async with asyncio.timeout(self.deadline_s):
                 # shielded: others wait for it too
@@ -103,17 +107,14 @@ class SearchHost:
         """Refuse new searches."""
         self._closed = True
 
-    def _start(self, work: Callable[..., None], *arguments: object) -> None:
-        # daemons: a search that hangs does not hold up the end of the process
-        threading.Thread(target=work, args=arguments, name="docagent-host", daemon=True).start()
-
     def _leave(self, places: int) -> None:
         with self._lock:
             self._held -= places
 
     def _work(self) -> None:
         while True:
-            self._answer(*self._jobs.get())
+            *_, done, asked = self._jobs.get()
+            self._answer(done, asked)
 
     def _answer(self, done: _Answer, asked: Question) -> None:
         if not done.set_running_or_notify_cancel():
@@ -123,6 +124,7 @@ class SearchHost:
                 list(asked.queries), doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude
             )
         except Exception as error:  # whatever a retriever raises is its caller's
+            self._ended += 1
             done.set_exception(error)
         else:
             self._ended += 1
