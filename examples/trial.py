@@ -1,20 +1,24 @@
-"""Trajectories of a model in a recipe's environment without a trainer, many at once."""
+"""Trajectories in a recipe's environment without a trainer: of a model, many at once, and of a script."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.rollout.chat import template_kwargs
-from docagent_rl.rollout.images import EncodedImage, join_features
+from docagent_rl.envs.base import DocEnv
+from docagent_rl.lab.sft.ledgers import turn_ids
+from docagent_rl.rollout.chat import ChatCodec, template_kwargs
+from docagent_rl.rollout.images import EncodedImage, ImageEncoder, join_features
+from docagent_rl.rollout.ledger import TurnLedger
+from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Status, Trajectory
@@ -139,6 +143,47 @@ async def _play(
     except (InfrastructureError, UserError) as error:
         trajectory.status, trajectory.error = Status.MASKED.value, str(error)
     return trajectory
+
+
+WriteTurn = Callable[[Trajectory], str]
+"""From the trajectory so far to the text of the next turn, without the end of turn."""
+
+
+class ScriptedTrajectory(NamedTuple):
+    """A played trajectory, and the ledgers of its contexts: a training row each."""
+
+    trajectory: Trajectory
+    ledgers: list[TurnLedger]
+
+
+async def play_scripted(
+    sample: Sample,
+    write: WriteTurn,
+    *,
+    env: DocEnv,
+    system: str,
+    codec: ChatCodec,
+    encoder: ImageEncoder | None,
+    limits: Limits,
+    number: int = 0,
+) -> ScriptedTrajectory:
+    """Play one question in a fresh environment with the turns of a script in the policy's place.
+
+    Everything but the sampling is that of a rollout: environment, chat template, images, ledger, limits. A
+    turn is the encoding of its text and the end of turn. A text-only model has no `encoder`.
+
+    Raises:
+        UserError: the question cannot be played, or a turn is longer than a policy could sample, is empty or
+            spells a special token.
+        InfrastructureError: a service failed.
+    """
+    trajectory = replace(new_trajectory(sample, number, system), split="train")
+
+    async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
+        return Sampled(turn_ids(write(trajectory), codec, most, sample.question_id))
+
+    rollout = Rollout(env, codec, encoder, generate, limits, trajectory)
+    return ScriptedTrajectory(trajectory, await rollout.play(sample))
 
 
 @dataclass(slots=True)

@@ -11,14 +11,13 @@ from transformers import AutoProcessor, AutoTokenizer
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics, ScriptContext
-from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, play_scripted
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import Sample
-from trial import Setting
+from trial import ScriptedTrajectory, Setting, play_scripted
 
 
 def play_scripts(recipe: str, workspace: Path, count: int, seed: int = 0) -> list[ScriptedTrajectory]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +14,12 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_outputs
 from docagent_rl.base.terminal import shown, visible
-from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
-from docagent_rl.commands.data_sft import both_files, export_trajectories, sft_command
+from docagent_rl.commands.data_sft import both_files, export_command, sft_command
 from docagent_rl.commands.options import Evidence, FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
-from docagent_rl.lab.sft.easyr1 import Pages, easyr1_bytes, has_evidence
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
 from docagent_rl.samples.questions import TEMPLATE, read_questions
@@ -35,6 +32,7 @@ app.command("import")(import_command)
 app.command("leakage")(leakage_command)
 app.command("generate")(generate_command)
 app.command("sft")(sft_command)
+app.command("export")(export_command)
 app.command("curate")(curate_command)
 
 _DEFAULTS = SynthSettings()
@@ -48,30 +46,21 @@ def synth(
     out: Path = option(..., "Directory to write; new, empty, or the same corpus before."),
     documents: int = option(_DEFAULTS.documents, "Number of documents."),
     seed: int = option(_DEFAULTS.seed, "Same seed, same bytes."),
-    questions_per_document: int = option(
-        _DEFAULTS.questions_per_document, "Questions for each document at most."
-    ),
     difficulty: list[Difficulty] | None = option(
         None, "easy 3-5 pages, medium 8-14, hard 20-40. Repeat to mix; default: all three."
     ),
-    val_fraction: float = option(_DEFAULTS.val_fraction, "Documents for validation."),
-    test_fraction: float = option(_DEFAULTS.test_fraction, "Documents for the test."),
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
-    The directory gets pdfs/ and samples.jsonl. The same command again finds the corpus complete, or goes on
-    where it was interrupted.
+    The directory gets pdfs/ and samples.jsonl, and appears when it is whole.
 
     Example: docagent-rl data synth --out data/synth --documents 24 --seed 7 --difficulty easy
     """
     levels = tuple(difficulty) if difficulty else _DEFAULTS.difficulties
-    settings = SynthSettings(documents, seed, questions_per_document, levels, val_fraction, test_fraction)
-    try:
-        report = synthesize(out, settings, progress=True)
-    except KeyboardInterrupt:
-        interrupted()
+    settings = SynthSettings(documents, seed, difficulties=levels)
+    report = synthesize(out, settings, progress=True)
     typer.echo(
-        f"{report.documents} documents ({report.built} written now), {report.pages} pages, "
+        f"{report.documents} documents{'' if report.built else ', unchanged'}, {report.pages} pages, "
         f"{report.samples} questions in {report.out}"
     )
     typer.echo(f"splits: {_counts(report.splits)}")
@@ -179,65 +168,17 @@ def convert(
         _print_problems(report.notes)
 
 
-class ExportFormat(StrEnum):
-    """A trainer whose data set reads the file."""
-
-    EASYR1 = "easyr1"
-    LLAMAFACTORY = "llamafactory"
-    TRL = "trl"
-
-
-@app.command()
-def export(
-    samples: Path = argument(..., "Questions, .parquet or .jsonl; for llamafactory and trl, trajectories."),
-    out: Path = option(..., "Parquet file to write; for llamafactory and trl, the folder."),
-    format: ExportFormat = option(..., "Whose data set is to read it."),
-    store: Path | None = option(None, "Document store with the pages to show."),
-    each_turn: bool = option(False, "trl: a row for each turn, prompt and completion.", "--each-turn"),
-    pages: Pages = option(Pages.EVIDENCE, "Show the pages of a question's evidence, or the question alone."),
-    max_images: int = option(5, "Leave out questions with more pages of evidence, or with none.", min=1),
-    force: Force = False,
-) -> None:
-    """Write questions or trajectories for another trainer; nothing is written when a question is bad.
-
-    easyr1: columns problem, images, answer, and reference, the ground truth of docagent_rl/rewards/easyr1.py.
-    Its agent has one turn and no tools: a question's pages stand in its prompt. See docs/cluster.md.
-
-    llamafactory, trl: recorded trajectories as conversations, images as files beside them. See docs/sft.md.
-
-    Example: docagent-rl data export questions.jsonl --format easyr1 --store data/store --out easyr1.parquet
-    """
-    if format is not ExportFormat.EASYR1:
-        export_trajectories(samples, out, format.value, store, each_turn=each_turn, force=force)
-        return
-    if out.suffix != ".parquet" or "@" in str(out):
-        raise UserError(f"--out {out}: name a .parquet file, without @, which EasyR1 reads as a split")
-    if pages is Pages.EVIDENCE and store is None:
-        raise UserError("--store is needed for the pages; --pages none writes questions alone")
-    documents = DocumentStore(store) if store is not None and pages is Pages.EVIDENCE else None
-    _end_with(validate_file(samples, store=documents).problems)
-    found = read_samples(samples)
-    kept = [sample for sample in found if documents is None or has_evidence(sample, max_images)]
-    if not kept:
-        raise UserError(f"{samples}: no question has 1 to {max_images} pages of evidence")
-    written = write_output(out, easyr1_bytes(kept, documents, max_images), force=force)
-    left = len(found) - len(kept)
-    note = f", {left} without 1 to {max_images} pages of evidence left out" if left else ""
-    typer.echo(f"{out}: {len(kept)} questions{note}{'' if written else ', unchanged'}")
-
-
 @app.command()
 def show(
     file: _File,
     rows: int = option(5, "Number of samples."),
-    offset: int = option(0, "Samples to skip."),
 ) -> None:
     """Print a few samples.
 
     Example: docagent-rl data show data/train.parquet --rows 3
     """
     samples = read_samples(file)
-    chosen = samples[max(offset, 0) :][: max(rows, 0)]
+    chosen = samples[: max(rows, 0)]
     title = shown(f"{file.name}: {len(chosen)} of {len(samples)} samples")
     table = Table(title=title, show_lines=True, expand=True)
     widths = {"id": 2, "split": 1, "question": 4, "answers": 2, "evidence": 2, "sources": 2}

@@ -1,4 +1,4 @@
-"""`docagent-rl data sft` and the exports of trajectories: recorded trajectories for supervised trainers."""
+"""`docagent-rl data sft` and `data export`: recorded trajectories for supervised trainers."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from docagent_rl.base.outputs import Force, write_output, write_stream
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.options import FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
+from docagent_rl.lab.sft import TrajectoryFormat
 from docagent_rl.samples.selection import SplitUnit
 
 
@@ -92,23 +93,23 @@ def sft_command(
     _print_dropped(accounts)
 
 
-def export_trajectories(
-    source: Path, out: Path, form: str, store: Path | None, *, each_turn: bool, force: bool
+def export_command(
+    trajectories: list[Path] = argument(..., "Trajectories, .jsonl, or folders, as for `data sft`."),
+    out: Path = option(..., "Folder for the examples and their images."),
+    format: TrajectoryFormat = option(..., "Whose data set is to read them."),
+    store: Path = option(..., "Document store whose pages the trajectories show."),
+    force: Force = False,
 ) -> None:
-    """Write trajectories in the format of another trainer into a folder.
+    """Write recorded trajectories for another supervised trainer, images as files beside them.
 
-    Raises:
-        UserError: the folder holds another export, no trajectory can be told, or pages are not in the store.
+    llamafactory: a conversation each; trl: prompt and completion of each turn. See docs/sft.md.
+
+    Example: docagent-rl data export runs/c1 --format trl --store data/store --out data/trl
     """
     from docagent_rl.lab.collect.collection import read_all, trajectory_files
-    from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, TrajectoryFormat, example_lines
+    from docagent_rl.lab.sft.exports import DATASET_INFO, FILES, example_lines
     from docagent_rl.lab.sft.trajectories import Account
 
-    if store is None:
-        raise UserError("--store is needed for the pages that the trajectories show")
-    kind, account = TrajectoryFormat(form), Account()
-    if each_turn and kind is not TrajectoryFormat.TRL:
-        raise UserError("--each-turn: LLaMA-Factory trains on the turns of a conversation alone as it is")
     if out.is_file():
         raise UserError(f"--out {out} is a file: name a folder")
 
@@ -118,14 +119,13 @@ def export_trajectories(
             empty = False
             yield line
         if empty:
-            raise UserError(f"{source}: no trajectory can be told as a conversation")
+            raise UserError(f"{', '.join(map(str, files))}: no trajectory can be told as a conversation")
 
-    path, files = out / FILES[kind], trajectory_files([source])
+    path, files, account = out / FILES[format], trajectory_files(trajectories), Account()
     with trajectories_progress(files, passes=1) as ticked:
-        trajectories = ticked(read_all(files))
-        lines = example_lines(trajectories, kind, DocumentStore(store), out, account, each_turn=each_turn)
+        lines = example_lines(ticked(read_all(files)), format, DocumentStore(store), out, account)
         new = write_stream(path, nonempty(lines), force=force)
-    if kind is TrajectoryFormat.LLAMAFACTORY:
+    if format is TrajectoryFormat.LLAMAFACTORY:
         write_output(out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force)
     typer.echo(
         f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} images"

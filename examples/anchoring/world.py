@@ -15,7 +15,6 @@ from transformers import Qwen2_5_VLForConditionalGeneration
 from anchoring.results import ReaderSettings
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.lab.sft.ledgers import play_scripted
 from docagent_rl.lab.tiny.model import build_model
 from docagent_rl.lab.tiny.shapes import build_processor, tiny_config
 from docagent_rl.lab.tiny.tokenizer import Example, build_tokenizer
@@ -28,6 +27,7 @@ from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import Sample
 from learning.oracle import EXTRA_WORD, oracle
 from learning.task import SYSTEM, Part, TaskPaths, TaskSettings, make_task, task_section
+from trial import play_scripted
 
 LIMITS = Limits(prompt=128, response=160, turn=24, min_turn=8)
 

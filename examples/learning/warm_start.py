@@ -13,7 +13,6 @@ from typing import Any
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.lab.sft.ledgers import play_scripted
 from docagent_rl.lab.sft.rows import SftRow, sft_rows, write_sft
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -23,7 +22,7 @@ from learning.oracle import oracle
 from learning.plan import RECIPE, LearnPaths, LearnSettings, base_overrides, sft_overrides
 from learning.process import SFT_MODULE, Trainer
 from learning.task import Part
-from trial import Setting, play_trial
+from trial import Setting, play_scripted, play_trial
 
 SAMPLE = "warm_start.json"
 """File beside the weights that tells the choice of the checkpoint."""

@@ -16,7 +16,6 @@ from typing import Any
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, play_scripted
 from docagent_rl.lab.sft.rows import sft_rows, write_sft
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.rollout.resources import TrajectoryResources
@@ -29,7 +28,7 @@ from proof.plan import base_overrides, sft_command
 from proof.scores import right
 from proof.tasks.base import Part, ProofTask, Sizes
 from proof.unit import ProofPaths, Unit
-from trial import Setting, play_trial
+from trial import ScriptedTrajectory, Setting, play_scripted, play_trial
 
 SAMPLE = "warm_start.json"
 """How the checkpoint was chosen, kept beside its weights."""

@@ -29,8 +29,8 @@ def asked(question="What?", **more):
 def test_from_synthetic_documents_to_a_training_file(tmp_path):
     corpus, store, out = tmp_path / "corpus", tmp_path / "store", tmp_path / "train.parquet"
     synth = ("synth", "--out", corpus, "--documents", 2, "--seed", 3, "--difficulty", "easy")
-    assert "(2 written now)" in data(*synth)
-    assert "(0 written now)" in data(*synth)
+    assert "2 documents, " in data(*synth)
+    assert "2 documents, unchanged" in data(*synth)
     ingest(corpus / "pdfs", store, workers=1)
     given = ("--split", "train", "--answerable-only", "--store", store)
     data("convert", corpus / "samples.jsonl", "--out", out, *given)

@@ -4,10 +4,9 @@ Both tokenise by themselves. Both train on whole messages: of what a policy wrot
 
 - LLaMA-Factory (`formatting: sharegpt`): one example a context, loss on every assistant message and nothing
   else, unless `mask_history` or `train_on_prompt` are set.
-- TRL, `messages`: one example a context. Its collator for vision-language models knows no mask of roles
-  (`assistant_only_loss` is refused), so the loss is on prompts and observations too.
-- TRL, one row a turn (`prompt`, `completion`): the loss is on the completion alone (`completion_only_loss`),
-  which is the mask of RL; earlier turns are read again for each.
+- TRL: one row a turn (`prompt`, `completion`), with the loss on the completion alone
+  (`completion_only_loss`), which is the mask of RL; earlier turns are read again for each. Its collator for
+  vision-language models knows no mask of roles, so that whole conversations would train on observations too.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +24,7 @@ from docagent_rl.base.untrusted import INVISIBLE
 from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.base import ImagePart, Observation, Role
 from docagent_rl.envs.images import Picture, render
+from docagent_rl.lab.sft import TrajectoryFormat
 from docagent_rl.lab.sft.ledgers import observation_of
 from docagent_rl.lab.sft.trajectories import Account, Dropped
 from docagent_rl.rollout.trajectory import Trajectory
@@ -38,13 +37,6 @@ ASSISTANT = "assistant"
 _PLACE = "<image>"
 _SPELLING = re.compile(r"<(?=\||(?:image|video|audio)>)")
 """Where a text would spell a token of a chat (`<|im_end|>`) or the place of an image."""
-
-
-class TrajectoryFormat(StrEnum):
-    """The trainer that reads the trajectories."""
-
-    LLAMAFACTORY = "llamafactory"
-    TRL = "trl"
 
 
 FILES = {TrajectoryFormat.LLAMAFACTORY: "train.jsonl", TrajectoryFormat.TRL: "metadata.jsonl"}
@@ -72,13 +64,10 @@ def example_lines(
     store: DocumentStore,
     folder: Path,
     account: Account,
-    *,
-    each_turn: bool = False,
 ) -> Iterator[bytes]:
     """Yield examples, one JSON line each; their images are written to `images/` in `folder` as they come.
 
     Images that are there stay. `account` is filled in: its rows are examples, and tokens are not counted.
-    `each_turn` is of TRL: one row a turn instead of one a context.
 
     Raises:
         UserError: the store has not the pages that were shown.
@@ -98,7 +87,7 @@ def example_lines(
                     render(image, store).save(buffer, format="PNG")
                     atomic_write(path, buffer.getvalue())
             account.images += len(images)
-            for example in _examples(turns, form, each_turn):
+            for example in _examples(turns, form):
                 account.rows += 1
                 yield f"{json.dumps(example, ensure_ascii=False)}\n".encode()
 
@@ -167,24 +156,22 @@ def _joined(turns: Sequence[Turn]) -> list[Turn]:
     return joined
 
 
-def _examples(turns: Sequence[Turn], form: TrajectoryFormat, each_turn: bool) -> Iterator[dict[str, Any]]:
+def _examples(turns: Sequence[Turn], form: TrajectoryFormat) -> Iterator[dict[str, Any]]:
     if form is TrajectoryFormat.LLAMAFACTORY:
         messages = [
             {"role": turn.role, "content": "".join(p if isinstance(p, str) else _PLACE for p in turn.parts)}
             for turn in turns
         ]
         yield {"messages": messages, "images": _names(turns)}
-    elif not each_turn:
-        yield {"messages": [_blocks(turn) for turn in turns], "images_file_names": _names(turns)}
-    else:
-        for number, turn in enumerate(turns):
-            if turn.role == ASSISTANT:
-                before = turns[:number]
-                yield {
-                    "prompt": [_blocks(each) for each in before],
-                    "completion": [_blocks(turn)],
-                    "images_file_names": _names(before),
-                }
+        return
+    for number, turn in enumerate(turns):
+        if turn.role == ASSISTANT:
+            before = turns[:number]
+            yield {
+                "prompt": [_blocks(each) for each in before],
+                "completion": [_blocks(turn)],
+                "images_file_names": _names(before),
+            }
 
 
 def _names(turns: Sequence[Turn]) -> list[str]:

@@ -1,74 +1,31 @@
-"""Token ledgers of trajectories: played with the turns of a script, or built again from recorded ones."""
+"""Token ledgers of trajectories, built again from recorded ones."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from docagent_rl.actions.base import StopCause
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation, Role, TextPart
+from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPart
 from docagent_rl.envs.images import ImageRef, ImageSheet, Picture
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.images import EncodedImage, ImageEncoder, image_tokens
+from docagent_rl.rollout.images import image_tokens
 from docagent_rl.rollout.ledger import TurnLedger
-from docagent_rl.rollout.recorder import new_trajectory
-from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.samples.sample import Sample
 
 _NO_LIMIT = 1 << 62
 """The limits of the run held when it was recorded."""
 _REF, _SHEET = TypeAdapter(ImageRef), TypeAdapter(ImageSheet)
 
-WriteTurn = Callable[[Trajectory], str]
-"""From the trajectory so far to the text of the next turn, without the end of turn."""
-
 
 class TurnError(UserError):
     """The text of a turn is none that a policy could write: empty, or it spells a special token."""
-
-
-class ScriptedTrajectory(NamedTuple):
-    """A played trajectory, and the ledgers of its contexts: a training row each."""
-
-    trajectory: Trajectory
-    ledgers: list[TurnLedger]
-
-
-async def play_scripted(
-    sample: Sample,
-    write: WriteTurn,
-    *,
-    env: DocEnv,
-    system: str,
-    codec: ChatCodec,
-    encoder: ImageEncoder | None,
-    limits: Limits,
-    number: int = 0,
-) -> ScriptedTrajectory:
-    """Play one question in a fresh environment with the turns of a script in the policy's place.
-
-    Everything but the sampling is that of a rollout: environment, chat template, images, ledger, limits. A
-    turn is the encoding of its text and the end of turn. A text-only model has no `encoder`.
-
-    Raises:
-        UserError: the question cannot be played, or a turn is longer than a policy could sample, is empty or
-            spells a special token.
-        InfrastructureError: a service failed.
-    """
-    trajectory = replace(new_trajectory(sample, number, system), split="train")
-
-    async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
-        return Sampled(turn_ids(write(trajectory), codec, most, sample.question_id))
-
-    rollout = Rollout(env, codec, encoder, generate, limits, trajectory)
-    return ScriptedTrajectory(trajectory, await rollout.play(sample))
 
 
 def turn_ids(text: str, codec: ChatCodec, most: int, question_id: str) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -96,13 +96,8 @@ def check_picture(picture: Picture, store: DocumentStore) -> None:
             )
 
 
-def made_rows(
-    trajectories: Iterable[Trajectory],
-    maker: RowMaker,
-    account: Account,
-    tick: Callable[[], None] = lambda: None,
-) -> Iterator[SftRow]:
-    """Yield the rows of trajectories in their order; `account` is filled in, `tick` is called after each."""
+def made_rows(trajectories: Iterable[Trajectory], maker: RowMaker, account: Account) -> Iterator[SftRow]:
+    """Yield the rows of trajectories in their order; `account` is filled in."""
     for trajectory in trajectories:
         rows = maker.rows(trajectory)
         if isinstance(rows, Dropped):
@@ -117,7 +112,6 @@ def made_rows(
             account.images += sum(len(row.images) for row in rows)
             account.longest = max([account.longest, *(len(row.input_ids) for row in rows)])
             yield from rows
-        tick()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
@@ -28,6 +27,7 @@ from proof.tasks.base import (
     numbers,
     with_blanks,
 )
+from trial import WriteTurn
 
 PAGES, INDEX = 12, 4
 DOCUMENTS = {Part.SFT: 60, Part.TRAIN: 120, Part.DEV: 12, Part.HELD_OUT: 30}

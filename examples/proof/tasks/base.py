@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.samples.sample import Box, Sample, Split
 from learning.pages import FONT, SIDE_PT, SIZE_PT, write_text
+from trial import WriteTurn
 
 NO_WORD = "sheet"
 """Text layer of pages that no question asks for by a word."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.pages import SIDE_PT
 from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
 from proof.tasks.coloured import WHITE, ColouredPage, draw_coloured
+from trial import WriteTurn
 
 PAGES = 12
 """Pages of a document, 3 columns of 4 in the overview."""

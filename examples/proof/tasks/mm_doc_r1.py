@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.pages import write_text
 from learning.task import WORDS
 from proof.tasks.base import Ablation, Part, ProofPage, Question, Sheet, Sizes, numbers, with_blanks
+from trial import WriteTurn
 
 LINKS = 6
 """Pages of a document that name another one; the other ten have totals."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 
-from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
 from proof.tasks.base import Ablation, Painted, Part, Question, Sheet, Sizes, centre, numbers, with_blanks
 from proof.tasks.coloured import ColouredPage, draw_coloured
+from trial import WriteTurn
 
 TOPICS = 4
 """Words of a document; each is on as many pages as a search shows."""

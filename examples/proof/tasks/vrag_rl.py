@@ -10,7 +10,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from docagent_rl.lab.sft.ledgers import WriteTurn
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 from learning.task import WORDS
@@ -26,6 +25,7 @@ from proof.tasks.base import (
     numbers,
     with_blanks,
 )
+from trial import WriteTurn
 
 PAGES, ASKED = 10, 5
 SIDE, CELL, SHOWN = 224.0, 56.0, 112

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.lab.sft.ledgers import ScriptedTrajectory, WriteTurn, play_scripted
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.samples.parquet import read_parquet
 from learning.oracle import oracle
 from learning.task import SYSTEM, Part, TaskSettings, make_task, task_section
+from trial import ScriptedTrajectory, WriteTurn, play_scripted
 
 SETTINGS = TaskSettings(sft=2, train=1, dev=1, held_out=1, pages=2)
 LIMITS = Limits(prompt=512, response=512, turn=64, min_turn=8)

@@ -6,9 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from docagent_rl.lab.sft.ledgers import ScriptedTrajectory
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 from tests.examples.learning.small_task import SmallTask
+from trial import ScriptedTrajectory
 
 
 def copied(trajectory: ScriptedTrajectory) -> Trajectory:

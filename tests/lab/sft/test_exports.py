@@ -22,8 +22,8 @@ from tests.lab.sft.recorded import copied, masked, with_turn, write
 
 @pytest.fixture
 def export(task):
-    def run(file, form, out, *options):
-        command = ["export", str(file), "--format", form, "--out", str(out), *options]
+    def run(file, form, out):
+        command = ["export", str(file), "--format", form, "--out", str(out)]
         result = CliRunner().invoke(app, [*command, "--store", str(task.paths.store)])
         if result.exception and not isinstance(result.exception, SystemExit):
             raise result.exception
@@ -39,11 +39,11 @@ def file(played, tmp_path):
 
 
 @pytest.mark.slow
-def test_trl_trains_on_the_turns_alone_when_each_is_a_row(export, task, played, file, tmp_path):
+def test_trl_trains_on_the_turns_alone(export, task, played, file, tmp_path):
     from datasets import load_dataset
     from trl.trainer.sft_trainer import DataCollatorForVisionLanguageModeling as Collator
 
-    export(file, "trl", tmp_path / "out", "--each-turn")
+    export(file, "trl", tmp_path / "out")
     places = {"data_dir": str(tmp_path / "out"), "cache_dir": str(tmp_path / "cache")}
     rows = load_dataset("imagefolder", split="train", **places)
     assert len(rows) == len(played.trajectory.turns) == 2
@@ -59,11 +59,6 @@ def test_trl_trains_on_the_turns_alone_when_each_is_a_row(export, task, played, 
     row = played.ledgers[0].row()
     assert ids[: len(row.prompt_ids) + len(row.response_ids)] == row.prompt_ids + row.response_ids
     assert batch["pixel_values"].shape[0] == row.images[0].patches.shape[0]
-    # a row a conversation, whose image is where it was shown
-    export(file, "trl", tmp_path / "whole")
-    (line,) = (tmp_path / "whole" / "metadata.jsonl").read_text().splitlines()
-    kinds = [[block["type"] for block in each["content"]] for each in json.loads(line)["messages"]]
-    assert [found.count("image") for found in kinds] == [0] * (len(kinds) - 2) + [1, 0]
 
 
 def test_the_same_export_changes_nothing_and_tells_what_it_left_out(export, file, tmp_path):
@@ -105,8 +100,6 @@ def test_contexts_are_examples_of_their_own(played):
 
 
 def test_what_cannot_be_exported_is_refused(export, file, played, tmp_path):
-    with pytest.raises(UserError, match="--each-turn"):
-        export(file, "llamafactory", tmp_path / "out", "--each-turn")
     with pytest.raises(UserError, match=r"s\.jsonl"):
         export(file, "trl", file)
     nothing = write([masked(played.trajectory)], tmp_path / "none.jsonl")
