@@ -32,7 +32,6 @@ from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
 
 if TYPE_CHECKING:
-    from docagent_rl.lab.generate.funnel import Funnel
     from docagent_rl.lab.generate.generation import Generation
 
 
@@ -126,7 +125,12 @@ class _Task:
         replace = may_replace(out, run.digest, force=self.force)
         if not run.is_known(run.slots[0]):
             check_models(model, compares)
-        samples, funnel = _played(run, out)
+
+        def undone() -> str:
+            return f"{run.undone} of {len(run.slots)} requests for questions"
+
+        run_with_progress(run.run, len(run.slots), "Asking for questions", run.model, undone)
+        samples, funnel = run.outcome()
         Console().print(funnel.table())
         if not samples:
             atomic_write(funnel_file(out), funnel.to_json(run.digest))
@@ -176,25 +180,6 @@ class _Task:
         write_output(self.out, json_lines(made), force=self.force)
         about = len({sample.doc_id for sample in made})
         typer.echo(f"{self.out}: {len(made)} questions about {about} of {len(names)} documents")
-
-
-def _played(run: Generation, out: Path) -> tuple[list[Sample], Funnel]:
-    """Return the questions of a run; when it is cut short, write those made so far beside `out`."""
-    done, partial = False, out.with_name(f"{out.stem}.partial.jsonl")
-
-    def undone() -> str:
-        return f"{run.undone} of {len(run.slots)} requests for questions"
-
-    try:
-        run_with_progress(run.run, len(run.slots), "Asking for questions", run.model, undone)
-        done = True
-    finally:
-        samples, funnel = run.outcome()
-        if not done and samples:
-            atomic_write(partial, json_lines(samples))
-            Console(stderr=True).print(shown(f"{partial}: the {len(samples)} questions made so far"))
-    partial.unlink(missing_ok=True)
-    return samples, funnel
 
 
 def _show_forecast(run: Generation) -> None:

@@ -20,7 +20,6 @@ from docagent_rl.checks.pages import budget_of_recipe, budget_page, variant_page
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import Cluster, Finding, check_overridden, check_recipe, composed, scaled
 from docagent_rl.checks.recipe_list import (
-    ROOT,
     Kind,
     ablation_names,
     ablation_recipes,
@@ -133,11 +132,10 @@ def check_command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Recipes; by default all. Words with = are overrides, as behind the launch command.",
+            help="Recipes, or files; default: all. Words with = are overrides, as behind the launch command.",
             metavar="[NAME]... [KEY=VALUE]...",
         ),
     ] = None,
-    folder: Path | None = option(None, "Check the recipes of this folder instead of the package's."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
 ) -> None:
@@ -154,29 +152,20 @@ def check_command(
     names = [word for word in names or () if "=" not in word]
     if overrides and not names:
         raise UserError(f"{overrides[0]} is an override: name the recipe that it is for")
-    if folder is not None and not folder.is_dir():
-        raise UserError(f"{folder} is no folder")
-    root, cluster = ROOT if folder is None else folder, Cluster(nnodes, gpus_per_node)
-    if folder is None and any(name.endswith(".yaml") for name in names):
-        places = [located(name) for name in names]
-        names, folders = [name for name, _ in places], [*{str(place): place for _, place in places}.values()]
-        if len(folders) > 1:
-            raise UserError("recipes of one folder are checked at a time: name files of one, or --folder")
-        root = folders[0]
-    require_recipes(names, root)
-    names = names or recipe_names(root, None)
+    cluster = Cluster(nnodes, gpus_per_node)
+    places = [located(name) for name in names or recipe_names(kind=None)]
+    for name, root in places:
+        require_recipes([name], root)
     table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
     others = Table(
         "recipe", "GPUs", Column("set", overflow="fold"), title="other numbers of GPUs", show_lines=True
     )
     failed = False
-    checked = (
-        [check_overridden(name, overrides, root, cluster)]
-        if overrides
-        else check_recipe(name, root, cluster=cluster)
-        for name in names
-    )
-    for findings in track(checked, "checking", len(names), console=Console(stderr=True), transient=True):
+    for name, root in track(places, "checking", console=Console(stderr=True), transient=True):
+        if overrides:
+            findings = [check_overridden(name, overrides, root, cluster)]
+        else:
+            findings = check_recipe(name, root, cluster=cluster)
         table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
         failed |= any(finding.problem is not None for finding in findings)
         if cluster == Cluster() and not overrides and findings[0].problem is None:

@@ -109,18 +109,6 @@ def test_runs_that_keep_nothing_say_why(reports, sheets, server, tmp_path):
     assert json.loads((tmp_path / "q.jsonl.funnel.json").read_text())["dropped"]
 
 
-def test_a_server_that_fails_midway_loses_nothing(reports, server, tmp_path):
-    out, kind = tmp_path / "q.jsonl", ("--doc", "alpha")
-    server.compute = lambda request: 503 if len(server.requests) > 15 else reply_to(request)
-    (tmp_path / "m.yaml").write_text("backoff_s: 0\n")
-    refused("503", reports, out, server, *kind, "--endpoint", tmp_path / "m.yaml")
-    server.compute, before = reply_to, len(server.requests)
-    run(reports, out, server, *kind)
-    resumed = len(server.requests) - before
-    like_whole(reports, server, out, *kind)
-    assert len(server.requests) - before - resumed >= resumed + 10
-
-
 def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, server, tmp_path):
     out, kind, poison = tmp_path / "q.jsonl", ("--doc", "alpha", "--concurrency", 1), []
 

@@ -35,7 +35,7 @@ def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
     (tmp_path / "ablations").mkdir()
     ablation = "# x\n# y\n# for: bad\ntrainer: {save_freq: 0}\n"
     (tmp_path / "ablations" / "small.yaml").write_text(ablation)
-    told = recipes("check", "--folder", tmp_path, status=1)
+    told = recipes("check", tmp_path / "good.yaml", tmp_path / "bad.yaml", status=1)
     for part in ("ok", "optim.lr=0", "trainer.save_freq=0", "+ablations=small"):
         assert part in told
 
@@ -48,9 +48,8 @@ def test_overrides_are_checked_with_the_recipe():
         recipes("check", "trainer.save_freq=2")
 
 
-def test_a_recipe_or_a_folder_that_is_none_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for command in (["check"], ["show"], ["ablations"], ["check", "--folder"]):
+def test_a_recipe_that_is_none_is_named():
+    for command in (["check"], ["show"], ["ablations"]):
         with pytest.raises(UserError, match="mine"):
             recipes(*command, "mine")
 

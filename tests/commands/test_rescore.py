@@ -1,6 +1,5 @@
 """Stored trajectories paid another way."""
 
-import gc
 import json
 
 import pytest
@@ -11,7 +10,7 @@ from docagent_rl.commands.rescore import rescore_command
 from docagent_rl.envs.token_budget import estimated_tokens
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
+from docagent_rl.rollout.trajectory import read_trajectories
 from tests.commands.conftest import called
 from tests.lab.rescoring.stage import stored_run
 
@@ -123,16 +122,3 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
     (tmp_path / "mine.jsonl").write_text("")
     for source in (run, tmp_path / "mine.jsonl", tmp_path / "missing"):
         assert run_counter(source) is estimated_tokens
-
-
-def test_a_step_is_let_go_before_the_next_is_read(small, monkeypatch):
-    alive = []
-
-    def read(file):
-        gc.collect()
-        alive.append(sum(isinstance(each, Trajectory) for each in gc.get_objects()))
-        yield from read_trajectories(file)
-
-    monkeypatch.setattr("docagent_rl.lab.rescoring.stored.read_trajectories", read)
-    rescored(*small)
-    assert alive[0] == alive[1]

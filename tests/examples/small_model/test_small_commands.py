@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -64,21 +63,6 @@ def test_a_command_out_of_time_is_interrupted_and_may_go_on(tmp_path, monkeypatc
         study._do(step, paths, dry_run=False)
     assert file.read_text().split() == ["begun", "saved"] * 2
     assert shown(step, {"A": "b c"}).startswith("timeout --signal INT 7m env A='b c' python -c")
-
-
-def test_shared_memory_of_a_killed_process_is_given_back(tmp_path):
-    """Its resource tracker does that, a moment after it died."""
-    code = (
-        "import os, pathlib, signal\n"
-        "from multiprocessing.shared_memory import SharedMemory\n"
-        f"pathlib.Path({str(tmp_path / 'name')!r}).write_text(SharedMemory(create=True, size=8).name)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    with pytest.raises(InfrastructureError, match="-9"):
-        run(python(code), {})
-    name = (tmp_path / "name").read_text()
-    assert name
-    assert not (Path("/dev/shm") / name).exists()
 
 
 def test_what_is_missing_is_named(tmp_path):
