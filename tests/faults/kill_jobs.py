@@ -122,9 +122,5 @@ QUICK = (
 JOBS = (
     *QUICK,
     Job("data generate", _command("data generate --store store --out outline.jsonl"), _questions),
-    Job(
-        "data synth",
-        _command("data synth --out made --documents 2 --difficulty easy"),
-        halfway=("*/.parts/*", "*/synth.json"),
-    ),
+    Job("data synth", _command("data synth --out made --documents 2 --difficulty easy")),
 )

@@ -12,7 +12,7 @@ from typing import Any
 from docagent_rl.lab.synth.flowables import Spot
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.lexicon import LEXICON
-from docagent_rl.lab.synth.model import Block, Chart, ChartKind, Prose, Table, TableKind
+from docagent_rl.lab.synth.model import Block, Chart, Prose, Table, TableKind
 from docagent_rl.lab.synth.settings import QuestionKind
 from docagent_rl.lab.synth.wording import format_number
 from docagent_rl.samples.fields import EvidenceSource
@@ -47,7 +47,7 @@ def candidates(rendered: Rendered, rng: random.Random) -> Iterator[Candidate]:
 
 def to_decimal(printed: str) -> Decimal:
     """Return the exact value of a printed number."""
-    return Decimal(printed.replace(",", "").rstrip("%"))
+    return Decimal(printed.replace(",", ""))
 
 
 class _Author:
@@ -91,16 +91,11 @@ class _Author:
         spot = self.spots[chart.key]
         if chart.values_in_caption:
             spot = _union(spot, self.spots[f"{chart.key}/caption"])
-        unit, year = self._unit(chart.unit), self.year
+        unit = self._unit(chart.unit)
         details = {"chart_kind": chart.kind.value, "chart_only": not chart.values_in_caption}
-        for position, (label, value) in enumerate(zip(chart.labels, chart.values, strict=True)):
-            if chart.kind is ChartKind.PIE:
-                question = (
-                    f"What share of staff time, in percent, did {unit} spend on {label.lower()} in {year}?"
-                )
-            else:
-                quarter = f"the {_ORDINALS[position]} quarter of {year}"
-                question = f"What was the {chart.measure.noun} of {unit} in {quarter}{chart.measure.in_unit}?"
+        for position, value in enumerate(chart.values):
+            quarter = f"the {_ORDINALS[position]} quarter of {self.year}"
+            question = f"What was the {chart.measure.noun} of {unit} in {quarter}{chart.measure.in_unit}?"
             yield Candidate(
                 QuestionKind.CHART_VALUE,
                 question,
@@ -266,8 +261,8 @@ class _Author:
 
 
 def _number_answers(printed: str) -> tuple[str, ...]:
-    """Return a printed number, then the same without commas or percent sign where that differs."""
-    plain = printed.replace(",", "").rstrip("%")
+    """Return a printed number, then the same without commas where that differs."""
+    plain = printed.replace(",", "")
     return (printed,) if plain == printed else (printed, plain)
 
 

@@ -12,8 +12,6 @@ from PIL import Image
 from docagent_rl.lab.synth.model import Chart, ChartKind
 
 DPI = 130
-_SHADES = (1.0, 0.7, 0.45, 0.25)
-"""Opacity of the wedges of a pie."""
 
 
 def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Image:
@@ -25,15 +23,12 @@ def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Im
         matplotlib.rcdefaults()
         figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=DPI)
         canvas = FigureCanvasAgg(figure)
-        if chart.kind is ChartKind.PIE:
-            _pie(figure.add_axes((0.08, 0.06, 0.5, 0.88)), chart, accent)
-        else:
-            _quantities(figure.add_axes((0.12, 0.13, 0.84, 0.82)), chart, accent)
+        _draw(figure.add_axes((0.12, 0.13, 0.84, 0.82)), chart, accent)
         canvas.draw()
         return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
 
 
-def _quantities(axes: Axes, chart: Chart, accent: str) -> None:
+def _draw(axes: Axes, chart: Chart, accent: str) -> None:
     heights = [float(value.replace(",", "")) for value in chart.values]
     positions = range(len(heights))
     if chart.kind is ChartKind.BAR:
@@ -58,20 +53,3 @@ def _quantities(axes: Axes, chart: Chart, accent: str) -> None:
     axes.set_ylabel(chart.measure.heading, size=9)
     axes.tick_params(labelsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-def _pie(axes: Axes, chart: Chart, accent: str) -> None:
-    shares = [float(value.rstrip("%")) for value in chart.values]
-    red, green, blue = matplotlib.colors.to_rgb(accent)
-    colours = [(1 - shade * (1 - red), 1 - shade * (1 - green), 1 - shade * (1 - blue)) for shade in _SHADES]
-    wedges, _ = axes.pie(
-        shares,
-        labels=chart.values,
-        labeldistance=1.12,
-        startangle=90,
-        counterclock=False,
-        colors=colours,
-        wedgeprops={"edgecolor": "white"},
-    )
-    place = {"loc": "center left", "bbox_to_anchor": (1.25, 0.5)}
-    axes.legend(wedges, chart.labels, fontsize=9, frameon=False, **place)

@@ -88,8 +88,6 @@ class Theme:
     quarterly: tuple[Measure, ...]
     charted: tuple[Measure, Measure]
     hub_measures: tuple[Measure, ...]
-    activities: Words
-    """Wedges of the pie chart of staff time."""
 
 
 @dataclass(frozen=True)

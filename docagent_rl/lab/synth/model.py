@@ -25,7 +25,6 @@ class ChartKind(StrEnum):
 
     BAR = "bar"
     LINE = "line"
-    PIE = "pie"
 
 
 class TableKind(StrEnum):

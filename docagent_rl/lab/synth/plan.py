@@ -26,7 +26,6 @@ QUARTERS = ("Q1", "Q2", "Q3", "Q4")
 _FORMATS = {PageFormat.A4: 5, PageFormat.LETTER: 2, PageFormat.LANDSCAPE: 2, PageFormat.SLIDE: 2}
 _HUBS = {Difficulty.EASY: 3, Difficulty.MEDIUM: 5, Difficulty.HARD: 7}
 _YEARS_BACK = 3
-_STAFF_TIME = Measure("share of staff time", 0, 100, "percent")
 
 
 def plan_document(settings: SynthSettings, index: int) -> DocumentPlan:
@@ -107,8 +106,6 @@ class _Planner:
             yield self._chart_section(unit, self.theme.charted[number % 2], number)
         if not self.easy or number % 2 == 1:
             yield self._section(f"Quarterly figures of {unit.name}", 1, self._quarterly_table(unit))
-        if hard and number % 3 == 0:
-            yield self._section(f"Use of staff time at {unit.name}", 1, self._pie_chart(unit))
 
     def _phrase(self, unit: Unit) -> str:
         return f"the {unit.name} {self.theme.unit}"
@@ -117,30 +114,10 @@ class _Planner:
         kind = (ChartKind.BAR, ChartKind.LINE)[number // 2 % 2]
         values = distinct_numbers(self.rng, measure, len(QUARTERS))
         title = f"{measure.heading} of {self._phrase(unit)} by quarter, {self.year}."
-        chart = self._chart(kind, title, QUARTERS, values, measure, unit)
+        in_caption, key = not self.profile.chart_only, self._key("chart")
+        chart = Chart(key, kind, title, QUARTERS, tuple(values), measure, unit.name, in_caption)
         prose = self._prose(f"the {unit.name} site")
         return self._section(f"{measure.title} at {unit.name}", 1, prose, chart)
-
-    def _pie_chart(self, unit: Unit) -> Chart:
-        activities, shares = self.theme.activities, [0]
-        while min(shares) < 8 or len(set(shares)) < len(shares):  # big enough for a label, and no two alike
-            cuts = sorted(self.rng.sample(range(10, 91), len(activities) - 1))
-            shares = [high - low for low, high in zip([0, *cuts], [*cuts, 100], strict=True)]
-        title = f"Use of staff time at {self._phrase(unit)} by activity, {self.year} (percent)."
-        values = [f"{share}%" for share in shares]
-        return self._chart(ChartKind.PIE, title, activities, values, _STAFF_TIME, unit)
-
-    def _chart(
-        self,
-        kind: ChartKind,
-        title: str,
-        labels: tuple[str, ...],
-        values: list[str],
-        measure: Measure,
-        unit: Unit,
-    ) -> Chart:
-        in_caption = not self.profile.chart_only
-        return Chart(self._key("chart"), kind, title, labels, tuple(values), measure, unit.name, in_caption)
 
     def _yearly_table(self, measure: Measure) -> Table:
         years = range(self.year - _YEARS_BACK, self.year + 1)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.fields import Split
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 """Raised whenever the same settings would give other bytes; part of the fingerprint."""
 
 
@@ -32,7 +32,7 @@ class QuestionKind(StrEnum):
     TABLE_CELL = "table_cell"
     """One row of a table."""
     CHART_VALUE = "chart_value"
-    """One bar, point or wedge of a chart."""
+    """One bar or point of a chart."""
     PAGE_INDEX = "page_index"
     """The layout: where a section begins, or what the heading on a page says."""
     TWO_HOP = "two_hop"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
@@ -91,9 +90,6 @@ def build_model(
     from docagent_rl.lab.tiny.play import scripted_conversations
     from docagent_rl.lab.tiny.warm_up import WarmUp
 
-    if (path / "config.json").is_file():
-        remove_leftovers(path)
-        return path
     transcripts = partial(scripted_conversations, players)
     settings = WarmUp(transcripts, **{"seed": seed, **players[0].script.warm_up, **(changes or {})})
     return build_tiny_model(path, family=family, seed=seed, warm_up=settings, show_progress=progress)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -18,24 +18,21 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import Document, DocumentStore
 from docagent_rl.documents.settings import OcrMode
-from docagent_rl.lab.generate.outline import askable
+from docagent_rl.lab.generate.config import Kind
+from docagent_rl.lab.generate.outline import outline_questions
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_players
 from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.samples.fields import EvidenceSource
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, read_jsonl
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
-DATASET = "sections"
-"""Data set of the questions about sections."""
-
 OUTLINE_QUESTIONS = 24
-"""Questions drawn from the bookmarks of each real PDF."""
+"""Questions for sections of each real PDF."""
 
 OUTLINE_BUDGET = 40
-"""Pages of a synthetic report times the questions drawn from its bookmarks: short ones are asked more, since
+"""Pages of a synthetic report times the questions for its sections: short ones are asked more, since
 chance finds a page of theirs."""
 
 
@@ -80,7 +77,7 @@ def prepare_demo(
     """Fill a workspace of the demo's own, or a new one; what exists already is not made again.
 
     Questions come from the synthetic reports (answers, pages and boxes known by construction) and from the
-    bookmarks of these and of real PDFs ("on which page does the section ... begin?"). The tiny model learns
+    headings of these and of real PDFs ("On which page does the section ... begin?"). The tiny model learns
     from scripted trajectories in the system's environment over these documents. A system without a scripted
     policy, such as one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
 
@@ -167,7 +164,7 @@ def _questions(
     """Return samples by split; all have gold pages, which retrieval rewards need."""
     samples = _synthetic_questions(paths, store, seed)
     for doc_id in real_ids:
-        drawn = section_questions(store.document(doc_id), limit=OUTLINE_QUESTIONS, seed=seed)
+        drawn = _section_questions(store.document(doc_id), OUTLINE_QUESTIONS, seed)
         held_out = len(drawn) // 4
         samples += [*drawn[held_out:], *(replace(sample, split=Split.VAL) for sample in drawn[:held_out])]
     splits: dict[Split, list[Sample]] = {}
@@ -182,52 +179,10 @@ def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> l
     samples = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
     for doc_id in sorted({sample.doc_id for sample in made if sample.split is Split.TRAIN}):
         document = store.document(doc_id)
-        # 00000-hareden-annual-report-2022
-        name = " ".join(doc_id.split("-")[1:])
-        limit = OUTLINE_BUDGET // document.num_pages
-        samples += section_questions(document, limit=limit, seed=seed, name=name)
+        samples += _section_questions(document, OUTLINE_BUDGET // document.num_pages, seed)
     return samples
 
 
-def section_questions(document: Document, *, limit: int, seed: int, name: str | None = None) -> list[Sample]:
-    """Return at most `limit` questions "On which page of ... does the section ... begin?", in reading order.
-
-    Bookmarks answer them, those that `outline.askable` finds; `docagent-rl data generate` asks more
-    (`docagent_rl.lab.generate.outline`). The choice depends on `seed` and the document alone.
-
-    Args:
-        document: with bookmarks.
-        limit: most questions.
-        seed: of the choice.
-        name: of the document in the question; by default its id.
-    """
-    usable = askable(document.outline, document.num_pages, lambda page: document.page(page).text())
-    rng = random.Random(f"outline/{seed}/{document.doc_id}")
-    chosen = sorted(rng.sample(usable, min(max(limit, 0), len(usable))))
-    return [_section_question(document, position, name or document.doc_id) for position in chosen]
-
-
-def _section_question(document: Document, position: int, name: str) -> Sample:
-    entry = document.outline[position]
-    page = cast("int", entry.page)  # one of a bookmark that is used
-    title = " ".join(entry.title.split())
-    question_id = f"{document.doc_id}-outline-{position:04d}"
-    return Sample(
-        question_id=question_id,
-        dataset=DATASET,
-        split=Split.TRAIN,
-        doc_id=document.doc_id,
-        question=f'On which page of {name} does the section "{title}" begin?',
-        answers=(str(page),),
-        answer_format="Int",
-        evidence_pages=(page,),
-        evidence_sources=(EvidenceSource.LAYOUT.value,),
-        answerable=True,
-        extra={
-            "gold": page,
-            "num_pages": document.num_pages,
-            "native_id": question_id,
-            "row": position,
-            "level": entry.level,
-        },
-    )
+def _section_questions(document: Document, limit: int, seed: int) -> list[Sample]:
+    """Return at most `limit` questions for the pages on which sections begin."""
+    return outline_questions(document, limit=limit, seed=seed, most={Kind.SINGLE_PAGE: limit})

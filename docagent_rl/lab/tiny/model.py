@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
 from docagent_rl.lab.tiny.shapes import build_processor, get_shape, tiny_config
 from docagent_rl.lab.tiny.tokenizer import Conversation, build_tokenizer
-from docagent_rl.lab.tiny.warm_up import WarmUp, digest
+from docagent_rl.lab.tiny.warm_up import WarmUp
 from docagent_rl.lab.tiny.warm_up import warm_up as run_warm_up
 
 EMBEDDING_STD = 0.1
@@ -64,12 +61,6 @@ def initialise(model: nn.Module, seed: int) -> None:
             parameter.normal_(0.0, inputs**-0.5, generator=generator)
 
 
-FINGERPRINT_FILE = "docagent_tiny_model.json"
-"""What a build was made of, kept beside the weights."""
-
-LIBRARIES = ("torch", "transformers", "tokenizers")
-
-
 def build_tiny_model(
     path: Path,
     *,
@@ -78,29 +69,30 @@ def build_tiny_model(
     warm_up: WarmUp | None = None,
     show_progress: bool = False,
 ) -> Path:
-    """Write a checkpoint directory and return its path; do nothing when `path` already holds this build.
+    """Write a checkpoint directory and return its path; a model that is there is left alone.
 
     The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the tokenizer
     also learns the words of the transcripts, so that prompts are short.
 
     Args:
-        path: directory of the checkpoint; an older build in it is replaced in one step.
+        path: directory of the checkpoint.
         family: of the model (`docagent_rl.models`).
         seed: of the initial weights.
         warm_up: supervised training that follows, or None for random weights.
         show_progress: draw a progress bar while training.
 
     Raises:
-        UserError: `path` holds something that this function did not write, the transcripts are unusable, or
-            there is no tiny model of the family.
+        UserError: something else lies in `path`, the transcripts are unusable, or the family has no tiny
+            model.
     """
     path = Path(path)
-    conversations = warm_up.draw() if warm_up else []
-    fingerprint = _fingerprint(family, seed, warm_up, conversations)
-    if _is_built(path, fingerprint):
+    if (path / "config.json").is_file():
         remove_leftovers(path)
         return path
+    if path.exists() and any(path.iterdir()):
+        raise UserError(f"{path}: something else lies there; name a new folder for the tiny model")
     shape = get_shape(family)
+    conversations = warm_up.draw() if warm_up else []
     tokenizer = build_tokenizer(_texts(conversations), shape.tokens, shape.attributes)
     processor = build_processor(tokenizer, family)
     model = build_model(tiny_config(tokenizer, family), seed)
@@ -109,44 +101,10 @@ def build_tiny_model(
     with atomic_dir(path) as directory, _no_progress_bars():
         processor.save_pretrained(directory)
         model.save_pretrained(directory)
-        text = json.dumps(fingerprint, indent=2, sort_keys=True) + "\n"
-        (directory / FINGERPRINT_FILE).write_text(text, encoding="utf-8")
         for file in directory.iterdir():
             # the weights are written for their owner alone
             file.chmod(0o644)
     return path
-
-
-def _fingerprint(
-    family: str, seed: int, settings: WarmUp | None, conversations: Sequence[Conversation]
-) -> dict:
-    """Return everything that the bytes of a build depend on, as plain JSON values."""
-    sources = hashlib.sha256()
-    for file in sorted(Path(__file__).parent.glob("*.py")):
-        sources.update(file.name.encode() + b"\0" + file.read_bytes())
-    return {
-        "family": family,
-        "seed": seed,
-        "warm_up": settings.numbers() | {"conversations": digest(conversations)} if settings else None,
-        "sources": sources.hexdigest(),
-        "libraries": {name: version(name) for name in LIBRARIES},
-    }
-
-
-def _is_built(path: Path, fingerprint: dict) -> bool:
-    """Tell whether `path` holds the build; refuse a directory of anything else, which would be lost."""
-    if not path.exists():
-        return False
-    sample = path / FINGERPRINT_FILE
-    if not sample.is_file():
-        if path.is_dir() and not any(path.iterdir()):
-            return False
-        raise UserError(f"{path} exists and is not a tiny checkpoint of docagent-rl; choose another path")
-    try:
-        found = json.loads(sample.read_text(encoding="utf-8"))
-    except ValueError:
-        return False
-    return found == fingerprint and (path / "model.safetensors").is_file()
 
 
 def _texts(conversations: Iterable[Conversation]) -> Iterator[str]:

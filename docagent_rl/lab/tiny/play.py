@@ -5,27 +5,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import cycle
-from typing import Any, cast
+from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptTemplate
-from docagent_rl.envs.base import (
-    AssistantTurn,
-    DocEnv,
-    ImagePart,
-    Message,
-    Observation,
-    StepResult,
-    TextPart,
-)
+from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.images import render
-from docagent_rl.envs.script import Line, QuestionStatistics, Script, ScriptContext
+from docagent_rl.envs.script import QuestionStatistics, Script, ScriptContext
 from docagent_rl.envs.services import EnvServices
 from docagent_rl.envs.system import System
+from docagent_rl.lab.agents.texts import play_texts, whole_turn
+from docagent_rl.lab.sft.exports import Turn, conversations
+from docagent_rl.lab.sft.trajectories import Dropped
 from docagent_rl.lab.tiny.tokenizer import Conversation
+from docagent_rl.rollout.recorder import new_trajectory
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 LONGEST = 40
@@ -86,20 +83,17 @@ class Stage:
         """Open a fresh environment."""
         return self.system.open(self.config, self.services, self.prompt, validate=False)
 
-    def messages(self, observation: Observation) -> list[dict[str, Any]]:
-        """Return chat messages with pixels; text alone is a plain string, as in a rollout."""
-        return [self._message(message) for message in observation.messages]
-
-    def _message(self, message: Message) -> dict[str, Any]:
-        role = message.role.value
-        if not any(isinstance(part, ImagePart) for part in message.parts):
-            return {"role": role, "content": "".join(cast("TextPart", part).text for part in message.parts)}
-        return {"role": role, "content": [self._part(part) for part in message.parts]}
-
-    def _part(self, part: ImagePart | TextPart) -> dict[str, Any]:
-        if isinstance(part, ImagePart):
-            return {"type": "image", "image": self.show(part.image)}
-        return {"type": "text", "text": part.text}
+    def message(self, turn: Turn) -> dict[str, Any]:
+        """Return a chat message with pixels; text alone is a plain string, as in a rollout."""
+        if not turn.images:
+            return {"role": turn.role, "content": "".join(map(str, turn.parts))}
+        parts = [
+            {"type": "text", "text": part}
+            if isinstance(part, str)
+            else {"type": "image", "image": self.show(part)}
+            for part in turn.parts
+        ]
+        return {"role": turn.role, "content": parts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,49 +104,22 @@ class Player:
     script: Script
 
 
-@dataclass(slots=True)
-class Played:
-    """One scripted trajectory.
-
-    Args:
-        conversations: one a context, each ending with a turn of the script.
-        lines: the turns.
-        results: of the environment, one a turn.
-        metrics: its numbers at the end.
-    """
-
-    conversations: list[list[dict[str, Any]]]
-    lines: list[Line] = field(default_factory=list)
-    results: list[StepResult] = field(default_factory=list)
-    metrics: dict[str, float] = field(default_factory=dict)
-
-
-async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random) -> Played:
+async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random) -> Trajectory:
     """Play one trajectory to its end.
 
     Raises:
         UserError: the question cannot be played.
         InfrastructureError: a service failed.
     """
-    env = stage.environment()
     turns = stage.system.max_turns(stage.config)
     context = ScriptContext(sample, turns, rng, stage.num_pages(sample), stage.statistics)
-    played = Played([stage.messages(await env.reset(sample))])
-    while True:
-        line = script.line(context)
-        played.conversations[-1].append({"role": "assistant", "content": line.text})
-        result = await env.step(AssistantTurn(line.text))
-        played.lines.append(line)
-        played.results.append(result)
-        if result.observation is None:
-            played.metrics = env.metrics()
-            return played
-        messages = stage.messages(result.observation)
-        if result.observation.fresh:
-            played.conversations.append(messages)
-        else:
-            played.conversations[-1] += messages
-        context.turn, context.info = context.turn + 1, result.info
+
+    async def write(trajectory: Trajectory) -> TrajectoryTurn:
+        if trajectory.turns:
+            context.turn, context.info = len(trajectory.turns) + 1, trajectory.turns[-1].info
+        return whole_turn(script.line(context).text)
+
+    return await play_texts(stage.environment(), sample, write, new_trajectory(sample, 0, stage.system.name))
 
 
 def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Conversation]:
@@ -169,5 +136,7 @@ def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Con
     rng = random.Random(seed)
     with asyncio.Runner() as runner:
         for player in cycle(players):
-            sample = rng.choice(player.stage.playable)
-            yield from runner.run(play(player.stage, player.script, sample, rng)).conversations
+            stage, sample = player.stage, rng.choice(player.stage.playable)
+            contexts = conversations(runner.run(play(stage, player.script, sample, rng)))
+            for turns in () if isinstance(contexts, Dropped) else contexts:
+                yield [stage.message(turn) for turn in turns]

@@ -14,7 +14,6 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import Qwen2Tokenizer
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.corpus import sentences
 from docagent_rl.rollout.images import image_tokens, merges
 from docagent_rl.rollout.whole import marks, whole_features
@@ -145,11 +144,7 @@ def _train(texts: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str]]]
 
 Conversation = Sequence[dict[str, Any]]
 """Chat messages `{"role", "content"}`; content is a string or a list of text and image parts, where an image
-part is `{"type": "image", "image": PIL.Image.Image}`, or a placeholder `{"type": "image"}` for a blank page.
-The assistant's content is a string."""
-
-BLANK_PAGE_SIZE = (112, 140)
-"""Width and height in pixels of the page that a placeholder stands for."""
+part is `{"type": "image", "image": PIL.Image.Image}`. The assistant's content is a string."""
 
 
 @dataclass(frozen=True)
@@ -194,14 +189,15 @@ def encode(conversation: Conversation, processor: Any) -> Example:
 
     Each assistant turn is tokenised apart from its surroundings, as a rollout sees it: the model's own tokens
     follow the generation prompt.
-
-    Raises:
-        UserError: the conversation does not end with an assistant turn, an assistant turn is no string, or
-            a text holds the image placeholder token.
     """
     tokenizer = getattr(processor, "tokenizer", processor)  # a model of text has no other
-    _validate_turns(conversation, getattr(processor, "image_token", None))
-    pictures = list(images_of(conversation))
+    pictures = [
+        part["image"]
+        for message in conversation
+        if not isinstance(message["content"], str)
+        for part in message["content"]
+        if "image" in part
+    ]
     vision, shown = _images(pictures, processor)
     ids: list[int] = []
     supervised: list[bool] = []
@@ -219,38 +215,6 @@ def encode(conversation: Conversation, processor: Any) -> Example:
         pixel_values=vision.get("pixel_values"),
         image_grid_thw=vision.get("image_grid_thw"),
     )
-
-
-def images_of(conversation: Conversation) -> Iterator[Image.Image]:
-    """Yield the images of a conversation in the order of its placeholders.
-
-    Raises:
-        UserError: what an image part holds under "image" is no PIL image.
-    """
-    for message in conversation:
-        if isinstance(message["content"], str):
-            continue
-        for part in message["content"]:
-            if part.get("type") != "image" and "image" not in part:
-                continue
-            image = part["image"] if "image" in part else Image.new("RGB", BLANK_PAGE_SIZE, "white")
-            if not isinstance(image, Image.Image):
-                raise UserError(
-                    f'an image part of a warm-up conversation needs a PIL image under "image", not {image!r}'
-                )
-            yield image
-
-
-def _validate_turns(conversation: Conversation, placeholder: str | None) -> None:
-    if not conversation or conversation[-1]["role"] != "assistant":
-        raise UserError("a warm-up conversation must end with an assistant turn; append one or drop it")
-    for index, message in enumerate(conversation):
-        content = message["content"]
-        if message["role"] == "assistant" and not isinstance(content, str):
-            raise UserError(f"message {index} of a warm-up conversation: assistant content must be a string")
-        texts = [content] if isinstance(content, str) else [part.get("text", "") for part in content]
-        if placeholder and any(placeholder in text for text in texts):
-            raise UserError(f"message {index} of a warm-up conversation has {placeholder} in its text")
 
 
 def _images(

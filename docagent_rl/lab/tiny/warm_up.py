@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -17,7 +16,7 @@ from rich.progress import track
 from torch.nn.utils.rnn import pad_sequence
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode, images_of
+from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode
 
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
@@ -59,24 +58,10 @@ class WarmUp:
     """CPU threads while training: sums, and so the weights, depend on their number. With operations this
     small, a second one gains little on an idle machine and loses on a busy one."""
 
-    def __post_init__(self) -> None:
-        for name in ("short_context", "full_steps", "batch_size", "pool", "threads"):
-            if getattr(self, name) < 1:
-                raise UserError(f"WarmUp.{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("learning_rate", "sharpness"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"WarmUp.{name} must be positive, not {getattr(self, name)}")
-        if self.short_steps < 0:
-            raise UserError(f"WarmUp.short_steps must not be negative, but is {self.short_steps}")
-
     @property
     def steps(self) -> int:
         """Number of optimizer steps."""
         return self.short_steps + self.full_steps
-
-    def numbers(self) -> dict[str, float]:
-        """Return all settings but `transcripts`."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "transcripts"}
 
     def draw(self) -> list[Conversation]:
         """Return the pool of conversations.
@@ -88,20 +73,6 @@ class WarmUp:
         if not pool:
             raise UserError("WarmUp.transcripts yields no conversation; give it at least one question")
         return pool
-
-
-def digest(conversations: Iterable[Conversation]) -> str:
-    """Return the SHA-256 of the texts and pixels of conversations."""
-    state = hashlib.sha256()
-    for conversation in conversations:
-        for message in conversation:
-            content = message["content"]
-            texts = [content] if isinstance(content, str) else [part.get("text", "\0") for part in content]
-            state.update(repr((message["role"], texts)).encode())
-        for image in images_of(conversation):
-            state.update(repr((image.mode, image.size)).encode())
-            state.update(image.tobytes())
-    return state.hexdigest()
 
 
 def warm_up(

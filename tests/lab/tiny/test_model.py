@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import pytest
@@ -14,17 +13,13 @@ from transformers import (
 )
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.model import FINGERPRINT_FILE, build_tiny_model
+from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.lab.tiny.warm_up import WarmUp
 from tests.lab.tiny.conftest import conversations
 
 
 def weights(path):
     return (path / "model.safetensors").read_bytes()
-
-
-def sample(path):
-    return json.loads((path / FINGERPRINT_FILE).read_text())
 
 
 def test_loads_like_a_hub_checkpoint(checkpoint):
@@ -45,42 +40,28 @@ def test_loads_like_a_hub_checkpoint(checkpoint):
     assert generation.pad_token_id == tokenizer.pad_token_id == id_of("<|endoftext|>")
 
 
-def test_the_seed_decides_the_weights_alone_and_a_damaged_build_is_made_again(checkpoint, tmp_path):
+def test_the_seed_decides_the_weights_alone(checkpoint, tmp_path):
     other = build_tiny_model(tmp_path, seed=1)  # into an empty folder
     assert weights(other) != weights(checkpoint)
     names = {file.name for file in checkpoint.iterdir()}
     assert names == {file.name for file in other.iterdir()}
-    for name in names - {"model.safetensors", FINGERPRINT_FILE}:
+    for name in names - {"model.safetensors"}:
         assert (other / name).read_bytes() == (checkpoint / name).read_bytes(), name
-    (other / FINGERPRINT_FILE).write_text("{")
-    assert weights(build_tiny_model(other, seed=0)) == weights(checkpoint)
-    (other / "model.safetensors").unlink()
-    assert weights(build_tiny_model(other, seed=0)) == weights(checkpoint)
-
-
-def brief(transcripts=conversations, full_steps=1):
-    return WarmUp(transcripts, short_steps=0, full_steps=full_steps, pool=2, batch_size=1, threads=1)
-
-
-def test_a_build_is_kept_until_its_settings_or_its_transcripts_change(tmp_path):
-    path = build_tiny_model(tmp_path / "tiny", warm_up=brief())
-    stamps = {file: file.stat().st_mtime_ns for file in path.iterdir()}
-    first, first_weights = sample(path), weights(path)
-    assert build_tiny_model(path, warm_up=brief()) == path
-    assert {file: file.stat().st_mtime_ns for file in path.iterdir()} == stamps
-    build_tiny_model(path, warm_up=brief(full_steps=2))
-    assert weights(path) != first_weights
-    build_tiny_model(path, warm_up=brief(partial(conversations, opening="Be exact. ")))
-    other = sample(path)
-    assert other["warm_up"].pop("conversations") != first["warm_up"].pop("conversations")
-    assert other == first
-
-
-def test_never_replaces_what_it_did_not_write(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
+    before = (other / "model.safetensors").stat().st_mtime_ns
+    assert build_tiny_model(other, seed=2) == other
+    assert (other / "model.safetensors").stat().st_mtime_ns == before
+    (tmp_path / "config.json").rename(tmp_path / "mine.json")
     with pytest.raises(UserError, match=tmp_path.name):
         build_tiny_model(tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_a_build_is_warmed_up_and_its_tokenizer_learns_the_words(checkpoint, tmp_path):
+    transcripts = partial(conversations, opening="Ask about polyglacial matters. " * 40)
+    settings = WarmUp(transcripts, short_steps=0, full_steps=1, pool=2, batch_size=1)
+    path = build_tiny_model(tmp_path / "tiny", warm_up=settings)
+    assert weights(path) != weights(checkpoint)
+    ours, other = map(AutoTokenizer.from_pretrained, (path, checkpoint))
+    assert len(ours.encode(" polyglacial")) < len(other.encode(" polyglacial"))
 
 
 DEFAULT = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"

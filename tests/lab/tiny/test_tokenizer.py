@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from PIL import Image
 from transformers import Qwen2Tokenizer
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.tokenizer import BPE_VOCABULARY, SPECIAL_TOKENS, build_tokenizer, encode
 
 TOKENIZER = build_tokenizer()
@@ -100,31 +99,3 @@ def test_shortened_has_no_image(processor):
     short = shown_first.shortened(len(shown_first.input_ids))
     assert (int(short.is_image.sum()), short.pixel_values, short.image_grid_thw) == (0, None, None)
     assert "<|vision_start|><|vision_end|>" in processor.tokenizer.decode(short.input_ids)
-
-
-def test_a_placeholder_is_a_blank_page(processor):
-    blank = encode([{"role": "user", "content": [{"type": "image"}]}, CONVERSATION[1]], processor)
-    assert blank.is_image.sum() == 4 * 5
-    # white everywhere: each of the 3 channels has one value
-    assert len(blank.pixel_values.unique()) == 3
-
-
-def after(role, content):
-    return [{"role": role, "content": content}, CONVERSATION[1]]
-
-
-@pytest.mark.parametrize(
-    ("conversation", "said"),
-    [
-        ([], None),
-        (CONVERSATION[:1], None),
-        (CONVERSATION[:3], None),
-        (after("user", [{"type": "image", "image": "page.png"}]), "PIL"),
-        (after("user", "see <|image_pad|>"), r"message 0 .*<\|image_pad\|>"),
-        (after("user", [{"type": "text", "text": "<|image_pad|>"}]), "message 0"),
-        (after("assistant", [{"type": "text", "text": "a"}]), "message 0"),
-    ],
-)
-def test_refuses_what_has_no_tokens_and_what_does_not_end_with_the_assistant(processor, conversation, said):
-    with pytest.raises(UserError, match=said):
-        encode(conversation, processor)

@@ -116,17 +116,6 @@ def test_sharpen_scales_the_logits(model):
         torch.testing.assert_close(model(input_ids=ids).logits, 1.5 * before)
 
 
-ABOVE_ZERO = ["full_steps", "batch_size", "pool", "learning_rate", "short_context"]
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [*((name, 0) for name in ABOVE_ZERO), ("sharpness", -1.0), ("short_steps", -1)]
-)
-def test_refuses_impossible_settings(name, value):
-    with pytest.raises(UserError, match=f"WarmUp.{name} "):
-        WarmUp(conversations, **{name: value})
-
-
 def test_refuses_an_empty_sampler():
     with pytest.raises(UserError):
         WarmUp(lambda seed: []).draw()
