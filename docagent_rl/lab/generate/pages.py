@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from operator import attrgetter
 from typing import Any
-
-import cachetools
 
 from docagent_rl.documents import Document, DocumentStore, Page
 from docagent_rl.documents.contents import list_of_figures
@@ -22,7 +18,6 @@ from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
 from docagent_rl.lab.generate.prompt_files import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
 
-_PICTURES = 64
 _TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
 
 Content = str | list[Mapping[str, Any]]
@@ -131,8 +126,6 @@ class PageViews:
         self._config = config
         self._prompts = prompts
         self._documents: dict[str, DocumentPages] = {}
-        self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)
-        self._lock = threading.Lock()
 
     def of(self, doc_id: str) -> DocumentPages:
         """Return the pages of a document.
@@ -177,7 +170,6 @@ class PageViews:
             shown.append(_text(fill(self._prompts.page, "text", **{**place, "text": text})))
         return shown
 
-    @cachetools.cachedmethod(attrgetter("_pictures"), lambda _, page: page.image_hash, attrgetter("_lock"))
     def _picture(self, page: Page) -> bytes:
         most = self._config.max_pixels
         return jpeg(page.image(), most_pixels=most) if math.prod(page.size) > most else page.image_bytes()
