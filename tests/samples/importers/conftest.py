@@ -16,7 +16,7 @@ import pytest
 from PIL import Image, ImageDraw
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.documents import RenderSettings
+from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
@@ -24,6 +24,7 @@ from docagent_rl.samples.importers.report import ImportReport, Tally
 from docagent_rl.samples.importers.running import ImportSettings, run_import
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
+from docagent_rl.samples.validation import sample_problems
 from tests.documents.here import HerePool, ingest_here
 
 
@@ -102,14 +103,18 @@ Import = Callable[..., tuple[list[Sample], ImportReport]]
 
 @pytest.fixture
 def run(files: Files, tmp_path: Path) -> Import:
-    """Import the download; with `store=True` its documents, too."""
+    """Import the download; with `store=True` its documents, too. All samples can be trained on."""
 
     def run(benchmark: str, *, store: bool = False, selection: Selection | None = None, **options: Any):
         gathering = Gathering(tmp_path / "store" if store else None, RenderSettings(dpi=36), workers=1)
         chosen = selection or Selection()
         settings = ImportSettings(gathering=gathering, selection=chosen, **{"any_count": True, **options})
         parts, report = run_import(get_importer(Benchmark(benchmark)), files.root, settings)
-        return [sample for part in parts.values() for sample in part], report
+        samples = [sample for part in parts.values() for sample in part]
+        documents = DocumentStore(tmp_path / "store") if store else None
+        problems = [problem for sample in samples for problem in sample_problems(sample, store=documents)]
+        assert [problem for problem in problems if "no reference answer" not in problem] == []
+        return samples, report
 
     return run
 
