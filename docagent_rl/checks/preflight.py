@@ -51,12 +51,11 @@ CHECKS = (
     Check("frozen tower", CONFIGURATION, lambda run: models.check_frozen(run.config, run.section)),
     Check("LoRA", CONFIGURATION, lambda run: adapters.check_adapters(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
-    Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config, run.section)),
+    Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config)),
     Check("machine", MACHINE, lambda run: machine.check_machine(run.config)),
     Check("batches and GPUs", MACHINE, lambda run: arithmetic.check_sizes(run.config)),
     Check("verl's own checks", MACHINE, lambda run: arithmetic.check_by_verl(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
-    Check("places in Ray", MACHINE, lambda run: cluster.check_places(run.config)),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
     Check("store, indexes and data files", MACHINE, data.check_files),
     Check("services", MACHINE, configuration.check_services),  # before what takes longer
