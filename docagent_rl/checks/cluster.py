@@ -84,9 +84,9 @@ def check_cluster(config: DictConfig) -> None:
     elif nodes > 1 and int(OmegaConf.select(config, f"{RAY}.num_gpus") or 0) < nodes:
         # several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in
         raise UserError(
-            f"trainer.nnodes={nodes}: the run would start a Ray of its own on this machine alone: start Ray on "
-            "every node (`ray start --head` here, `ray start --address=HEAD:6379` there), or name one that "
-            f"runs by {VARIABLE}"
+            f"trainer.nnodes={nodes}: the run would start a Ray of its own on this machine alone: start Ray "
+            "on every node (`ray start --head` here, `ray start --address=HEAD:6379` there), or name one "
+            f"that runs by {VARIABLE}"
         )
     workspace = str(config.docagent.workspace)
     if (found or nodes > 1) and not Path(workspace).expanduser().is_absolute():

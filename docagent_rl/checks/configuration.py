@@ -17,7 +17,6 @@ from docagent_rl.advantages.registry import CLEARED, OPTIONS
 from docagent_rl.advantages.rehearsal import rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When
-from docagent_rl.checks.data import image_tokens_of
 from docagent_rl.config import Profile
 from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_client import make_roles
@@ -63,24 +62,9 @@ def check_budget(run: PlannedRun) -> None:
         UserError: `image tokens + turns * least tokens a turn` exceeds the response region, or the context of
             the rollout server is shorter than prompt and response together.
     """
-    _check_tokens(run, run.system.max_image_tokens(run.env))
-
-
-def check_budget_by_documents(run: PlannedRun) -> None:
-    """Do the same, and where the largest image is too large, go by the pages of the store, if there is one.
-
-    Raises:
-        UserError: as `check_budget`.
-    """
-    try:
-        check_budget(run)
-    except UserError:
-        _check_tokens(run, image_tokens_of(run))
-
-
-def _check_tokens(run: PlannedRun, image_tokens: int) -> None:
     data, most = run.config.data, run.config.actor_rollout_ref.rollout.max_model_len
     turns, least = run.system.max_turns(run.env), run.section.rollout.min_turn_tokens
+    image_tokens = run.system.max_image_tokens(run.env)
     needed = image_tokens + turns * least
     if needed > data.max_response_length:
         raise UserError(

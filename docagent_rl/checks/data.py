@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterable
-from pathlib import Path
 
-from omegaconf import DictConfig, ListConfig, OmegaConf
-from yaml import YAMLError
+from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import data_files
-from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.display import DisplayError, DisplayRule
+from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.system import System
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.rollout.playability import listed
@@ -24,8 +20,6 @@ from docagent_rl.training.settings.opening_check import KEYS, Questions, run_que
 
 logger = logging.getLogger(__name__)
 
-PATTERNS = ("*", "?", "[", "]", "::")
-"""Characters that `datasets.load_dataset` does not take for a part of a name."""
 AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
@@ -42,7 +36,6 @@ def check_files(run: PlannedRun) -> None:
     open_retrievers(run.section, store, running=False)
     for key in KEYS:
         for file in data_files(run.config, key):
-            check_name(key, file)
             if not file.is_file():
                 raise UserError(
                     f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such files"
@@ -50,45 +43,12 @@ def check_files(run: PlannedRun) -> None:
             report = validate_parquet(file, store=store)
             if not report.ok:
                 raise UserError(listed(report.problems))
-            extra = OmegaConf.select(run.config, AGENT_LOOPS)
-            known = {AGENT_NAME} | (agent_loops(extra) if extra else set())
-            unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - known
-            if unknown:
+            unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - {AGENT_NAME}
+            if unknown and OmegaConf.select(run.config, AGENT_LOOPS) is None:
                 raise UserError(
-                    f"{file}: agent_name {min(unknown)!r} is not among {', '.join(sorted(known))}; "
-                    f"loops of your own are listed in {AGENT_LOOPS}"
+                    f"{file}: agent_name {min(unknown)!r} is not {AGENT_NAME}; loops of your own are listed "
+                    f"in {AGENT_LOOPS}"
                 )
-
-
-def check_name(key: str, file: Path) -> None:
-    """See that a data file is read by its name; verl reads what the name matches.
-
-    Raises:
-        UserError: the path is a pattern, or a chain of file systems.
-    """
-    if found := [each for each in PATTERNS if each in str(file)]:
-        raise UserError(
-            f"data.{key}: {file} holds {' '.join(found)}, which verl's data loader takes for a pattern: "
-            "rename the folder or the file"
-        )
-
-
-def agent_loops(path: str) -> set[str]:
-    """Return the names in a file of agent loops, as verl reads it.
-
-    Raises:
-        UserError: it cannot be read, or is no list of loops with names.
-    """
-    try:
-        loops = OmegaConf.load(path)
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise UserError(f"{AGENT_LOOPS}={path}: cannot be read ({error})") from error
-    entries = loops if isinstance(loops, ListConfig) else [None]
-    named = [entry.get("name") if isinstance(entry, DictConfig) else None for entry in entries]
-    names = [name for name in named if isinstance(name, str)]
-    if len(names) < len(named):
-        raise UserError(f"{AGENT_LOOPS}={path}: has to be a list of loops, each with a `name`")
-    return set(names)
 
 
 def check_questions(run: PlannedRun) -> None:
@@ -156,35 +116,3 @@ def _check_pages(run: PlannedRun, samples: Iterable[Sample]) -> None:
             f"{len(problems)} pages of {store.path} cannot be shown; leave their documents out:\n  "
             + listed(problems)
         )
-
-
-def image_tokens_of(run: PlannedRun) -> int:
-    """Return the visual tokens of a trajectory at most, by the pages of the store.
-
-    The bound by the configuration alone stays when there is no store yet, and for an environment that shows
-    images by a rule of its own.
-    """
-    nominal, display = run.system.max_image_tokens(run.env), getattr(run.env, "display", None)
-    try:
-        store = DocumentStore(run.section.store)
-    except UserError:
-        return nominal  # missing: the demo may make it, or the next check says so
-    if not isinstance(display, DisplayRule):
-        return nominal
-    sizes = {store.page(ref).size for ref in store.pages()}
-    most = max((page_tokens(display, size) for size in sizes), default=nominal)
-    return min(nominal, run.system.max_images(run.env) * most)
-
-
-def page_tokens(display: DisplayRule, size: tuple[int, int]) -> int:
-    """Return an upper bound on the visual tokens of a page of `size` pixels and of any part of it.
-
-    A page below `max_pixels` is shown as it is, each side rounded to the grid, or enlarged to `min_pixels`;
-    ordinary side ratios as in `DisplayRule.max_tokens`.
-    """
-    unit = display.grid.unit
-    ratio = max(2.0, max(size) / min(size))
-    spread, least = math.sqrt(ratio) + 1 / math.sqrt(ratio), display.min_pixels / unit**2
-    rounded = (size[0] / unit + 0.5) * (size[1] / unit + 0.5)
-    enlarged = least + math.sqrt(least) * spread + 1
-    return min(display.max_tokens(ratio), math.floor(max(rounded, enlarged)))

@@ -42,8 +42,7 @@ MACHINE = When.TRAINING
 CHECKS = (
     Check("trainer mode", CONFIGURATION, lambda run: keys.check_mode(run.config)),
     *configuration.SERVICE_CHECKS,
-    Check("token budget", When.RECIPE, configuration.check_budget),
-    Check("token budget", When.TRAINING, configuration.check_budget_by_documents),
+    Check("token budget", CONFIGURATION, configuration.check_budget),
     Check("estimator", CONFIGURATION, configuration.check_estimator),
     Check("KL of observations", CONFIGURATION, lambda run: check_kl(run.section.kl, run.config)),
     Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
@@ -52,7 +51,7 @@ CHECKS = (
     Check("LoRA", CONFIGURATION, lambda run: adapters.check_adapters(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
     Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config)),
-    Check("machine", MACHINE, lambda run: machine.check_machine(run.config)),
+    Check("shared memory", MACHINE, lambda run: machine.check_shared_memory(run.config)),
     Check("batches and GPUs", MACHINE, lambda run: arithmetic.check_sizes(run.config)),
     Check("verl's own checks", MACHINE, lambda run: arithmetic.check_by_verl(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),

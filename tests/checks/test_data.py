@@ -8,10 +8,7 @@ from PIL import Image
 from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.data import page_tokens
 from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.display import DisplayRule
-from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import Manifest, dump_record, read_record
@@ -133,32 +130,3 @@ def test_pages_that_cannot_be_shown_are_named(checked, world, tmp_path):
         checked(*places, "+docagent.env_cpu.search.scope=corpus")
     # no question is about it
     checked(*places, "+docagent.env_cpu.search.scope=document")
-
-
-def test_small_pages_cost_less_than_the_largest_image(checked, world, tmp_path):
-    # 8 images of up to 512 tokens would not fit into 1,024
-    display = ("max_pixels=401408", "min_pixels=3136")
-    overrides = [f"+docagent.env_cpu.display.{each}" for each in display]
-    with pytest.raises(UserError, match=r"max_response_length .*1024"):
-        checked(*overrides)
-    store, settings = tmp_path / "store", RenderSettings(dpi=10)
-    ingest(world.root / "synthetic" / "pdfs", store, settings=settings, workers=1)
-    checked(*indexed(store, tmp_path / "index"), *overrides)
-
-
-@pytest.mark.parametrize("snap", [True, False])
-def test_no_part_of_a_page_costs_more_than_its_bound(snap):
-    for rule in (
-        DisplayRule(min_pixels=784, max_pixels=401408, snap=snap, grid=ImageGrid(min_pixels=784)),
-        DisplayRule(min_pixels=16 * 784, max_pixels=64 * 784, snap=snap),
-    ):
-        for page in ((60, 85), (200, 283), (424, 600), (1191, 1684)):
-            bound = page_tokens(rule, page)
-            parts = [
-                (width, height)
-                for width in range(20, page[0] + 1, max(1, page[0] // 40))
-                for height in range(20, page[1] + 1, max(1, page[1] // 40))
-                if max(width, height) <= 2 * min(width, height)
-            ]
-            assert max(rule.tokens(rule.shown(part)) for part in [page, *parts]) <= bound
-            assert bound <= rule.max_tokens()

@@ -11,7 +11,6 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.checks.check import TRACEBACK_FILE, refuse
-from docagent_rl.checks.data import agent_loops
 from docagent_rl.checks.preflight import (
     TITLES_VARIABLE,
     Preflight,
@@ -49,7 +48,6 @@ def test_a_good_configuration_passes(checked, workspace):
         (["actor_rollout_ref.model.path=/nowhere"], "model.path=/nowhere"),
         (["actor_rollout_ref.rollout.max_model_len=1000"], "max_model_len=1000"),
         (["trainer.device=cuda"], r"\+profile=cpu"),
-        (["ray_kwargs.ray_init.num_cpus=1"], " 1 CPU .* 6"),
         # a judge and services that cannot be asked
         (["docagent.judge.kind=openai", f"docagent.judge.base_url={NOBODY}/v1", "docagent.judge.attempts=1"],
          NOBODY),
@@ -57,8 +55,6 @@ def test_a_good_configuration_passes(checked, workspace):
         ([*HTTP, "docagent.retriever.service.token_env=NOBODY_SETS_THIS"], "NOBODY_SETS_THIS"),
         ([*HTTP, "docagent.retriever.deadline_s=1"], r"timeout_s=10 .*deadline_s"),
         ([RAY, "docagent.retriever.index=/nowhere"], "/nowhere"),
-        ([RAY, "docagent.retriever.service.replicas=4", "ray_kwargs.ray_init.num_cpus=6"],
-         r"10.*4 .*docagent\.retriever\.service\.replicas"),
     ],
 )  # fmt: skip
 def test_problems_name_the_offender(checked, overrides, message):
@@ -78,19 +74,6 @@ def test_columns_that_are_not_as_they_should_be(checked, workspace, tmp_path):
         pq.write_table(changed, path)
         with pytest.raises(UserError, match=message):
             checked(f"data.train_files={path}")
-
-
-@pytest.mark.parametrize(
-    "text", ["mine: {_target_: loops.Mine}", "- {_target_: loops.Other}", "- {name: mine"]
-)
-def test_agent_loops_of_ones_own_have_names(tmp_path, text):
-    path = tmp_path / "loops.yaml"
-    path.write_text("- {name: mine, _target_: loops.Mine}\n- {name: other, _target_: loops.Other}\n")
-    assert agent_loops(str(path)) == {"mine", "other"}
-    path.write_text(text)
-    for file in (path, tmp_path / "gone.yaml"):
-        with pytest.raises(UserError, match=rf"agent_loop_config_path={file}"):
-            agent_loops(str(file))
 
 
 def test_hydra_cannot_turn_an_error_into_a_warning(config, capsys):

@@ -1,27 +1,20 @@
-"""Reads the sizes of a configuration, and says which of them verl would refuse, without starting anything.
-
-Sections become verl's own dataclasses, whose `__post_init__` and `validate` say no; models are built on the
-meta device and cut as FSDP2 cuts them.
-"""
+"""Reads the sizes of a configuration, and says which of them verl would refuse, without starting anything."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import json
 import warnings
-from collections.abc import Generator, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import Any
 
 from hydra.errors import HydraException
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
-from verl.utils.config import omega_conf_to_dataclass, validate_config
+from verl.utils.config import validate_config
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import clean
-from docagent_rl.config import plain
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.divisibility import (
     BATCH,
@@ -34,15 +27,15 @@ from docagent_rl.training.settings.divisibility import (
     Part,
     problems,
 )
-from docagent_rl.training.settings.models import STRATEGIES, known_model
+from docagent_rl.training.settings.models import STRATEGIES, model_config
 
-ACTOR, REF, MODEL, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "model", "rollout"))
+ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
 REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraException)
 
 
 def arithmetic_problems(config: DictConfig) -> list[str]:
     """List what verl would refuse, at the start or at the first update, with the keys to change."""
-    return _size_problems(config) or assertion_problems(config)
+    return _size_problems(config) or [each for each in (_refusal(config),) if each]
 
 
 def check_sizes(config: DictConfig) -> None:
@@ -58,7 +51,7 @@ def check_sizes(config: DictConfig) -> None:
 def _size_problems(config: DictConfig) -> list[str]:
     if OmegaConf.select(config, f"{ACTOR}.strategy") not in STRATEGIES:
         return []  # other engines have rules of their own, which verl checks
-    return [*map(str, problems(read_layout(config))), *_losses(config)]
+    return [*map(str, problems(read_layout(config))), *_losses(config), *_heads(config)]
 
 
 def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | None = None) -> Layout:
@@ -163,6 +156,9 @@ def _losses(config: DictConfig) -> Iterator[str]:
             )
     if has_critic(config) and OmegaConf.select(config, "critic.model.use_fused_kernels"):
         yield "critic.model.use_fused_kernels=true: a value model has no log-probs to fuse: set it to false"
+    dynamic = config.actor_rollout_ref.actor.use_dynamic_bsz
+    if dynamic != config.actor_rollout_ref.rollout.log_prob_use_dynamic_bsz:
+        yield f"{ROLLOUT}.log_prob_use_dynamic_bsz has to be {ACTOR}.use_dynamic_bsz={str(dynamic).lower()}"
     model = OmegaConf.select(config, "actor_rollout_ref.model")
     backend = OmegaConf.select(model, "fused_kernel_options.impl_backend")
     if OmegaConf.select(model, "use_fused_kernels") and backend not in ("torch", "triton", "liger"):
@@ -172,112 +168,39 @@ def _losses(config: DictConfig) -> Iterator[str]:
         )
 
 
+def _heads(config: DictConfig) -> Iterator[str]:
+    """Yield numbers of GPUs that cannot share the policy's heads (`apply_monkey_patch`; vLLM's configuration)."""
+    model = model_config(str(OmegaConf.select(config, "actor_rollout_ref.model.path")))
+    if model is None:
+        return
+    text: Any = model.get_text_config()
+    heads, kv = text.num_attention_heads, text.num_key_value_heads
+    for key in (f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size", TENSOR_PARALLEL):
+        size = OmegaConf.select(config, key) or 1
+        if heads % size or (kv % size and size % kv):
+            yield f"{key}={size}: the model has {heads} heads, {kv} of keys"
+
+
 def check_by_verl(config: DictConfig) -> None:
     """Let verl check what it would check right after the preflight, where a failure is a traceback.
 
     Raises:
         UserError: verl refuses the configuration; the message is verl's.
     """
-    with _quiet():
-        found = _validated(config)
-    if found is not None:
+    if (found := _refusal(config)) is not None:
         raise UserError(f"verl refuses this configuration: {found}")
 
 
-def assertion_problems(config: DictConfig) -> list[str]:
-    """List what verl would say while it builds the workers of a run, with the sections."""
-    # resolved once: verl would do it for each section
-    values = {key: value for key, value in plain(config).items() if key != "docagent"}
-    return list(_refusals(json.dumps(values)))
+def _refusal(config: DictConfig) -> str | None:
+    """Return verl's refusal; of a critic verl would load the model's files.
 
-
-@lru_cache(maxsize=8)
-def _refusals(config_json: str) -> tuple[str, ...]:
-    """List the refusals of verl; ablations change little of what it reads, so that most are known."""
-    config = OmegaConf.create(json.loads(config_json))
-    with _quiet():
-        refusal = _validated(config)
-        return (*filter(None, [refusal]), *_dataclasses(config), *_models(config))
-
-
-@contextlib.contextmanager
-def _quiet() -> Generator[None]:
-    """Drop what verl prints and warns of: it says it all again when it starts."""
+    What verl prints and warns of is dropped: it says it all again when it starts.
+    """
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield
-
-
-def _validated(config: DictConfig) -> str | None:
-    """Return verl's refusal; of a critic verl would load the model's files."""
-    try:
-        validate_config(config, need_reference_policy(config), use_critic=False)
-    except REFUSED as error:
-        return _message(error)
-    return None
-
-
-def _dataclasses(config: DictConfig) -> Iterator[str]:
-    """`engine_workers.ActorRolloutRefWorker.init_model`, `trainer_base.PPOTrainer._setup`."""
-    policy = config.actor_rollout_ref
-    dynamic = policy.actor.use_dynamic_bsz
-    if dynamic != policy.rollout.log_prob_use_dynamic_bsz:
-        yield f"{ROLLOUT}.log_prob_use_dynamic_bsz has to be {ACTOR}.use_dynamic_bsz={str(dynamic).lower()}"
-    sections = {ROLLOUT: policy.rollout, f"{ROLLOUT}.checkpoint_engine": policy.rollout.checkpoint_engine}
-    if need_reference_policy(config):
-        sections[REF] = _reference(config)
-    if need_critic(config):
-        sections["critic"] = config.critic
-    for name, section in sections.items():
-        # models load files: they are looked at apart
-        values = {key: value for key, value in plain(section).items() if key != "model"}
         try:
-            made = omega_conf_to_dataclass(OmegaConf.create(values))
-            if name == "critic":
-                gpus = config.trainer.nnodes * config.trainer.n_gpus_per_node
-                made.validate(gpus, config.data.train_batch_size)
+            validate_config(config, need_reference_policy(config), use_critic=False)
         except REFUSED as error:
-            yield f"{name}: {_message(error)}"
-
-
-def _reference(config: DictConfig) -> DictConfig:
-    """Return the section of the reference, its keys renamed as the worker does it."""
-    ref, actor = config.actor_rollout_ref.ref, config.actor_rollout_ref.actor
-    with open_dict(ref):
-        ref.ppo_mini_batch_size = actor.ppo_mini_batch_size
-        ref.ppo_micro_batch_size = ref.pop("log_prob_micro_batch_size", None)
-        ref.ppo_micro_batch_size_per_gpu = ref.pop("log_prob_micro_batch_size_per_gpu", None)
-        ref.use_dynamic_bsz = ref.pop("log_prob_use_dynamic_bsz", False)
-        ref.ppo_max_token_len_per_gpu = ref.pop("log_prob_max_token_len_per_gpu", None)
-    return ref
-
-
-def _models(config: DictConfig) -> Iterator[str]:
-    """`monkey_patch.apply_monkey_patch`, `fsdp_utils.apply_fsdp2`, vLLM's `ModelConfig`."""
-    from verl.utils.fsdp_utils import _select_fsdp2_wrap_targets
-
-    parts = {MODEL: f"{ACTOR}.fsdp_config"} | ({"critic.model": "critic.fsdp"} if need_critic(config) else {})
-    for key, engine in parts.items():
-        model: Any = known_model(str(OmegaConf.select(config, f"{key}.path")))
-        if model is None:
-            continue
-        text = model.config.get_text_config()
-        heads, kv = text.num_attention_heads, text.num_key_value_heads
-        ulysses = f"{engine}.ulysses_sequence_parallel_size"
-        shared = {ulysses: OmegaConf.select(config, ulysses) or 1}
-        if key == MODEL:
-            own = OmegaConf.select(config, f"{ACTOR}.ulysses_sequence_parallel_size") or 1
-            shared[ulysses] = max(own, shared[ulysses])
-            shared[TENSOR_PARALLEL] = OmegaConf.select(config, TENSOR_PARALLEL)
-        for name, size in shared.items():
-            if heads % size or (kv % size and size % kv):
-                yield f"{name}={size}: the model has {heads} heads, {kv} of keys"
-        given = OmegaConf.select(config, f"{engine}.wrap_policy.transformer_layer_cls_to_wrap")
-        layers = [given] if isinstance(given, str) else list(given or model._no_split_modules or [])
-        if not any(type(m).__name__ in layers for m in _select_fsdp2_wrap_targets(model, layers)):
-            yield f"{engine}.wrap_policy: no layer of {type(model).__name__} is named {', '.join(layers)}"
-
-
-def _message(error: Exception) -> str:
-    cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
-    return clean(str(cause)) or type(cause).__name__
+            cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
+            return clean(str(cause)) or type(cause).__name__
+    return None

@@ -9,7 +9,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.training.settings.arithmetic import (
     arithmetic_problems,
-    assertion_problems,
     check_by_verl,
     read_layout,
 )
@@ -17,7 +16,6 @@ from docagent_rl.training.settings.models import model_config
 
 VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-GIB = 1 << 30
 
 
 def test_a_folder_says_what_its_model_is(tmp_path):
@@ -45,14 +43,12 @@ def test_systems_with_several_rows(recipe):
     ("values", "message"),
     [
         ([f"{ROLLOUT}.log_prob_use_dynamic_bsz=false"], f"{ACTOR}.use_dynamic_bsz=true"),
-        (["critic.use_dynamic_bsz=false", "critic.ppo_micro_batch_size_per_gpu=null"], "critic: [critic]"),
         ([f"{ROLLOUT}.tensor_model_parallel_size=8"], "28 heads"),
         ([f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=8"], "28 heads"),
-        ([f"{ACTOR}.fsdp_config.wrap_policy.transformer_layer_cls_to_wrap=Qwen9Layer"], "Qwen9Layer"),
     ],
 )
 def test_what_verl_would_say_minutes_later(recipe, values, message):
-    (problem,) = assertion_problems(recipe(ALDEN, *values, cpu=False))
+    (problem,) = arithmetic_problems(recipe(ALDEN, *values, cpu=False))
     assert message in problem
 
 
