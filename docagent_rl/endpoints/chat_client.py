@@ -26,7 +26,6 @@ from docagent_rl.endpoints.chat_reply import (
 from docagent_rl.endpoints.endpoint import Endpoint, Price, Sampling
 from docagent_rl.endpoints.http_client import (
     NO_KEY,
-    BodyError,
     asynchronous_client,
     check_url,
     public_url,
@@ -129,7 +128,7 @@ class ChatClient:
         connection. One that was cut off at `max_tokens` is asked for again only when it is sampled: at
         temperature 0 it would be cut off again. A server that says by `Retry-After` when it wants to be asked
         again is not asked sooner, and one that is busy (429, or 503 with that header) is waited for until the
-        deadline, without using up attempts (see `call_service`). Bodies are read up to `LONGEST_BODY`.
+        deadline, without using up attempts (see `call_service`).
 
         Args:
             messages: to send. Spellings of special tokens in their texts are broken, also those that the
@@ -226,8 +225,6 @@ class ChatClient:
             # it may be at work, and be paid for
             charges.used(_estimate(messages))
             failed: Exception = TransientError(f"no reply within {endpoint.timeout_s:g} s")
-        except BodyError as error:
-            failed = TransientError(str(error))
         except openai.OpenAIError as error:
             failed = failure(error, key)
         else:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import openai
@@ -16,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import mended
-from docagent_rl.endpoints.http_client import public_url, redacted
+from docagent_rl.endpoints.http_client import redacted
 from docagent_rl.endpoints.retrying import describe
 from docagent_rl.endpoints.usage import Usage, text_tokens
 
@@ -191,7 +188,7 @@ class TooLongError(RefusedError):
 
 
 def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedError:
-    """Return an error of the client library, in our words and without the key, whole or in pieces.
+    """Return an error of the client library, in our words and without the key.
 
     The library's errors hold the request and the reply, and a reply may hold the key: none of them may be
     the cause or the context of what is raised.
@@ -199,8 +196,7 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
     if isinstance(error, openai.APIStatusError):
         message = redacted(f"HTTP {error.status_code}: {_server_message(error)}", key)
         if 300 <= error.status_code < 400:
-            place = public_url(error.response.headers.get("location", ""))
-            message += redacted(f"; it points to {place[:_LONGEST]}, and no redirect is followed", key)
+            message += "; no redirect is followed"
         if error.status_code in _PASSING or error.status_code >= 500:
             wait = retry_after_s(error.response.headers)
             # 503 is said of overload and of defects alike; who says when to come again means the first
@@ -252,27 +248,11 @@ class Refusals:
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a service asks to wait, from `Retry-After` (RFC 9110, section 10.2.3).
-
-    A date is counted from the reply's own `Date`, since clocks differ. At least 0; `None` when there is no
-    such header or it cannot be read.
+    """Return the seconds that a service asks to wait (`Retry-After`, RFC 9110, section 10.2.3); dates are
+    not read.
     """
     asked = headers.get("retry-after", "").strip()
-    if _SECONDS.fullmatch(asked):
-        return float(asked)
-    when = _moment(asked)
-    if when is None:
-        return None
-    sent = _moment(headers.get("date", ""))
-    return max(0.0, when - (time.time() if sent is None else sent))
-
-
-def _moment(date: str) -> float | None:
-    try:
-        moment = parsedate_to_datetime(date).timestamp()
-    except (ValueError, TypeError, OverflowError, OSError, IndexError):
-        return None
-    return moment if math.isfinite(moment) else None
+    return float(asked) if _SECONDS.fullmatch(asked) else None
 
 
 def _server_message(error: openai.APIStatusError) -> str:

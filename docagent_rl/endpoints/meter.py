@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-import operator
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import Price
@@ -52,17 +51,7 @@ class Amount:
     cost: float = 0.0
 
     def __add__(self, other: Amount) -> Amount:
-        return self._with(operator.add, other)
-
-    def __sub__(self, other: Amount) -> Amount:
-        return self._with(operator.sub, other)
-
-    def within(self, other: Amount) -> Amount:
-        """Return the part of it that another amount has room for."""
-        return self._with(min, other)
-
-    def _with(self, operation: Callable[[Any, Any], Any], other: Amount) -> Amount:
-        return Amount(*map(operation, astuple(self), astuple(other)))
+        return Amount(self.requests + other.requests, self.tokens + other.tokens, self.cost + other.cost)
 
 
 @dataclass(slots=True)
@@ -107,7 +96,7 @@ class Meter:
                 raise UserError(f"max_{name} must be a number from 0 on, found {limit}")
         self.currency = currency
         self._spent = Amount()
-        self._reserved = Amount()
+        self._reserved: list[Amount] = []
         self._accounts: dict[str, Account] = {}
         self._lock = threading.RLock()
 
@@ -169,20 +158,24 @@ class Meter:
         """
         room = Amount(1, sent + sampled, price.cost(sent, sampled) if price else 0.0)
         while True:
-            self._require(room)
+            self.require(room)
             with self._lock:
-                if not self._passed(self._spent + self._reserved + room):
-                    self._reserved += room
+                if not self._passed(sum(self._reserved, self._spent + room)):
+                    self._reserved.append(room)
                     break
             await asyncio.sleep(_POLL_S)
-        held = ReplyMeter(self, model, price, room)
         try:
-            yield held
+            yield ReplyMeter(self, model, price, room)
         finally:
-            self._charge(Amount(), held.rest)
+            with self._lock:
+                self._reserved.remove(room)
 
-    def _require(self, room: Amount) -> None:
-        """Check that there is room, reservations aside."""
+    def require(self, room: Amount) -> None:
+        """Check that there is room, reservations aside.
+
+        Raises:
+            BudgetError: there is none.
+        """
         if name := self._passed(self.spent + room):
             unit = self.currency if name == "cost" else name
             takes = f"may take {getattr(room, name):,.6g} {unit}"
@@ -196,13 +189,13 @@ class Meter:
                 return name
         return None
 
-    def _charge(self, amount: Amount, freed: Amount) -> None:
+    def charge(self, amount: Amount) -> None:
+        """Add to the sum."""
         with self._lock:
             self._spent += amount
-            self._reserved -= freed
 
-    def _pay(self, model: str, price: Price | None, usage: Usage) -> float:
-        """Count a request's tokens and return what they cost."""
+    def pay(self, model: str, price: Price | None, usage: Usage) -> None:
+        """Count and charge a request's tokens, and what they cost."""
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         cost = price.cost(prompt, completion) if price else 0.0
         with self._lock:
@@ -211,14 +204,13 @@ class Meter:
             if price is not None:
                 account = self._accounts[model]
                 account.cost, account.currency = (account.cost or 0.0) + cost, price.currency
-        return cost
+        self.charge(Amount(0, prompt + completion, cost))
 
 
 class ReplyMeter:
     """Charges the requests of one reply; the first has its room reserved. One task uses it."""
 
     def __init__(self, meter: Meter, model: str, price: Price | None, room: Amount) -> None:
-        self.rest = room
         self._meter, self._model, self._price, self._room = meter, model, price, room
         self._first = True
 
@@ -229,24 +221,18 @@ class ReplyMeter:
             BudgetError: there is no room for another attempt.
         """
         if not self._first:
-            self._meter._require(self._room)
+            self._meter.require(self._room)
         self._first = False
-        self._charge(Amount(requests=1))
+        self._meter.charge(Amount(requests=1))
         self._meter.count(self._model, requests=1)
 
     def used(self, usage: Usage) -> None:
         """Charge a request's tokens, whether or not its reply can be used."""
-        cost = self._meter._pay(self._model, self._price, usage)
-        self._charge(Amount(0, usage.prompt_tokens + usage.completion_tokens, cost))
+        self._meter.pay(self._model, self._price, usage)
 
     def failed(self) -> None:
         """Count a request that brought no reply that can be used."""
         self._meter.count(self._model, failed=1)
-
-    def _charge(self, amount: Amount) -> None:
-        freed = amount.within(self.rest)
-        self.rest -= freed
-        self._meter._charge(amount, freed)
 
 
 _current: ContextVar[Meter | None] = ContextVar("docagent_meter", default=None)

@@ -111,8 +111,7 @@ class RemoteModel:
 
     A reply is kept under the SHA-256 of what decides it: model, messages (images by the SHA-256 of their
     bytes), sampling parameters and the number of the sample. Equal requests in flight are sent once. A kept
-    reply costs nothing and is marked `cached`; so is one that another request brings. That a reply was cut
-    off is kept as well, until more tokens are allowed.
+    reply costs nothing and is marked `cached`; so is one that another request brings.
 
     May be used from several event loops. `endpoint.concurrency` limits the requests in flight.
 
@@ -185,8 +184,7 @@ class RemoteModel:
             self.failed_in_a_row = 0
             return reply
 
-        most = self._most(sampling)
-        reply, shared = await self._coming.get(key, lambda: self._fetch(key, send, most))
+        reply, shared = await self._coming.get(key, lambda: self._fetch(key, send))
         if shared and not reply.cached:
             self._count_cached()
             return dataclasses.replace(reply, cached=True)
@@ -245,24 +243,14 @@ class RemoteModel:
         key = self.key(messages, sampling, sample)
         return _kept(self._cache.get(key)) if self._cache else None
 
-    async def _fetch(self, key: str, send: Callable[[], Awaitable[ChatReply]], most: int) -> ChatReply:
+    async def _fetch(self, key: str, send: Callable[[], Awaitable[ChatReply]]) -> ChatReply:
         if self._cache is None:
             return await send()
-        # under another key, so that a whole reply may come later
-        limit = f"{key} cut off at"
         kept = _kept(await asyncio.to_thread(self._cache.get, key))
         if kept is not None:
             self._count_cached()
             return kept
-        cut_off_at = await asyncio.to_thread(self._cache.get, limit)
-        if isinstance(cut_off_at, int) and cut_off_at >= most:
-            self._count_cached()
-            raise CutOffError(f"reply cut off at max_tokens={cut_off_at}")
-        try:
-            reply = await send()
-        except CutOffError:
-            await asyncio.to_thread(self._cache.put, limit, most)
-            raise
+        reply = await send()
         # another process may be faster, and all agree on one reply
         first = await asyncio.to_thread(self._cache.put_first, key, dataclasses.asdict(reply))
         return dataclasses.replace(_kept(first) or reply, cached=False)

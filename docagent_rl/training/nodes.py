@@ -7,9 +7,9 @@ import hashlib
 import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -46,21 +46,13 @@ LIMIT_S = 300.0
 _LONGEST = 600
 _DIGITS = 8
 """Of a SHA-256, in messages."""
-END_BYTES = 128
-"""End of a manifest, which is its checksum."""
-TAIL_BYTES = 1 << 20
-"""End of a data file, where Parquet lists its content."""
 SAMPLES = 8
 """Documents, about, whose first page has to be there."""
-THREADS = 16
-"""File systems over a network answer many questions at once."""
 CONFIG = "config.json"
 
 
 def of_store(path: Path) -> str:
-    """Return a fingerprint of a store, and how many documents it has.
-
-    Reads names, sizes and checksums of all manifests; pages are looked for in a few documents.
+    """Return a fingerprint of a store, and how many documents it has; pages are looked for in a few of them.
 
     Raises:
         UserError: it is no store, or a page of it is not there.
@@ -68,54 +60,37 @@ def of_store(path: Path) -> str:
     """
     layout = StoreLayout(path).require()
     files = sorted(layout.manifests())
-    with ThreadPoolExecutor(THREADS) as pool:
-        lines = list(pool.map(_manifest_line, files))
     for file in files[:: max(1, len(files) // SAMPLES)]:
         manifest = layout.read_manifest(file)
         if not layout.objects.has(manifest.pages[0].image, Kind.IMAGE):
             raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
-    return f"{len(files)} documents, {_digest(lines)}"
+    return f"{len(files)} documents, {_digest(map(_line, files))}"
 
 
-def of_index(path: Path) -> str:
-    """Read the header, which holds the checksums of the other files, and the sizes of these."""
-    header = (path / HEADER).read_bytes()
-    return f"a header of {len(header)} bytes, {_digest([header, *_sizes(path)])}"
+def of_folder(path: Path, first: str) -> str:
+    """Return a fingerprint of a folder: its file `first`, and the names and sizes of all that are not hidden.
 
-
-def of_model(path: Path) -> str:
-    """Read the configuration, and the names and sizes of all files."""
-    config, sizes = (path / CONFIG).read_bytes(), list(_sizes(path))
-    return f"{len(sizes)} files, {_digest([config, *sizes])}"
+    The header of an index holds the checksums of its other files.
+    """
+    shown = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
+    return f"{len(shown)} files, {_digest([(path / first).read_bytes(), *map(_line, shown)])}"
 
 
 def of_file(path: Path) -> str:
-    """Read the size and the end of a file."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        file.seek(max(0, size - TAIL_BYTES))
-        return f"{size} bytes, {_digest([str(size).encode(), file.read()])}"
+    """Return the size of a file."""
+    return f"{path.stat().st_size} bytes"
 
 
-def _manifest_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - END_BYTES))
-        return f"{path.name} {size} ".encode() + file.read()
-
-
-def _sizes(folder: Path) -> Iterable[bytes]:
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder)
-        if path.is_file() and not any(part.startswith(".") for part in name.parts):
-            yield f"{name} {path.stat().st_size}".encode()
+def _line(file: Path) -> bytes:
+    return f"{file.name} {file.stat().st_size}".encode()
 
 
 def _digest(parts: Iterable[bytes]) -> str:
-    whole = hashlib.sha256()
-    for part in parts:
-        whole.update(len(part).to_bytes(8, "little") + part)
-    return whole.hexdigest()[:_DIGITS]
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()[:_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +104,7 @@ class NodeReport:
 def inspect_node(config: DictConfig, embeds: bool) -> NodeReport:
     """End what earlier starts of the run have left on this node, and report what is there.
 
-    It takes seconds, and reads no more of a store than its manifests' ends. `config` has the values that the
+    It takes seconds. `config` has the values that the
     driver gave it; `embeds`: the estimator reads `docagent.advantage.embedder`.
     """
     parsed = DocAgentConfig.parse(plain(config.docagent))
@@ -163,7 +138,7 @@ def _files(
     yield "docagent.store", parsed.store, of_store
     for section, retriever in parsed.retrievers().items():
         for key, index in retriever.indexes(section):
-            yield key, index, of_index
+            yield key, index, partial(of_folder, first=HEADER)
     if parsed.prompt is not None:
         yield "docagent.prompt", parsed.prompt, of_file
     for key in ("data.train_files", "data.val_files"):
@@ -179,7 +154,7 @@ def _files(
         name = str(OmegaConf.select(config, key) or "")
         # a name that is no path belongs to a hub, or to a wheel
         if name.startswith(("/", "~", ".")):
-            yield key, Path(name).expanduser(), of_model
+            yield key, Path(name).expanduser(), partial(of_folder, first=CONFIG)
 
 
 async def _silent(parsed: DocAgentConfig) -> list[str]:

@@ -109,20 +109,6 @@ async def test_tokens_are_estimated_where_the_server_is_silent(server):
     assert asked.meter.accounts["m"].estimated == 1
 
 
-async def test_a_reply_cut_off_is_not_asked_for_again_until_it_may_be_longer(server, tmp_path):
-    def long(request: dict) -> dict:
-        short = request["max_tokens"] < 200
-        return completion("a long story", "length" if short else "stop", usage=(5, 50))
-
-    server.compute = long
-    for _ in range(2):
-        with pytest.raises(CutOffError):
-            await model(server, tmp_path).ask(HELLO)
-    assert len(server.requests) == 1
-    assert (await model(server, tmp_path, endpoint={"max_tokens": 200}).ask(HELLO)).text == "a long story"
-    assert (await model(server, tmp_path).ask(HELLO)).cached
-
-
 async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tmp_path):
     asked = model(server, tmp_path, meter=Meter(max_requests=4))
     texts = [f"number {n}" for n in range(10)]

@@ -28,19 +28,6 @@ async def served():
     await task
 
 
-@pytest.mark.parametrize("whole", [0, 2])
-async def test_a_head_that_never_ends_ends_its_connection(monkeypatch, whole):
-    monkeypatch.setattr(serving, "HEAD_S", 0.05)
-    async with served() as port, asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        for _ in range(whole):
-            writer.write(WHOLE)
-            assert b" 204 " in await reader.readuntil(b"\r\n\r\n")
-        writer.write(WHOLE[:-2])
-        assert await reader.read() == b""
-        writer.close()
-
-
 async def test_a_head_without_bounds_is_refused():
     async with served() as port, asyncio.timeout(60):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -54,8 +54,6 @@ def said(form: str):
 # of the right text, what the server sends
 KINDS = {
     "a status that tells the key": (Due.MASKED, error(f"wrong key {KEY} \x1b[31m\u202e", 401)),
-    "the key in pieces": (Due.MASKED, error(f"{KEY[:12]}... and {KEY[12:]}")),
-    "the key escaped": (Due.MASKED, error("".join(f"%{ord(c):02x}" for c in KEY))),
     "an error of 5 MB": (Due.MASKED, error("x" * (5 << 20))),
     "an error with 200": (Due.MASKED, error("CUDA out of memory", 200)),
     "HTML": (Due.MASKED, lambda text: b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>"),

@@ -10,18 +10,14 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import RenderSettings
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.samples.parquet import write_parquet
-from docagent_rl.training import nodes
 from docagent_rl.training.nodes import (
     PACKAGES,
     NodeReport,
     inspect_node,
     of_file,
-    of_index,
-    of_model,
+    of_folder,
     of_store,
     problem_message,
     usable_nodes,
@@ -36,20 +32,9 @@ def copied(world, tmp_path):
     return tmp_path
 
 
-def test_a_copy_is_the_same_and_pages_drawn_otherwise_are_another_store(world, copied):
+def test_a_copy_is_the_same(world, copied):
     assert of_store(copied / "store") == of_store(world.root / "store")
-    assert of_index(copied / "index") == of_index(world.root / "index")
-    pdf = min((world.root / "synthetic" / "pdfs").glob("*.pdf"))
-    shutil.copytree(pdf.parent, copied / "one", ignore=lambda _, names: {*names} - {pdf.name})
-    ingest(copied / "one", copied / "other", workers=1, settings=RenderSettings(jpeg_quality=71))
-    (name,) = (path.name for path in (copied / "other" / "documents").iterdir())
-    for manifest in (copied / "store" / "documents").glob("*.json"):
-        if manifest.name != name:
-            manifest.unlink()
-    mine, theirs = of_store(copied / "store"), of_store(copied / "other")
-    assert mine.startswith("1 documents, ")
-    assert theirs.startswith("1 documents, ")
-    assert mine != theirs
+    assert of_folder(copied / "index", HEADER) == of_folder(world.root / "index", HEADER)
 
 
 def test_a_store_that_lost_a_document_or_a_page(copied):
@@ -64,35 +49,19 @@ def test_a_store_that_lost_a_document_or_a_page(copied):
     assert of_store(copied / "store").startswith("2 documents, ")
 
 
-def test_an_index_by_its_header_and_sizes(copied):
-    before = of_index(copied / "index")
-    array = max((copied / "index").rglob("*.npy"), key=lambda path: path.stat().st_size)
-    array.write_bytes(array.read_bytes()[:-1])
-    assert of_index(copied / "index") != before
-    (copied / "index" / HEADER).unlink()
-    with pytest.raises(FileNotFoundError):
-        of_index(copied / "index")
-
-
-def test_a_model_by_its_configuration_and_sizes(tmp_path):
+def test_a_folder_by_its_first_file_and_the_sizes_of_all(tmp_path):
     (tmp_path / ".cache").mkdir()
     found = []
     for config, size in (("{}", 10), ("{}", 11), ("[]", 11)):
         (tmp_path / "config.json").write_text(config)
         (tmp_path / "model.safetensors").write_bytes(bytes(size))
-        found.append(of_model(tmp_path))
+        found.append(of_folder(tmp_path, "config.json"))
         (tmp_path / ".cache" / str(len(found))).touch()
-        assert of_model(tmp_path) == found[-1]
+        assert of_folder(tmp_path, "config.json") == found[-1]
     assert len(set(found)) == 3
-
-
-def test_a_file_by_its_size_and_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(nodes, "TAIL_BYTES", 4)
-    for name, content in {"a": "12345678", "b": "x2345678", "c": "12345670", "d": "345678"}.items():
-        (tmp_path / name).write_text(content)
-    found = {name: of_file(tmp_path / name) for name in "abcd"}
-    assert found["a"] == found["b"]
-    assert len(set(found.values())) == 3
+    assert of_file(tmp_path / "model.safetensors") == "11 bytes"
+    with pytest.raises(FileNotFoundError):
+        of_folder(tmp_path, HEADER)
 
 
 A, B, C = (f"10.0.0.{number} (abcd0123)" for number in (1, 2, 3))

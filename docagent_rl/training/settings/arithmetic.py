@@ -169,7 +169,7 @@ def _losses(config: DictConfig) -> Iterator[str]:
 
 
 def _heads(config: DictConfig) -> Iterator[str]:
-    """Yield numbers of GPUs that cannot share the policy's heads (`apply_monkey_patch`; vLLM's configuration)."""
+    """Yield numbers of GPUs that cannot share the policy's heads: verl and vLLM say it minutes later."""
     model = model_config(str(OmegaConf.select(config, "actor_rollout_ref.model.path")))
     if model is None:
         return
