@@ -24,8 +24,6 @@ PROCESS = 5 * GIB
 """Estimate: a process with torch, CUDA and vLLM in it."""
 AGENT_PROCESS = 2 * GIB
 """Estimate: an agent loop worker without its cache of images."""
-SEARCH_PROCESS = GIB
-"""Estimate: an actor that searches, with torch and without CUDA, beside its model."""
 SERVER_IMAGES = 4 * GIB
 """vLLM's cache of preprocessed images (`mm_processor_cache_gb`), of each server."""
 CHANNELS, FRAMES = 3, 2
@@ -154,23 +152,6 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Searching:
-    """A retriever of the run, in its own actors or in all processes that ask it."""
-
-    name: str
-    model: int
-    """Bytes of the model that reads queries; 0: none, or a server has it."""
-    index: int
-    """Bytes of the index's files, which all processes of a node map together; 0: not built yet."""
-    processes: int
-    """Processes of the run that have it open."""
-    own: bool
-    """Whether these serve it alone."""
-    gpu: bool = False
-    """Whether the model lies on a GPU, which no trainer has."""
-
-
-@dataclass(frozen=True, slots=True)
 class Run:
     """All of a run that is budgeted."""
 
@@ -195,7 +176,6 @@ class Run:
     """Checkpoints that stay; None: all."""
     best: bool = False
     """The best by validation stays beside them."""
-    searching: Sequence[Searching] = ()
 
 
 class Place(StrEnum):
@@ -358,20 +338,6 @@ def _host(run: Run) -> Iterator[Line]:
     # one process a node loads a model, or all where embeddings are tied
     loading = max(part.whole * (1 if part.model.head else gpus) for part in run.trained)
     yield Line(place, "largest model while it loads", loading, estimate=True)
-    for each in run.searching:
-        yield from _searching(each, run.nodes)
-
-
-def _searching(part: Searching, nodes: int) -> Iterator[Line]:
-    """List the parts of the node that holds most of it; an index may be read again, where memory is short."""
-    processes = -(-part.processes // nodes)
-    several = f"{processes} process{'es' * (processes > 1)}"
-    if part.model and not part.gpu:
-        yield Line(Place.HOST, f"{part.name}: model in {several}", processes * part.model, estimate=True)
-    if part.own:
-        yield Line(Place.HOST, f"{part.name}: {several}", processes * SEARCH_PROCESS, estimate=True)
-    if part.index:
-        yield Line(Place.HOST, f"{part.name}: index, mapped", part.index, estimate=True)
 
 
 def _disk(run: Run) -> Iterator[Line]:

@@ -21,7 +21,6 @@ from docagent_rl.checks.budget import (
     Model,
     Place,
     Run,
-    Searching,
     Server,
     Trained,
     budget,
@@ -29,9 +28,6 @@ from docagent_rl.checks.budget import (
 )
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.models import get_family
-from docagent_rl.retrieval.config import Backend, RetrieverConfig
-from docagent_rl.retrieval.encoders.spec import MODELS, KnownModel, Precision
-from docagent_rl.retrieval.rerank.spec import RERANKERS, KnownReranker
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.adapters import rank, read_adapters
@@ -124,7 +120,6 @@ def read_run(config: DictConfig, parsed: DocAgentConfig) -> Run | None:
         images=parsed.rollout.image_cache_mb << 20 if parsed.rollout.image_cache_mb else CAPACITY,
         kept=None if None in kept else max(kept),
         best=parsed.keep_best and trainer.test_freq > 0,
-        searching=list(_searching(parsed, rollout.agent.num_workers)),
     )
 
 
@@ -150,42 +145,6 @@ def _trained(config: DictConfig, parsed: DocAgentConfig, name: str, sizes: Model
         adapters=adapters.parameters if adapters else 0,
         bytes_each=BFLOAT16 if half else FLOAT32,
     )
-
-
-def _searching(parsed: DocAgentConfig, agents: int) -> Iterator[Searching]:
-    for key, section in parsed.retrievers().items():
-        own, service = section.backend is Backend.RAY, section.service
-        opened = [] if section.backend is Backend.HTTP else [each for _, each in section.flat(key)]
-        if opened:
-            yield Searching(
-                key.rpartition(".")[2],
-                model=sum(map(_query_model, opened)),
-                index=sum(
-                    file.stat().st_size
-                    for _, path in section.indexes(key)
-                    for file in path.rglob("*")
-                    if file.is_file()
-                ),
-                # without actors of their own: the agent loop workers', and the driver's, which checks the run
-                processes=service.replicas if own else agents + 1,
-                own=own,
-                gpu=service.num_gpus > 0,
-            )
-
-
-def _query_model(section: RetrieverConfig) -> int:
-    """Return the bytes of the models that read its queries, a reranker among them; 0 of those that are not in
-    the tables.
-    """
-    again = None if section.rerank is None else RERANKERS.get(section.rerank.model)
-    return _bytes_of(MODELS.get(section.model or "")) + _bytes_of(again)
-
-
-def _bytes_of(known: KnownModel | KnownReranker | None) -> int:
-    if known is None:
-        return 0
-    bytes_each = FLOAT32 if known.spec.dtype is Precision.FLOAT32 else BFLOAT16
-    return int(known.millions * 1e6) * bytes_each
 
 
 def markdown(lines: Sequence[Line]) -> str:

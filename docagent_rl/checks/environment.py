@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import DictConfig, ListConfig, OmegaConf, read_write
-from omegaconf.errors import GrammarParseError
-from omegaconf.grammar.gen.OmegaConfGrammarParser import OmegaConfGrammarParser as Grammar
-from omegaconf.grammar_parser import parse
 
 from docagent_rl.base.errors import UserError
 
-LOCAL = ("oc.env", "now")
+LOCAL = re.compile(r"(?<!\\)\$\{\s*(?:oc\.env|now)\s*:")
 """Resolvers whose values are those of a process: another one has other variables, and another clock."""
+_VARIABLE = re.compile(r"\$\{\s*oc\.env\s*:\s*['\"]?(\w+)")
 SECRET = frozenset(
     {"apikey", "credential", "credentials", "key", "passphrase", "passwd", "password", "secret", "token"}
 )
@@ -39,16 +37,9 @@ def settle_environment(config: DictConfig) -> None:
     leaves = list(_leaves(config, plain))
     secrets = {text for _, key, text in leaves if key in KEYS_NAMED_BY}
     for parent, key, text in leaves:
-        try:
-            tree = parse(text) if "${" in text else None
-        except GrammarParseError:  # OmegaConf says it better, where the value is read
+        if not LOCAL.search(text):
             continue
-        if tree is None or not _resolvers(tree):
-            continue
-        for call in _resolvers(tree):
-            if call.resolverName().getText() != "oc.env" or call.sequence() is None:
-                continue
-            variable = call.sequence().element(0).getText().strip("'\"")
+        for variable in _VARIABLE.findall(text):
             if variable in secrets or not SECRET.isdisjoint(variable.lower().split("_")):
                 raise UserError(
                     f"{parent._get_full_key(key)} takes its value from the environment variable {variable}, "
@@ -69,18 +60,6 @@ def _leaves(node: Any, plain: Any) -> Iterator[tuple[DictConfig | ListConfig, An
             yield from _leaves(node._get_node(key), value)
         elif isinstance(value, str):
             yield node, key, value
-
-
-def _walk(tree: Any) -> Iterator[Any]:
-    yield tree
-    for child in getattr(tree, "children", None) or ():
-        yield from _walk(child)
-
-
-def _resolvers(tree: Any) -> list[Any]:
-    """Return the calls of resolvers that are of this process."""
-    calls = (each for each in _walk(tree) if isinstance(each, Grammar.InterpolationResolverContext))
-    return [call for call in calls if call.resolverName().getText() in LOCAL]
 
 
 def _escaped(value: str) -> str:

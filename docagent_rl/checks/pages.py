@@ -36,7 +36,8 @@ of layers, logits, processes and features are estimates, for the longest row wit
 trajectory may show. Only a trained vision tower has been measured ([one H200](cluster.md)): 20 GiB for 27,000
 visual tokens of a 7B model, where the estimate is 15, at a time when the states of layers, which are added
 here, are free again. The rollout fills the share of the GPU that its server is given
-(`gpu_memory_utilization`). A retriever's index is in it once it is built.
+(`gpu_memory_utilization`). Host memory is without retrievers: each process that searches takes about 1 GiB
+beside its model and its index ([models](retrieval/models.md)).
 
 """
 _VARIANTS = """\

@@ -16,14 +16,12 @@ from docagent_rl.checks.budget import (
     CONTEXT,
     GIB,
     PROCESS,
-    SEARCH_PROCESS,
     SERVER_IMAGES,
     SERVER_WORKSPACE,
     Line,
     Model,
     Place,
     Run,
-    Searching,
     Server,
     Trained,
     budget,
@@ -167,20 +165,6 @@ def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
     assert one["largest model while it loads"] == 40_000
 
 
-def test_a_retriever_is_in_its_actors_or_in_all_that_ask():
-    own = Searching("retriever", model=100, index=7, processes=3, own=True)
-    near = Searching("text_retriever", model=10, index=5, processes=5, own=False)
-    lines = sizes(Place.HOST, nodes=2, searching=[own, near])
-    assert lines["retriever: model in 2 processes"] == 200
-    assert lines["retriever: 2 processes"] == 2 * SEARCH_PROCESS
-    assert (lines["retriever: index, mapped"], lines["text_retriever: index, mapped"]) == (7, 5)
-    assert lines["text_retriever: model in 3 processes"] == 30
-    assert "text_retriever: 3 processes" not in lines
-    lines = sizes(Place.HOST, searching=[replace(own, processes=1, gpu=True)])
-    assert "retriever: model in 1 process" not in lines
-    assert lines["retriever: 1 process"] == SEARCH_PROCESS
-
-
 def test_a_text_model_has_no_features_and_tied_ones_load_everywhere():
     text = replace(MODEL, vision=0, head=0, vision_layers=0)
     found = sizes(Place.HOST, trained=[replace(POLICY, model=text)], image_tokens=0)
@@ -249,28 +233,6 @@ def test_a_recipe_is_read():
     assert run.reference is not None
     # a checkpoint of policy and critic: 8.29e9 parameters of 12 bytes, less the moments of the critic's head
     assert total(budget(run, 80 * GIB), Place.DISK) == 3 * (24 * 8_292_166_656 - 8 * 152064 * 3584)
-
-
-def test_the_recipes_retrievers_are_read(tmp_path):
-    (tmp_path / "part").mkdir()
-    (tmp_path / "part" / "vectors").write_bytes(b"x" * 1000)
-    colqwen = Searching("retriever", 2 * 2_209_000_000, 1000, processes=1, own=True)
-    service = "docagent.retriever.service"
-
-    def searching(*overrides):
-        return run_of(VRAG, f"docagent.retriever.index={tmp_path}", *overrides).searching
-
-    assert searching() == [colqwen]
-    on_gpus = searching(f"{service}.num_gpus=1", f"{service}.replicas=3")
-    assert on_gpus == [replace(colqwen, processes=3, gpu=True)]
-    (near,) = searching("+retriever=minilm", "docagent.retriever.backend=local")
-    agents = int(composed(VRAG).actor_rollout_ref.rollout.agent.num_workers)
-    assert (near.model, near.processes, near.own) == (4 * 22_700_000, agents + 1, False)
-    (again,) = searching("+retriever=minilm", "+rerank=bge_v2_m3")
-    assert again.model == 4 * 22_700_000 + 2 * 568_000_000
-    assert searching("docagent.retriever.backend=http", f"+{service}.url=http://127.0.0.1:1") == []
-    images, texts = run_of("alden_hybrid_qwen2_5_vl_7b").searching
-    assert (images.name, texts.name, texts.model) == ("retriever", "text_retriever", 4 * 335_000_000)
 
 
 def test_towers_references_and_rows_differ(monkeypatch):

@@ -4,16 +4,10 @@ import dataclasses
 import re
 
 import pytest
-from PIL import Image
 from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.layout import StoreLayout
-from docagent_rl.documents.manifest import Manifest, dump_record, read_record
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.playability import recipe_playability
@@ -106,27 +100,3 @@ def test_the_longest_prompt_is_counted(checked, files, world, workspace):
     checked(*given, f"data.max_prompt_length={tokens}")
     with pytest.raises(UserError, match=f" {tokens} tokens, data.max_prompt_length"):
         checked(*given, f"data.max_prompt_length={tokens - 1}")
-
-
-def indexed(store, index):
-    """The overrides for a store, which gets an index."""
-    BM25Retriever.build(DocumentStore(store)).save(index)
-    return f"docagent.store={store}", f"docagent.retriever.index={index}"
-
-
-def test_pages_that_cannot_be_shown_are_named(checked, world, tmp_path):
-    store = tmp_path / "store"
-    ingest(world.root / "synthetic" / "pdfs", store, settings=RenderSettings(dpi=72), workers=1)
-    (tmp_path / "more" / "strip").mkdir(parents=True)
-    Image.new("RGB", (1900, 10)).save(tmp_path / "more" / "strip" / "1.png")
-    ingest(tmp_path / "more", store, workers=1)
-    # ingested before such pages were refused
-    manifest = StoreLayout(store).manifest("strip")
-    record = read_record(Manifest, manifest)
-    page = dataclasses.replace(record.pages[0], width=2400)
-    manifest.write_text(dump_record(dataclasses.replace(record, pages=(page,))))
-    places = indexed(store, tmp_path / "index")
-    with pytest.raises(UserError, match=r"1 pages of .*\n  page strip#1: .* 2400x10"):
-        checked(*places, "+docagent.env_cpu.search.scope=corpus")
-    # no question is about it
-    checked(*places, "+docagent.env_cpu.search.scope=document")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import compileall
 import dataclasses
 import importlib
 import importlib.metadata
@@ -21,7 +20,6 @@ from docagent_rl.checks.doctor import (
     Report,
     VersionCheck,
     ask_process,
-    check_bytecode,
     check_shared_memory,
     check_system,
     check_versions,
@@ -86,23 +84,8 @@ def test_report_holds_all_problems_and_is_json():
 def test_system_names_what_it_looks_at(tmp_path):
     checks = {check.name: check for check in check_system()}
     assert int(checks["CPUs"].value) >= 1
-    assert "compiled" in checks["packages"].value
     assert "mount" in check_shared_memory(tmp_path / "absent").advice
     assert check_shared_memory(tmp_path).value.endswith("GiB")
-
-
-def test_packages_that_are_not_compiled_are_named_with_what_to_do(tmp_path, monkeypatch):
-    (tmp_path / "gadget_of_a_test").mkdir()
-    (tmp_path / "gadget_of_a_test" / "__init__.py").write_text("value = 7\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    importlib.invalidate_caches()
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    found = check_bytecode(["gadget_of_a_test", "no_such_package"])
-    assert ("gadget_of_a_test" in found.value, found.blocks) == (True, False)
-    assert found.advice.endswith(f"python -m compileall -qq -j 0 {tmp_path}")
-    assert "PYTHONDONTWRITEBYTECODE" in found.advice
-    assert compileall.compile_dir(tmp_path, quiet=2)
-    assert check_bytecode(["gadget_of_a_test"]).value == "compiled"
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -183,13 +182,8 @@ def test_a_bug_leaves_its_traceback_in_the_folder_of_the_run(told, tmp_path):
 @pytest.mark.parametrize(
     "config", [at("/dev/null"), {"docagent": {"run_dir": None}}, {}, {"docagent": {"run_dir": "${lost}"}}]
 )
-def test_without_such_a_folder_it_is_in_the_temporary_one(config, told, tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    text = told(RuntimeError("odd"), config)
-    path = Path(re.search(r"traceback: (\S+)", text).group(1))
-    assert [path] == list(tmp_path.iterdir())
-    assert "RuntimeError: odd" in path.read_text()
-    assert "AssertionError" in told(AssertionError(), config)
+def test_without_such_a_folder_it_is_printed(told):
+    assert "AssertionError" in told(AssertionError(), at("/dev/null"))
 
 
 def test_every_start_has_an_id_of_its_own_that_all_its_processes_have(tmp_path, monkeypatch):

@@ -13,8 +13,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.training.settings.models import model_config, on_meta
 
 MODEL, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.rollout"
-MOST = 512
-"""The highest rank that vLLM 0.24 serves as an adapter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +81,8 @@ def _problems(run: DictConfig) -> Iterator[str]:
             if OmegaConf.select(model, key):
                 yield f"{MODEL}.{key}: nothing is adapted under FSDP without {MODEL}.lora_rank: set both"
         return
-    if model.get("lora_alpha", 16) <= 0:
-        yield f"{MODEL}.lora_alpha={model.lora_alpha}: the adapter would add nothing: set twice the rank"
-    if model.get("target_parameters"):
-        yield f"{MODEL}.target_parameters: adapters of single parameters are not known to reach the server"
     if merged:
         return
-    if rank(model) > MOST:
-        yield f"{MODEL}.lora_rank={rank(model)}: vLLM takes up to {MOST}, or set {MODEL}.lora.merge=true"
     if str(run.trainer.v1.trainer_mode).endswith("separate_async"):
         yield (
             f"trainer.v1.trainer_mode={run.trainer.v1.trainer_mode}: verl sends servers of their own the "

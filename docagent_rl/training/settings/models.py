@@ -141,22 +141,6 @@ def check_model_type(family: Family, key: str, path: str) -> None:
         family.check_config(f"{key}={path}", config.model_type)
 
 
-def check_placeholder(key: str, path: str, token: int | None) -> None:
-    """Refuse a model in a folder that looks for images at another token than its processor writes.
-
-    Raises:
-        UserError: names both.
-    """
-    if token is None or not (Path(path).expanduser() / "config.json").is_file():
-        return
-    expected = getattr(model_config(path), "image_token_id", None)
-    if expected is not None and expected != token:
-        raise UserError(
-            f"{key}={path}: its config.json has image_token_id={expected}, its processor writes {token} for "
-            "an image: one of the two is of another model"
-        )
-
-
 def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:
     """Yield key, section and section of the model of whatever is frozen."""
     if freezes_actor(run):

@@ -19,7 +19,6 @@ from docagent_rl.rollout.playability import listed, open_all
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.parquet import AGENT_NAME, read_table
 from docagent_rl.samples.sample import Sample
-from docagent_rl.training.settings.models import check_placeholder
 
 KEYS = ("train_files", "val_files")
 _MANY = 1000
@@ -72,8 +71,6 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig) -> None:
             "environments would fill prompts that the rollout refuses"
         )
     resources = TrajectoryResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
-    model = config.actor_rollout_ref.model
-    check_placeholder("actor_rollout_ref.model.path", str(model.path), resources.codec.image_token_id)
     for key in KEYS:
         _check_file(run_questions(config, key), resources, limit)
 
