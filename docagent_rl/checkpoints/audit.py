@@ -1,4 +1,4 @@
-"""Audits of a run: its checkpoints, the records of its steps, and the seals beside its trajectories.
+"""Audits of a run: its checkpoints, and the seals beside its trajectories.
 
 `trajectories/<step>.json` holds the number and the checksum of the trajectories of a step.
 """
@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
-
-import yaml
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.checkpoints.inspection import State, inspect
 from docagent_rl.checkpoints.manifest import (
     TRACKER,
     CheckpointCheck,
-    numbered_folders,
     read_tracker,
     step_folder,
     step_folders,
@@ -26,7 +22,6 @@ from docagent_rl.checkpoints.manifest import (
 from docagent_rl.documents.audit import Audit, Damage
 
 CHECKPOINTS = "checkpoints"
-_RECORDS = {"trajectories": "jsonl", "metrics": "json"}
 _RESTORE = "take the file from a copy, or leave the step out of what you report"
 
 
@@ -39,19 +34,13 @@ def has_checkpoints(path: Path) -> bool:
 
 
 def audit_checkpoints(path: Path) -> Audit:
-    """Read every file of checkpoints (a run's, a folder's, one) and compare it with its checksum.
-
-    Of a run, every step from the first that is recorded to its latest checkpoint has to have its trajectories
-    and its metrics too.
-    """
+    """Read every file of checkpoints (a run's, a folder's, one) and compare it with its checksum."""
     path = path.absolute()
     if step_of(path) is not None:
         return _audit([path])
     root = _root(path)
     audit = _audit(step_folders(root))
     audit.damages += _tracker_damage(root)
-    if root != path:
-        audit.damages += _missing_records(path, root)
     return audit
 
 
@@ -83,17 +72,6 @@ def _tracker_damage(root: Path) -> list[Damage]:
     return []
 
 
-def _missing_records(run_dir: Path, root: Path) -> list[Damage]:
-    recorded = [int(p.stem) for p in run_dir.glob("trajectories/*.jsonl") if p.stem.isdecimal()]
-    last = max((step for step, _ in numbered_folders(root)), default=0)
-    paths = (
-        run_dir / folder / f"{step}.{suffix}"
-        for step in range(min(recorded, default=1), last + 1)
-        for folder, suffix in _RECORDS.items()
-    )
-    return [Damage(p, f"is missing: step {p.stem} has been trained") for p in paths if not p.is_file()]
-
-
 def write_seal(archive: Path, trajectories: int, sha256: str) -> None:
     """Record what a whole file of trajectories holds."""
     content = json.dumps({"trajectories": trajectories, "sha256": sha256}, indent=1)
@@ -106,7 +84,7 @@ def remove_seal(archive: Path) -> None:
 
 
 def audit_archives(run_dir: Path) -> Audit:
-    """Compare a run's files of trajectories with their seals; read its numbers and its configuration."""
+    """Compare a run's files of trajectories with their seals."""
     archives = sorted(run_dir.glob("trajectories/*.jsonl"))
     seals = set(run_dir.glob("trajectories/*.json"))
     audit = Audit(f"{len(archives)} files of trajectories")
@@ -117,14 +95,6 @@ def audit_archives(run_dir: Path) -> Audit:
             audit.damages.append(Damage(archive, f"{problem}; {_RESTORE}"))
     lost = sorted(seals - {archive.with_suffix(".json") for archive in archives})
     audit.damages += [Damage(each.with_suffix(".jsonl"), f"is missing; {_RESTORE}") for each in lost]
-    for path in sorted(run_dir.glob("metrics/*.json")):
-        try:
-            whole = isinstance(json.loads(path.read_bytes()), dict)
-        except (OSError, ValueError):
-            whole = False
-        if not whole:
-            audit.damages.append(Damage(path, f"holds no numbers of a step; {_RESTORE}"))
-    audit.damages += _damaged_configuration(run_dir)
     return audit
 
 
@@ -148,22 +118,3 @@ def _problem(archive: Path) -> str | None:
     if found != trajectories:
         return f"has {found} trajectories, and {trajectories} were written"
     return None if digest.hexdigest() == sha256 else "its checksum is that of other bytes: it was edited"
-
-
-def _damaged_configuration(run_dir: Path) -> Iterator[Damage]:
-    folder = run_dir / "hydra"
-    if not folder.is_dir():
-        return
-    for path in sorted({folder / "config.yaml", *folder.glob("*.yaml")}):
-        try:
-            found = yaml.safe_load(path.read_bytes())
-        except (OSError, yaml.YAMLError) as error:
-            problem = f"cannot be read ({type(error).__name__})"
-        else:
-            if found is not None or (path.name != "config.yaml" and path.stat().st_size > 0):
-                continue
-            problem = "is empty"
-        yield Damage(
-            path,
-            f"{problem}: it says what the run did; take it from a copy, or compose it with the same command",
-        )

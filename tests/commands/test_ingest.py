@@ -12,7 +12,7 @@ from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.training.trainer.archive import write_lines, write_metrics
+from docagent_rl.training.trainer.archive import write_lines
 from tests.checkpoints.saved import flip, save
 from tests.commands.conftest import called
 from tests.documents.conftest import write_pdf
@@ -156,9 +156,6 @@ def run(tmp_path):
         save(tmp_path / "run" / "checkpoints", step)
         trajectories = [SimpleNamespace(question_id=f"q{n}", uid="u", number=0) for n in range(3)]
         write_lines(tmp_path / "run", step, [(each, [b'{"reward": 1}']) for each in trajectories])
-        write_metrics(tmp_path / "run", step, {})
-    (tmp_path / "run" / "hydra").mkdir()
-    (tmp_path / "run" / "hydra" / "config.yaml").write_text("docagent: {system: alden}\n")
     return tmp_path / "run"
 
 
@@ -166,9 +163,8 @@ def test_damage_of_a_run_is_listed_and_another_folder_refused(run, tmp_path):
     saved = run / "checkpoints"
     flip(saved / "global_step_2" / "data.pt")
     (saved / "latest_checkpointed_iteration.txt").write_bytes(b"")
-    (run / "metrics" / "2.json").unlink()
     told = check(run, status=1)
-    for part in ("global_step_2: data.pt: ", "latest_checkpointed_iteration.txt", "2.json: ", "3 damaged"):
+    for part in ("global_step_2: data.pt: ", "latest_checkpointed_iteration.txt", "2 damaged"):
         assert part in told
     with pytest.raises(UserError, match=str(tmp_path)):
         check(tmp_path)
@@ -180,8 +176,6 @@ DAMAGES = {
     "a trajectory is cut off": ("run/trajectories/2.jsonl", lambda data: data[: data.index(b"\n") + 1]),
     "a trajectory is edited": ("run/trajectories/2.jsonl", lambda data: data.replace(b"1", b"9", 1)),
     "the seal is edited": ("run/trajectories/2.json", lambda data: data.replace(b"3", b"4", 1)),
-    "numbers are zeros": ("run/metrics/2.json", lambda data: bytes(len(data))),
-    "the configuration is lost": ("run/hydra/config.yaml", None),
 }
 
 

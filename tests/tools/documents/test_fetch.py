@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import re
 import shutil
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -169,16 +167,3 @@ def test_a_damaged_package_and_a_mirror_that_is_gone_are_refused(guide, reposito
     (repository / "Packages").unlink()
     with pytest.raises(InfrastructureError, match="apt-get update"):
         run(guide)
-
-
-def test_the_command_tells_what_it_did(guide, given, tmp_path):
-    listed = tmp_path / "documents.json"
-    listed.write_text(json.dumps(guide.model_dump(mode="json")))
-    options = [word for option in given for word in ("--apt", option)]
-    command = [sys.executable, "-m", "tools.documents", tmp_path / "out", "--manifest", listed, *options]
-    root = Path(__file__).parents[3]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert (done.returncode, str(tmp_path / "out") in done.stderr) == (0, True)
-    listed.write_text("{}")
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
-    assert (done.returncode, str(listed) in done.stderr, "Traceback" in done.stderr) == (2, True, False)

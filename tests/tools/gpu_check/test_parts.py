@@ -1,4 +1,4 @@
-"""The checks at their tiny sizes on the processor, each in a process of its own."""
+"""Parts of checks: costs, switches of recipes, runs that are late."""
 
 from __future__ import annotations
 
@@ -10,27 +10,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.checks.recipe_check import Finding, composed, judged
-from tools.gpu_check.check import CheckError, Machine, Outcome
+from tools.gpu_check.check import CheckError, Machine
 from tools.gpu_check.meter import Cost, Meter
 from tools.gpu_check.parts import recipe
 from tools.gpu_check.parts.recipe import KINDS, SHORT, SMALL, overrides
 from tools.gpu_check.parts.widths import extrapolated
-from tools.gpu_check.registry import CHECKS
-from tools.gpu_check.runner import run_one
-
-MACHINE = Machine(None, 0.0, vllm=False)
-TIME_S = 600
-ALONE = ("recipe",)
-"""A run of the trainer, as tests/e2e has many."""
-
-
-@pytest.mark.slow(first=True)
-@pytest.mark.usefixtures("warm_processes")
-@pytest.mark.parametrize("check", [c for c in CHECKS if c.name not in ALONE], ids=lambda check: check.name)
-def test_a_check_passes_on_a_processor(check, tmp_path):
-    found = run_one(check, MACHINE, tmp_path, TIME_S)
-    assert found.outcome is Outcome.PASS, found.log
-    assert found.device == "cpu"
 
 
 def test_layers_are_extrapolated_along_a_line_and_the_vision_tower_is_not():
