@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from packaging.version import InvalidVersion, Version
 
-from docagent_rl.training.hardware import TORCH_VARLEN, fitting_flash_attn, flash_attn_version
+from docagent_rl.training.hardware import TORCH_VARLEN, flash_attn_version
 
 QUERY = ("--query-gpu=driver_version,name", "--format=csv,noheader")
 OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
@@ -105,7 +105,7 @@ def check_driver(gpus: Gpus, cuda: str | None, usable: bool, wanted: bool) -> Fi
 
 
 def check_attention() -> Finding:
-    """Name the way of flash attention that this process takes, and the other one."""
+    """Name the way of flash attention that this process takes."""
     import torch
 
     from docagent_rl.training.hardware import is_cpu_platform, without_flash_attn
@@ -113,18 +113,17 @@ def check_attention() -> Finding:
     if is_cpu_platform():  # whatever the GPU beside it can do
         return Finding("attention", "row by row, on the processor")
     if not without_flash_attn():
-        return _check_flash_attn(torch.__version__, torch.version.cuda)
+        return _check_flash_attn()
     if not torch.cuda.is_available():
         return Finding("attention", f"{TORCH_VARLEN} of torch {torch.__version__}")
-    return check_varlen(torch.__version__, torch.version.cuda, torch.cuda.get_device_capability())
+    return check_varlen(torch.__version__, torch.cuda.get_device_capability())
 
 
-def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, int]) -> Finding:
-    """Check torch's kernels on a GPU of `capability`, and name the flash-attn that fits beside them."""
+def check_varlen(torch_version: str, capability: tuple[int, int]) -> Finding:
+    """Check torch's kernels on a GPU of `capability`."""
     value = f"{TORCH_VARLEN} of torch {torch_version}"
     if capability >= OLDEST_CAPABILITY:
-        other = fitting_flash_attn(torch_version, cuda)
-        return Finding("attention", value, f"enough; another way to the same: {other}")
+        return Finding("attention", value)
     found, needed = (".".join(map(str, numbers)) for numbers in (capability, OLDEST_CAPABILITY))
     advice = (
         f"the GPU's compute capability is {found}, flash attention needs {needed}: use another GPU, or "
@@ -133,14 +132,11 @@ def check_varlen(torch_version: str, cuda: str | None, capability: tuple[int, in
     return Finding("attention", value, advice, blocks=True)
 
 
-def _check_flash_attn(torch_version: str, cuda: str | None) -> Finding:
+def _check_flash_attn() -> Finding:
     value = f"flash-attn {flash_attn_version()}"
     try:
         importlib.import_module("flash_attn")
     except ImportError as error:
-        advice = (
-            f"it cannot be imported ({error}): uninstall it, then torch's kernels are used, or install "
-            f"{fitting_flash_attn(torch_version, cuda)}"
-        )
+        advice = f"it cannot be imported ({error}): uninstall it, then torch's kernels are used"
         return Finding("attention", value, advice, blocks=True)
     return Finding("attention", value)

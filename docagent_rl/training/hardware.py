@@ -6,13 +6,10 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
-import sys
 
 from packaging.version import Version
 
 CPU_PLATFORM = "cpu"
-FLASH_ATTN_VERSION = "2.8.3"
-"""The version of verl 0.9.1's extra `flash-attn-cu130torch211`."""
 OLDEST_FLASH_ATTN = "2.3.3"
 """transformers 5.9 takes nothing older (`is_flash_attn_2_available`)."""
 
@@ -71,15 +68,3 @@ def flash_attn_version() -> str | None:
     except importlib.metadata.PackageNotFoundError:  # flash-attn 4 has the same package under another name
         return None
     return installed if Version(installed) >= Version(OLDEST_FLASH_ATTN) else None
-
-
-def fitting_flash_attn(torch_version: str, cuda_version: str | None) -> str:
-    """Describe the build of flash-attn for a torch (`2.11.0+cu130`) and a CUDA (`13.0`, None without)."""
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    torch_release = Version(torch_version)
-    cuda = f"CUDA {cuda_version.partition('.')[0]}" if cuda_version else "CUDA"
-    return (
-        f"flash-attn {FLASH_ATTN_VERSION} for {cuda}, torch {torch_release.major}.{torch_release.minor}, "
-        f"{python}, cxx11abiTRUE: a wheel of that build, or from source with nvcc of the same CUDA: "
-        f"pip install --no-build-isolation --no-deps flash-attn=={FLASH_ATTN_VERSION}"
-    )

@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.checks import gpu
 from docagent_rl.checks.gpu import Gpus, ask_driver, check_attention, check_driver, check_varlen, read_gpus
 from docagent_rl.training import hardware
-from docagent_rl.training.hardware import fitting_flash_attn, without_flash_attn
+from docagent_rl.training.hardware import without_flash_attn
 
 TWO = "580.95.05, NVIDIA H100 80GB HBM3\n580.95.05, NVIDIA H100 80GB HBM3\n"
 NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure.\n\n"
@@ -103,14 +103,8 @@ def test_flash_attn_that_cannot_be_imported_blocks(flash_attn):
     assert (finding.blocks, "undefined symbol: _ZN3c10" in finding.advice) == (True, True)
 
 
-def test_build_of_flash_attn_fits_the_environment():
-    words = fitting_flash_attn("2.11.0+cu130", "13.0")
-    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    assert all(part in words for part in ("flash-attn==2.8.3", "CUDA 13", "torch 2.11", python))
-
-
 def test_gpu_has_to_know_flash_attention():
-    assert not check_varlen("2.11.0+cu130", "13.0", (9, 0)).blocks
-    finding = check_varlen("2.11.0+cu130", "13.0", (7, 5))
+    assert not check_varlen("2.11.0+cu130", (9, 0)).blocks
+    finding = check_varlen("2.11.0+cu130", (7, 5))
     assert finding.blocks
     assert " 7.5, " in finding.advice

@@ -66,25 +66,25 @@ def row(handle):
     return until(lambda: [actor for actor in read_actors() if actor.id == handle._actor_id.hex()])[0]
 
 
-@pytest.mark.parametrize("end", [ray.kill, lambda actor: actor.leave.remote()], ids=["kill", "exit"])
-def test_the_living_and_those_whose_end_was_asked_for_have_no_death(end):
-    actor = make()
-    pid = ray.get(actor.pid.remote())
-    found = row(actor)
-    assert (found.state, found.pid, found.death, death_messages([found])) == (State.ALIVE, pid, None, None)
-    end(actor)
-    until(lambda: row(actor).state is State.ENDED)
-    assert row(actor).death is None
-
-
-def test_a_killed_process_is_a_death_with_advice():
-    actor = make(name="pool_WorkerDict_0:0")
-    pid = ray.get(actor.pid.remote())
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: row(actor).death)
-    told = death_messages([row(actor)])
-    assert all(name in told for name in ("pool_WorkerDict_0:0", str(pid), "ppo_micro_batch_size_per_gpu"))
-    failed = make(True)
+def test_the_dead_are_told_from_the_living_and_from_those_whose_end_was_asked_for():
+    killed, left, dead, failed = make(), make(), make(name="pool_WorkerDict_0:0"), make(True)
+    pids = ray.get([actor.pid.remote() for actor in (killed, left, dead)])
+    found = row(killed)
+    assert (found.state, found.pid, found.death, death_messages([found])) == (
+        State.ALIVE,
+        pids[0],
+        None,
+        None,
+    )
+    ray.kill(killed)
+    left.leave.remote()
+    os.kill(pids[2], signal.SIGKILL)
+    for actor in (killed, left):
+        until(lambda actor=actor: row(actor).state is State.ENDED)
+        assert row(actor).death is None
+    until(lambda: row(dead).death)
+    told = death_messages([row(dead)])
+    assert all(name in told for name in ("pool_WorkerDict_0:0", str(pids[2]), "ppo_micro_batch_size_per_gpu"))
     until(lambda: row(failed).death)
     assert "OSError: no such model" in death_messages([row(failed)])
 
@@ -146,8 +146,8 @@ class vLLMHttpServer:  # noqa: N801  verl's name
         (folder / "loaded").unlink()
 
 
-@pytest.fixture
-def server():
+@pytest.fixture(scope="module")
+def server(running_ray):
     made = ray.remote(vLLMHttpServer).options(num_cpus=0, name="vllm_server_0_0").remote()
     yield made
     ray.kill(made)
