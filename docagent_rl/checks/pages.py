@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import VariantSection, flat
 from docagent_rl.checks.budget import GIB, Line, Place, budget, total
-from docagent_rl.checks.budget_table import gib, markdown, read_run
+from docagent_rl.checks.budget_table import gib, read_run
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import recipe_names
@@ -28,8 +28,8 @@ _MEMORY = """\
 
 What each recipe takes, in GiB, on {gpus} of {memory:g} GiB, with the checkpoints that are kept.
 Written by `{command}`;
-`docagent-rl recipes budget RECIPE [overrides]` is for one, changed as you like. A run on GPUs prints the same
-table before it starts, and is refused where it cannot fit.
+`docagent-rl recipes budget RECIPE [overrides]` has the parts of one, changed as you like. A run on GPUs
+prints the same before it starts, and is refused where it cannot fit.
 
 Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
 of layers, logits, processes and features are estimates, for the longest row with all the images that a
@@ -75,7 +75,7 @@ def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_
 
 
 def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
-    """Write a page on all recipes on one machine, with the parts of each."""
+    """Write a page on all recipes on one machine."""
     found = {name: budget_of_recipe(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
     command = (
         f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
@@ -85,9 +85,8 @@ def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
     rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
     for name, lines in found.items():
         rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")
-    parts = [f"\n## {name}\n\n{markdown(lines)}" for name, lines in found.items()]
     text = _MEMORY.format(gpus=machine, memory=gpu_memory, command=command)
-    return text + "\n".join(rows) + "\n" + "".join(parts)
+    return text + "\n".join(rows) + "\n"
 
 
 def variant_page() -> str:

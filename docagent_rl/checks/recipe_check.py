@@ -63,8 +63,6 @@ class Cluster:
 
 
 AS_WRITTEN = Cluster()
-CLUSTERS = (Cluster(1, 1), Cluster(1, 2), Cluster(1, 4), Cluster(1, 8), Cluster(2, 8))
-"""1, 2, 4, 8 and 16 GPUs."""
 
 
 def check_recipe(
@@ -128,21 +126,6 @@ def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Findin
     except UserError as error:
         problems = [str(error)]
     return replace(finding, problem="; ".join(problems) or None)
-
-
-def scaled(name: str, root: Traversable = ROOT) -> list[tuple[Cluster, dict[str, int]]]:
-    """Return each of `CLUSTERS` with the keys of a recipe to set for it, as far as sizes have to divide.
-
-    Raises:
-        UserError: Hydra cannot compose the recipe.
-    """
-    if recipe_kind(name, root) is Kind.SFT:
-        return []  # nothing but the batch has to divide: torchrun says by what
-    from docagent_rl.training.settings.arithmetic import read_layout  # imports verl
-    from docagent_rl.training.settings.divisibility import remedy
-
-    config = composed(name, root=root)
-    return [(c, remedy(read_layout(config, c.nodes, c.gpus_per_node))) for c in CLUSTERS]
 
 
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:

@@ -18,7 +18,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checks.budget_table import markdown
 from docagent_rl.checks.pages import budget_of_recipe, budget_page, variant_page
 from docagent_rl.checks.provenance import Source, read_provenance
-from docagent_rl.checks.recipe_check import Cluster, Finding, check_overridden, check_recipe, composed, scaled
+from docagent_rl.checks.recipe_check import Cluster, Finding, check_overridden, check_recipe, composed
 from docagent_rl.checks.recipe_list import (
     Kind,
     ablation_names,
@@ -142,9 +142,8 @@ def check_command(
     """Check recipes without running them, as they are and with their profile for the CPU and each ablation.
 
     Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together: as the
-    recipe has them, or as --nnodes and --gpus-per-node say. Without these it also says what to change for
-    1, 2, 4, 8 and 16 GPUs. With overrides, what the launch command would compose is checked, and that alone.
-    The status is 1 when there are problems.
+    recipe has them, or as --nnodes and --gpus-per-node say. With overrides, what the launch command would
+    compose is checked, and that alone. The status is 1 when there are problems.
 
     Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b data.train_batch_size=128 --nnodes 2
     """
@@ -157,9 +156,6 @@ def check_command(
     for name, root in places:
         require_recipes([name], root)
     table = Table("recipe", "checked", Column("verdict", overflow="fold"), show_lines=True)
-    others = Table(
-        "recipe", "GPUs", Column("set", overflow="fold"), title="other numbers of GPUs", show_lines=True
-    )
     failed = False
     for name, root in track(places, "checking", console=Console(stderr=True), transient=True):
         if overrides:
@@ -168,16 +164,7 @@ def check_command(
             findings = check_recipe(name, root, cluster=cluster)
         table.add_row(findings[0].recipe, str(len(findings)), _verdict(findings))
         failed |= any(finding.problem is not None for finding in findings)
-        if cluster == Cluster() and not overrides and findings[0].problem is None:
-            for size, change in scaled(findings[0].recipe, root):
-                if change:
-                    keys = "\n".join(f"{key}={value}" for key, value in change.items())
-                    gpus = f"{size.nodes} x {size.gpus_per_node}"
-                    others.add_row(findings[0].recipe, gpus, Text(keys))
-    console = Console()
-    console.print(table)
-    if others.row_count:
-        console.print(others)
+    Console().print(table)
     if failed:
         raise typer.Exit(1)
 

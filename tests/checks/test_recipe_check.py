@@ -7,7 +7,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import recipe_check
 from docagent_rl.checks.preflight import check_statically
-from docagent_rl.checks.recipe_check import Cluster, check_recipe, composed, scaled
+from docagent_rl.checks.recipe_check import Cluster, check_recipe, composed
 from docagent_rl.checks.recipe_list import (
     ablation_names,
     ablation_recipes,
@@ -17,7 +17,8 @@ from docagent_rl.checks.recipe_list import (
     require_recipes,
 )
 from docagent_rl.systems import SYSTEMS
-from docagent_rl.training.settings.arithmetic import arithmetic_problems, check_sizes
+from docagent_rl.training.settings.arithmetic import arithmetic_problems, check_sizes, read_layout
+from docagent_rl.training.settings.divisibility import remedy
 from tests.checks.conftest import RECIPES
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
@@ -196,14 +197,16 @@ def test_sizes_and_kernels_of_every_system_on_gpus_and_on_the_cpu(recipe):
     asked = [part.log_prob_max_token_len_per_gpu for part in (ref, rollout)]
     assert min(*trained, *asked) >= rollout.max_model_len
     assert rollout.tensor_model_parallel_size <= 2
-    assert (Cluster(run.trainer.nnodes, run.trainer.n_gpus_per_node), {}) in scaled(recipe)
+    assert remedy(read_layout(run)) == {}
     run = composed(recipe, ["+profile=cpu"]).actor_rollout_ref
     assert (run.actor.use_dynamic_bsz, run.model.use_fused_kernels) == (False, False)
     assert run.actor.ppo_micro_batch_size_per_gpu == 4
 
 
 def test_other_numbers_of_gpus():
-    found = {(c.nodes, c.gpus_per_node): change for c, change in scaled("unidoc_rl_qwen2_5_vl_7b")}
+    run = composed("unidoc_rl_qwen2_5_vl_7b")
+    sizes = [(1, 1), (1, 2), (1, 4), (1, 8), (2, 8)]
+    found = {size: remedy(read_layout(run, *size)) for size in sizes}
     assert found[1, 1] == {f"{ROLLOUT}.tensor_model_parallel_size": 1}
     assert found[1, 2] == found[1, 4] == found[1, 8] == {}
     # groups of 5 on 16 GPUs: the least common number of rows is 80

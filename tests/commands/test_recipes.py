@@ -42,8 +42,7 @@ def test_check_tells_problems_by_recipe_and_overrides(tmp_path):
 
 def test_overrides_are_checked_with_the_recipe():
     assert "data.train_batch_size" in recipes("check", RECIPE, "data.train_batch_size=7", status=1)
-    told = recipes("check", RECIPE, "+profile=cpu", "trainer.save_freq=2")
-    assert ("ok" in told, "other numbers" in told) == (True, False)
+    assert "ok" in recipes("check", RECIPE, "+profile=cpu", "trainer.save_freq=2")
     with pytest.raises(UserError, match=r"trainer\.save_freq=2"):
         recipes("check", "trainer.save_freq=2")
 
