@@ -19,8 +19,7 @@ MERGE = {"lora": {"merge": True}}
 BFLOAT16 = {"model_dtype": "bfloat16"}
 VARIANTS: dict[str, dict[str, Any]] = {
     "all": {"model": LORA | MERGE},
-    "language": {"model": LANGUAGE | MERGE},
-    "offload": {"model": LANGUAGE | MERGE, "engine": {"param_offload": True, "optimizer_offload": True}},
+    "language": {"model": LANGUAGE | MERGE, "engine": {"param_offload": True, "optimizer_offload": True}},
     "half": {"model": LANGUAGE | MERGE, "engine": BFLOAT16},
     "adapter": {"model": LANGUAGE},
 }

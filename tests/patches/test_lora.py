@@ -8,7 +8,7 @@ from tests.patches.lora_engine import VARIANTS
 from tests.training.ranks import last_report
 
 pytestmark = pytest.mark.slow  # verl's engine on two ranks, in processes of its own
-MERGED = ("all", "language", "offload")
+MERGED = ("all", "language")
 
 
 @pytest.fixture(scope="module")

@@ -47,10 +47,12 @@ def report(before="", then=""):
 
 
 @pytest.mark.slow
-def test_upstream_still_imports_sklearn_and_silences_all_loggers():
-    found = report()
+def test_upstream_still_imports_sklearn_and_silences_all_loggers_and_vllm_alone_has_the_patch_of_its_queues():
+    """The engine's core of vLLM imports no verl."""
+    found = report(then="from vllm.plugins import load_general_plugins; load_general_plugins()")
     assert found["sklearn"]
     assert found["levels"][:2] == [logging.ERROR, logging.ERROR]
+    assert (found["queues"], found["verl"]) == (True, False)
 
 
 @pytest.mark.slow
@@ -59,13 +61,6 @@ def test_with_verl_sklearn_waits_and_others_are_heard():
     found = report("import verl", "import vllm")
     assert (found["sklearn"], found["available"]) == (False, True)
     assert (found["levels"][0], found["levels"][2], found["left"]) == (logging.WARNING, logging.ERROR, None)
-
-
-@pytest.mark.slow
-def test_vllms_own_processes_have_the_patch_of_its_queues():
-    """The engine's core imports no verl."""
-    found = report(then="from vllm.plugins import load_general_plugins; load_general_plugins()")
-    assert (found["queues"], found["verl"]) == (True, False)
 
 
 def test_sklearns_function_is_there_when_it_is_called():
