@@ -182,15 +182,6 @@ async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, status, e
         assert f"HTTP {status}" in str(failed.value)
 
 
-def test_a_key_in_the_status_line_is_told_nowhere(raw, caplog):
-    caplog.set_level(logging.DEBUG)
-    raw.response = f"HTTP/1.1 401 Bad {KEY}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
-    with pytest.raises(InfrastructureError) as failed:
-        asyncio.run(client(raw, api_key=KEY).ask(HELLO, str))
-    assert "HTTP 401" in str(failed.value)
-    assert KEY not in everything(failed.value) + caplog.text
-
-
 @pytest.mark.parametrize("body", [completion("good", f"stop {KEY}"), {"choices": KEY}, f"the key is {KEY}"])
 async def test_a_reply_tells_no_key(server, body):
     def refuse(text):
@@ -262,13 +253,6 @@ async def test_an_outage_is_told_from_a_refusal_and_from_a_bad_reply(server, rep
 def test_waits():
     asked = {"0.5": 0.5, "7": 7.0, "": None, "-1": None, "nan": None, "Sun, 09 Sep 2001 01:46:47 GMT": None}
     assert {text: retry_after_s({"retry-after": text}) for text in asked} == asked
-
-
-async def test_a_long_message_is_cut_before_it_is_searched_for_the_key(raw):
-    raw.respond(json.dumps({"error": {"message": f"{KEY} " + "x" * (5 << 20)}}).encode(), status=500)
-    with pytest.raises(InfrastructureError, match=r"HTTP 500: \[.*x{200}") as caught:
-        await client(raw, api_key=KEY, attempts=1, timeout_s=60, deadline_s=60).ask(HELLO, str)
-    assert KEY[:10] not in everything(caught.value)
 
 
 @pytest.mark.parametrize(

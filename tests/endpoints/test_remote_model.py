@@ -67,22 +67,15 @@ async def test_equal_requests_in_flight_are_sent_once(server):
     assert (account.requests, account.cached) == (1, 4)
 
 
-@pytest.mark.parametrize(
-    ("sampling", "sample"), [(Sampling(temperature=0.5), 0), (Sampling(seed=3), 0), (Sampling(), 1)]
-)
-async def test_other_sampling_is_another_reply(server, tmp_path, sampling, sample):
+async def test_other_sampling_and_another_server_are_another_reply(server, tmp_path):
+    """Another server may call other weights by the same name."""
     asked = model(server, tmp_path)
     await asked.ask(HELLO)
-    assert not (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
-    assert (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
-    told = {name: server.requests[-1].get(name) for name in ("temperature", "seed")}
-    assert told == {"temperature": sampling.temperature or 0.0, "seed": sampling.seed}
-
-
-async def test_another_server_is_another_reply(server, tmp_path):
-    """It may call other weights by the same name."""
-    asked = model(server, tmp_path)
-    await asked.ask(HELLO)
+    for sampling, sample in ((Sampling(temperature=0.5), 0), (Sampling(seed=3), 0), (Sampling(), 1)):
+        assert not (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
+        assert (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
+        told = {name: server.requests[-1].get(name) for name in ("temperature", "seed")}
+        assert told == {"temperature": sampling.temperature or 0.0, "seed": sampling.seed}
     moved = dataclasses.replace(asked.endpoint, base_url=f"{server.url}/")
     elsewhere = RemoteModel(moved, "teacher", cache=JsonCache(tmp_path, "test cache", forever=True))
     assert not (await elsewhere.ask(HELLO)).cached
@@ -128,13 +121,6 @@ async def test_what_a_request_reserves_covers_its_longest_reply(server):
     assert server.requests == []
 
 
-async def test_accounts_are_printed(server):
-    asked = model(server, endpoint={"price": Price(10.0, 100.0, currency="EUR")})
-    await asked.ask(HELLO)
-    cells = [str(next(iter(column.cells))) for column in asked.meter.table().columns]
-    assert cells == ["m", "1", "0", "0", "100", "10", "0.0020 EUR"]
-
-
 async def test_who_is_busy_is_there_and_who_is_silent_is_named(server):
     server.compute = lambda request: 404
     with pytest.raises(UserError, match=r"teacher.*--base-url"):
@@ -158,16 +144,6 @@ async def test_outages_are_counted_until_a_reply_comes(server, tmp_path):
     # what is kept says nothing of the endpoint
     await asked.ask(question("0"))
     assert asked.failed_in_a_row == 1
-
-
-async def test_a_sign_of_life_is_counted(server):
-    server.compute = lambda request: completion("ready", usage=(9, 1))
-    asked = model(server, meter=Meter(max_requests=1))
-    await asked.check()
-    assert asked.meter.spent.tokens == 10
-    with pytest.raises(BudgetError):
-        await asked.check()
-    assert len(server.requests) == 1
 
 
 async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_whole_one(tmp_path):
@@ -230,22 +206,10 @@ def test_a_folder_that_is_a_file(tmp_path, below):
         JsonCache(tmp_path / "file" / below, "test cache")
 
 
-@pytest.mark.parametrize(
-    "row", [b"no zlib", zlib.compress(b'{"half'), zlib.compress(b"\xff"), zlib.compress(b"[" * 99_999)]
-)
+@pytest.mark.parametrize("row", [b"no zlib", zlib.compress(b'{"half')])
 def test_damaged_rows_are_a_failing_service(tmp_path, row):
     JsonCache(tmp_path, "test cache").put("a", "text")
     with sqlite3.connect(tmp_path / "cache.db") as database:
         database.execute("UPDATE Cache SET value = ?", (row,))
     with pytest.raises(InfrastructureError, match=f"test cache {tmp_path}"):
         JsonCache(tmp_path, "test cache").get("a")
-
-
-def test_a_damaged_database_is_a_failing_service(tmp_path):
-    cache = JsonCache(tmp_path, "test cache")
-    cache.put("a", "text")
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        database.execute("DROP TABLE Cache")
-    for use in (lambda: cache.get("a"), lambda: cache.put("b", 1), lambda: cache.put_first("b", 1)):
-        with pytest.raises(InfrastructureError, match="test cache"):
-            use()

@@ -178,19 +178,3 @@ def test_jobs_at_work_come_to_their_end_and_no_other_begins():
     with pytest.raises(ValueError, match="one"):
         virtual_clock.run(run_jobs(range(100), work, at_once=4))
     assert (begun, ended) == ([0, 1, 2, 3, 4], [0, 2, 3, 4])
-
-
-async def test_jobs_are_done_some_at_a_time():
-    busy, most, done = 0, 0, []
-
-    async def work(job: int) -> None:
-        nonlocal busy, most
-        busy += 1
-        most = max(most, busy)
-        await asyncio.sleep(0)
-        busy -= 1
-        done.append(job)
-
-    ticks = []
-    await run_jobs(iter(range(20)), work, at_once=3, done=lambda: ticks.append(1))
-    assert (sorted(done), most, len(ticks)) == (list(range(20)), 3, 20)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import re
 import shutil
 import subprocess
 from contextlib import closing
@@ -132,14 +131,6 @@ def test_a_run_goes_on_after_an_interruption_and_a_scan_follows_its_settings(gui
     place(out, "guide-scan").write_bytes(b"altered")
     run(guide)
     assert place(out, "guide-scan").read_bytes() == before
-
-
-def test_another_version_is_said_and_must_hold_the_same_document(guide, run):
-    outcome = run(changed(guide, version="1:1.9-1"))
-    assert outcome.placed == ["guide"]
-    assert re.search(r"a-guide 1:2\.0-1.*1:1\.9-1", *outcome.notes)
-    with pytest.raises(UserError, match=r"1:2\.0-1.*1:1\.9-1"):
-        run(changed(guide, version="1:1.9-1", doc_id="other", sha256="0" * 64))
 
 
 @pytest.mark.parametrize(
