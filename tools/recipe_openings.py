@@ -5,16 +5,20 @@ What stands above the notes in a recipe's opening comment is written by hand and
 
 from __future__ import annotations
 
+import textwrap
+from importlib.resources.abc import Traversable
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from docagent_rl.checks.provenance import opening_notes
+from docagent_rl.checks.provenance import ENV, Source, read_provenance
 from docagent_rl.checks.recipe_list import NOTES, recipe_names
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
+_SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {ENV: "env"}
+_WIDTH = 118
 
 app = typer.Typer(add_completion=False)
 
@@ -39,12 +43,35 @@ def main(
         raise typer.Exit(1)
 
 
-def opened(name: str, root: Path) -> str:
+def opened(name: str, root: Traversable) -> str:
     """Return a recipe with the notes of its provenance."""
     lines = (root / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
     comment = list(takewhile(lambda line: line.startswith("#"), lines))
     kept = list(takewhile(lambda line: line.removeprefix("# ") not in NOTES, comment))
     return "\n".join([*kept, *opening_notes(name, root), *lines[len(comment) :]]) + "\n"
+
+
+def opening_notes(name: str, root: Traversable) -> list[str]:
+    """Return the lines of a recipe's opening comment that its provenance makes."""
+    found, lines = read_provenance(name, root), []
+    for source in Source:
+        own = found.own.get(source, ())
+        if not own and not (found.like and found.notes.get(source)):
+            continue
+        lines.append(f"# {source.heading}")
+        if found.like and len(found.notes.get(source, ())) > len(own):
+            lines.append(f"#   as in {found.like}")
+        for note in own:
+            text = f"{', '.join(map(_shortened, note.keys))}: {note.text}"
+            lines += textwrap.wrap(
+                text, _WIDTH, initial_indent="#   ", subsequent_indent="#     ", break_long_words=False
+            )
+    return lines
+
+
+def _shortened(key: str) -> str:
+    full = next((full for full in _SHORT if key.startswith(f"{full}.")), "")
+    return f"{_SHORT.get(full, '')}{key.removeprefix(full)}"
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ Several keys with one text are separated by commas. A value that a recipe cannot
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -37,8 +36,6 @@ from docagent_rl.systems import get_system
 
 FOLDER = "provenance"
 ENV = "docagent.env"
-_SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {ENV: "env"}
-_WIDTH = 118
 _HOW_IT_RUNS = re.compile(
     r"(docagent|trainer)\.(system|model_family|store|workspace|experiment_name|\w*_freq)$"
     r"|docagent\.(text_)?retriever(_cpu)?\.(index|backend|service|encoder|deadline_s|kind|cache\w*)"
@@ -196,26 +193,3 @@ def _opinions(name: str, values: DictConfig, root: Traversable) -> set[str]:
     if (env := OmegaConf.select(values, ENV)) is not None:
         keys += [key for key, _ in flat(plain(env), f"{ENV}.")]
     return {key for key in keys if not _HOW_IT_RUNS.match(key)}
-
-
-def opening_notes(name: str, root: Traversable = ROOT) -> list[str]:
-    """Return the lines of a recipe's opening comment that its provenance makes."""
-    found, lines = read_provenance(name, root), []
-    for source in Source:
-        own = found.own.get(source, ())
-        if not own and not (found.like and found.notes.get(source)):
-            continue
-        lines.append(f"# {source.heading}")
-        if found.like and len(found.notes.get(source, ())) > len(own):
-            lines.append(f"#   as in {found.like}")
-        for note in own:
-            text = f"{', '.join(map(_shortened, note.keys))}: {note.text}"
-            lines += textwrap.wrap(
-                text, _WIDTH, initial_indent="#   ", subsequent_indent="#     ", break_long_words=False
-            )
-    return lines
-
-
-def _shortened(key: str) -> str:
-    full = next((full for full in _SHORT if key.startswith(f"{full}.")), "")
-    return f"{_SHORT.get(full, '')}{key.removeprefix(full)}"
