@@ -179,9 +179,6 @@ def test_a_bug_leaves_its_traceback_in_the_folder_of_the_run(told, tmp_path):
     assert ('{}["lost"]' in written, written.splitlines()[-1]) == (True, "KeyError: 'lost'")
 
 
-@pytest.mark.parametrize(
-    "config", [at("/dev/null"), {"docagent": {"run_dir": None}}, {}, {"docagent": {"run_dir": "${lost}"}}]
-)
 def test_without_such_a_folder_it_is_printed(told):
     assert "AssertionError" in told(AssertionError(), at("/dev/null"))
 
