@@ -35,7 +35,7 @@ REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraExce
 
 def arithmetic_problems(config: DictConfig) -> list[str]:
     """List what verl would refuse, at the start or at the first update, with the keys to change."""
-    return _size_problems(config) or [each for each in (_refusal(config),) if each]
+    return _size_problems(config) or [*_heads(config), *filter(None, [_refusal(config)])]
 
 
 def check_sizes(config: DictConfig) -> None:
@@ -51,7 +51,7 @@ def check_sizes(config: DictConfig) -> None:
 def _size_problems(config: DictConfig) -> list[str]:
     if OmegaConf.select(config, f"{ACTOR}.strategy") not in STRATEGIES:
         return []  # other engines have rules of their own, which verl checks
-    return [*map(str, problems(read_layout(config))), *_losses(config), *_heads(config)]
+    return [*map(str, problems(read_layout(config))), *_losses(config)]
 
 
 def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | None = None) -> Layout:
