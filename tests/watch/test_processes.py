@@ -35,9 +35,8 @@ PARENT = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid, 
 
 
 @pytest.mark.slow
-def test_shared_memory_goes_with_the_processes(monkeypatch):
+def test_shared_memory_goes_with_the_processes():
     """A process that must be killed cannot remove it; its tracker can, if it is let."""
-    monkeypatch.setattr("docagent_rl.watch.processes._GENTLE_S", 1.0)
     family = Family()
     holder = subprocess.Popen([sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, text=True)
     memory = [Path("/dev/shm") / name for name in holder.stdout.readline().split()]
