@@ -1,6 +1,6 @@
 """A run over two Ray nodes, told by variables of its driver alone, with LoRA whose weights are merged for the
-servers, a critic and the exact KL on observations; then a third node joins that sees no store, and the same
-command says so."""
+servers, a critic and a KL on observations; then a third node joins that sees no store, and the same command
+says so."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ OVERRIDES = (
     "critic.enable=true",
     "critic.optim.lr=1e-3",
     "docagent.kl.observation.coef=1e-3",
-    "docagent.kl.observation.type=exact",
     f"trainer.total_training_steps={STEPS}",
     f"trainer.save_freq={STEPS}",
     "trainer.nnodes=2",

@@ -45,7 +45,15 @@ SWITCHES = {
 }
 """Switches of verl, by recipe."""
 
-RANKS = {FILTERING: (*TWO_RANKS, "trainer.save_freq=1")}
+RANKS = {
+    FILTERING: (
+        *TWO_RANKS,
+        "trainer.save_freq=1",
+        "actor_rollout_ref.actor.use_kl_loss=true",
+        "docagent.kl.observation.coef=1e-3",
+        "docagent.kl.observation.type=exact",
+    )
+}
 """Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens. Such a run is
 killed behind its first checkpoint, and goes on."""
 

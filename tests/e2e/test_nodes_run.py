@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -37,11 +36,9 @@ def test_the_checkpoint_holds_both_ranks(nodes, role):
     assert ranks == {f"model_world_size_2_rank_{rank}.pt" for rank in range(2)}
 
 
-def test_critic_and_exact_divergence_are_of_both_ranks(nodes):
+def test_critic_and_divergence_are_of_both_ranks(nodes):
     for step in range(1, STEPS + 1):
-        numbers = nodes.run.metrics(step)
-        assert numbers["critic/vf_loss"] > 0
-        assert np.isfinite(numbers["actor/observation_drift_l2"])
+        assert nodes.run.metrics(step)["critic/vf_loss"] > 0
     # the first update begins at the reference
     first, last = (nodes.run.metrics(step)["actor/kl_observation"] for step in (1, STEPS))
     assert 0 <= first < 1e-9 < 1e-3 < last

@@ -1,6 +1,6 @@
 """Two ranks are one trainer: each trajectory trained once, both replicas the policy, one checkpoint.
 
-With a critic and the exact KL: the run over two nodes."""
+With a critic: the run over two nodes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def test_both_replicas_agree_with_both_ranks(run):
     gaps = [a - b for turn in turns for a, b in zip(turn.log_probs, turn.trainer_log_probs, strict=True)]
     assert len(gaps) > 100
     assert np.abs(gaps).max() < 1e-3
+
+
+def test_the_exact_divergence_is_of_both_ranks(run):
+    first, last = (run.metrics(step) for step in STEPS)
+    assert all(np.isfinite(numbers["actor/observation_drift_l2"]) for numbers in (first, last))
+    # the first update begins at the reference
+    assert 0 <= first["actor/kl_observation"] < last["actor/kl_observation"]
 
 
 def test_both_ranks_are_in_one_whole_checkpoint(run):
