@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from tests.e2e.conftest import PATIENCE_S, Run, kill
 from tests.processes import ends, members, title
 
-ENGINE = "VLLM::EngineCore"
-"""Title of the process."""
+SERVER = "vLLMHttpServer"
+"""In the title of Ray's worker that serves."""
+SPAWNED = "spawn_main"
+"""In the title of the engine that it starts; warm ones have no other. With that process its fork is killed."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ def kill_engine(run: Run, condition: Callable[[], bool]) -> Death:
             assert time.monotonic() < deadline, run.said[-6000:]
             time.sleep(0.2)
         titles = {member.pid: title(member) for member in members(run.folder)}
-        pid = next(pid for pid, name in titles.items() if name.startswith(ENGINE))
-        os.kill(pid, signal.SIGKILL)
+        (server,) = (psutil.Process(pid) for pid, name in titles.items() if SERVER in name)
+        (engine,) = (child for child in server.children() if SPAWNED in title(child))
+        engine.kill()
         code = process.wait(PATIENCE_S)
     finally:
         kill(process)
