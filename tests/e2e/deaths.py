@@ -15,7 +15,7 @@ from tests.processes import ends, members, title
 SERVER = "vLLMHttpServer"
 """In the title of Ray's worker that serves."""
 SPAWNED = "spawn_main"
-"""In the title of the engine that it starts; warm ones have no other. With that process its fork is killed."""
+"""In the title of the engine that it starts; warm ones have no other. Their forks are killed with it."""
 
 
 @dataclass(frozen=True)
