@@ -20,6 +20,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from verl import DataProto
 from verl.trainer.ppo.core_algos import AdvantageEstimator
 from verl.trainer.ppo.v1 import utils as trainers
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.checkpoint.checkpoint_handler import CheckpointHandler
 from verl.workers.engine.fsdp import transformer_impl
 
@@ -219,3 +220,35 @@ def test_a_resumed_run_sees_the_batches_of_one_that_was_not_stopped(tmp_path, st
     assert len(whole) == 3 * BATCHES
     found = resumed(CheckpointHandler._load_dataloader_state, tmp_path, step)
     assert found == {number: batch for number, batch in whole.items() if number > step}
+
+
+class StopPassError(Exception):
+    """Ends a pass where its results would be stored."""
+
+
+def marks_of_a_reference_pass(function) -> list[bool]:
+    """Whether a batch is marked as one without adapters, while the reference reads it and afterwards."""
+    found = []
+
+    def compute_log_prob(batch):
+        found.append("no_lora_adapter" in batch.extra_info)
+        raise StopPassError
+
+    rollout = SimpleNamespace(rollout=SimpleNamespace(temperature=1.0))
+    trainer = SimpleNamespace(
+        ref_in_actor=True,
+        config=SimpleNamespace(actor_rollout_ref=rollout),
+        actor_rollout_wg=SimpleNamespace(compute_log_prob=compute_log_prob),
+    )
+    batch = SimpleNamespace(extra_info={})
+    with pytest.raises(StopPassError):
+        function(trainer, batch, {})
+    return [*found, "no_lora_adapter" in batch.extra_info]
+
+
+def test_upstream_still_hands_the_mark_of_the_reference_to_the_critic():
+    assert marks_of_a_reference_pass(PPOTrainer._compute_ref_log_prob.__wrapped__) == [True, True]
+
+
+def test_the_mark_of_the_reference_is_taken_back():
+    assert marks_of_a_reference_pass(PPOTrainer._compute_ref_log_prob) == [True, False]
