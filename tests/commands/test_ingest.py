@@ -60,6 +60,14 @@ def test_files_that_are_passed_over_are_counted_by_kind(inbox, ingested):
     assert "(2 .docx, 1 without an ending, 1 .eml)" in told
 
 
+def test_a_renderer_that_is_not_installed_is_one_error(inbox, ingested, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="poppler"):
+        ingested("--renderer", "pdf2image")
+    assert not (tmp_path / "store").exists()
+    ingested("--renderer", "acrobat", status=2)
+
+
 def test_an_interrupted_run_has_its_own_status(inbox, ingested, monkeypatch):
     def interrupt(*args, **options):
         raise KeyboardInterrupt
