@@ -61,6 +61,8 @@ class QueryEncoderConfig(Section):
     """Place of that model on this machine, if not where the index says; its weights must be the same."""
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    endpoint: str | None = None
+    """A server of vLLM that pools (`http://host:port`), instead of a model in the process."""
     batch_size: int = Field(32, ge=1)
     """Queries encoded at a time: those that came while the model was busy."""
     threads: int | None = Field(None, ge=1)
@@ -79,6 +81,8 @@ class RerankConfig(Section):
     """Pages of the retriever that are scored; a search for more pages scores as many."""
     device: str | None = None
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
+    endpoint: str | None = None
+    """A server of vLLM that scores (`http://host:port`), instead of a model in the process."""
     batch_size: int = Field(16, ge=1)
     """Pairs of query and passage, or page image, scored at a time."""
     threads: int | None = Field(None, ge=1)

@@ -83,11 +83,17 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
     """Open the encoder of queries of an index, whose specification is that of the encoder of its pages.
 
     Raises:
-        UserError: see `open_encoder`.
+        UserError: see `open_encoder`; or the model cannot be asked at a server.
+        InfrastructureError: the server does not answer.
     """
     read = EncoderSpec.read(spec)
     if config.model is not None:
         read = read.model_copy(update={"model": config.model, "revision": None})
+    if config.endpoint is not None:
+        from docagent_rl.retrieval.encoders.served import ServedEncoder
+
+        served = ServedEncoder(read, config.endpoint, batch_size=config.batch_size)
+        return QueryEncoder(served, config.batch_size)
     options: dict[str, Any] = config.model_dump(include={"device", "batch_size", "threads"})
     return QueryEncoder(open_encoder(read, **options, named=f"{KEY}.model"), config.batch_size)
 

