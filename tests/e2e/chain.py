@@ -15,8 +15,8 @@ from tests.e2e.conftest import FAMILY, RECIPE, Run, add_model
 from tests.e2e.custom import SHORT
 from tests.e2e.lora import LORA
 from tests.e2e.lora import STEPS as RL_STEPS
+from tests.e2e.miniatures import miniature
 from tests.samples.importers.conftest import Files
-from tests.samples.importers.test_chain import miniature
 
 SFT_RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
 BATCH, STEPS = 8, 8
