@@ -97,7 +97,9 @@ def test_registrations_of_this_process():
     assert "waiting for import" not in found.patches.values()
     if found.platform == "cpu":
         assert found.engines == ["language_model/fsdp2", "value_model/fsdp2"]
-        assert set(found.patches.values()) == {"applied"}
+        # vLLM is found already where its imports were done before
+        others = {name for name, state in found.patches.items() if state != "applied"}
+        assert others <= {"vllm_cpu_version"}
 
 
 VLLM, TORCH = "vllm==0.24.0", "torch==2.11.0"
