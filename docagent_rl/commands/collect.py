@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -43,6 +44,9 @@ def collect_command(
     at_a_time: int | None = option(
         None, "Trajectories played together; default: as the endpoint takes.", min=1
     ),
+    failed_by: Path | None = option(
+        None, "Keep what this run of another model fails, and SlideVQA (UniDoc-RL, section 4.1)."
+    ),
     teacher: ModelConfig,
     grounder: ModelConfig,
 ) -> None:
@@ -57,20 +61,24 @@ def collect_command(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-    from docagent_rl.lab.collect.collection import Collection
+    from docagent_rl.lab.collect.collection import Collection, check_runs
     from docagent_rl.lab.collect.config import CollectConfig
+    from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.choices import Agent
     from docagent_rl.lab.eval.evaluation import drawn, read_samples
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
+    if failed_by is not None:
+        config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
     _check_options(player, teacher, grounder)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, samples)
     config.check_system(get_system(parsed.system).name)
+    check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
     collection, folder = Collection(recipe, get_system(parsed.system).name, samples, settings), RunFolder(out)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -147,6 +148,41 @@ class Evidence(_Each):
         return case.gold <= found if self.all_of_them else bool(case.gold & found)
 
 
+class Failed(_Each):
+    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
+    that of other sources what it cannot do is kept).
+    """
+
+    kind: Literal["failed"] = "failed"
+    run: Path
+    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
+    exempt: tuple[str, ...] = ("slidevqa",)
+    """Datasets that are kept whole: what it learned from."""
+    by: Scoring = Scoring.OUTCOME
+    threshold: float = Field(0.7, gt=0, le=1)
+
+    def _keeps(self, case: Case) -> bool:
+        return case.dataset in self.exempt or bool(case.failed)
+
+
+class Difficulty(Section):
+    """The share of a question's trajectories that come this far lies within bounds."""
+
+    kind: Literal["difficulty"] = "difficulty"
+    lowest: float = Field(0.0, ge=0, le=1)
+    highest: float = Field(1.0, ge=0, le=1)
+    by: Scoring = Scoring.LIKENESS
+    threshold: float = Field(0.7, gt=0, le=1)
+
+    def keep(self, cases: Sequence[Case]) -> list[bool]:
+        """Say of each case whether it is kept."""
+        right: defaultdict[str, list[bool]] = defaultdict(list)
+        for case in cases:
+            right[case.question].append(score(case, self.by, self.threshold) >= self.threshold)
+        rates = {question: sum(each) / len(each) for question, each in right.items()}
+        return [self.lowest <= rates[case.question] <= self.highest for case in cases]
+
+
 class Length(_Each):
     """Turns, tokens and images within bounds; tokens count where they are known."""
 
@@ -204,7 +240,17 @@ class First(Section):
 
 
 Filter = Annotated[
-    Finished | Format | Answer | Evidence | Length | Sequel | Duplicates | First | Balance,
+    Finished
+    | Format
+    | Answer
+    | Evidence
+    | Difficulty
+    | Failed
+    | Length
+    | Sequel
+    | Duplicates
+    | First
+    | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""
