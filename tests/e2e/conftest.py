@@ -221,17 +221,21 @@ def runs(request, tmp_path_factory, demo, warm_python) -> Iterator[Background]:
         play = partial(asynchronous.play, folder("asynchronous"), workspace, python)
         background.start("asynchronous", play, places=2)  # a critic, an encoder, and nothing shared when cold
     chosen = recipes.chosen(request.session)
+    special = {*recipes.SWITCHES, *recipes.RANKS} if {"test_switches_run", "test_ranks_run"} & modules else ()
+    names = sorted({*chosen, *special} - {RECIPE}, key=recipes.LONGEST_FIRST.index)
+    plays = {name: partial(recipes.play, name, folder(name), workspace, python) for name in names}
+    for name in (
+        recipes.RANKS.keys() & plays.keys()
+    ):  # behind another run of two places, which free both at once
+        background.start(name, plays.pop(name), places=2)
     if {"test_grpo_run", "test_evaluation_run"} & modules or RECIPE in chosen:
         background.start(RECIPE, lambda: grpo.play(folder("grpo"), workspace, python))
     if {"test_chain_run", "test_sft_run", "test_lora_run"} & modules:
         background.start("chain", lambda: chain.play(folder("chain"), workspace, python))
     if "test_custom_run" in modules:
         background.start("custom", lambda: custom.play(folder("custom"), workspace, python))
-    special = {*recipes.SWITCHES, *recipes.RANKS} if {"test_switches_run", "test_ranks_run"} & modules else ()
-    names = {*chosen, *special} - {RECIPE}
-    for name in sorted(names, key=recipes.LONGEST_FIRST.index):
-        play = partial(recipes.play, name, folder(name), workspace, python)
-        background.start(name, play, places=2 if name in recipes.RANKS else 1)
+    for name, play in plays.items():
+        background.start(name, play)
     yield background
     background.stop()
 
