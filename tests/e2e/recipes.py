@@ -34,6 +34,7 @@ SWITCHES = {
     REJECTING: (
         # the server samples from nine tenths of the mass, so that its log-probs are above the trainer's
         "actor_rollout_ref.rollout.top_p=0.9",
+        "docagent.kl.observation.type=exact",
         "algorithm.rollout_correction.rollout_rs='token_k1,seq_mean_k1'",
         # some tokens, and some rows: the second is about the median of a row's mean ratio
         "algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_1.018'",
@@ -45,15 +46,7 @@ SWITCHES = {
 }
 """Switches of verl, by recipe."""
 
-RANKS = {
-    FILTERING: (
-        *TWO_RANKS,
-        "trainer.save_freq=1",
-        "actor_rollout_ref.actor.use_kl_loss=true",
-        "docagent.kl.observation.coef=1e-3",
-        "docagent.kl.observation.type=exact",
-    )
-}
+RANKS = {FILTERING: (*TWO_RANKS, "trainer.save_freq=1")}
 """Two data-parallel ranks with a rollout replica each, in micro-batches by number of tokens. Such a run is
 killed behind its first checkpoint, and goes on."""
 

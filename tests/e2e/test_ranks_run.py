@@ -34,13 +34,6 @@ def test_both_replicas_agree_with_both_ranks(run):
     assert np.abs(gaps).max() < 1e-3
 
 
-def test_the_exact_divergence_is_of_both_ranks(run):
-    first, last = (run.metrics(step) for step in STEPS)
-    assert all(np.isfinite(numbers["actor/observation_drift_l2"]) for numbers in (first, last))
-    # the first update begins at the reference
-    assert 0 <= first["actor/kl_observation"] < last["actor/kl_observation"]
-
-
 def test_both_ranks_are_in_one_whole_checkpoint(run):
     for step in STEPS:
         manifest = (run.checkpoint(step) / "manifest.json").read_text()

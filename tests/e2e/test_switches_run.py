@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from tests.e2e.recipes import FILTERING, REJECTING, TERM, questions
@@ -52,6 +53,7 @@ def test_trajectories_have_the_rows_that_this_is_about(runs):
 def test_the_observation_kl_counts_observations_alone(run):
     numbers = run.metrics(2)
     assert numbers["actor/kl_observation"] > 0
+    assert np.isfinite(numbers["actor/observation_drift_l2"])  # of the exact divergence alone
     assert numbers["critic/vf_loss"] > 0
 
 
