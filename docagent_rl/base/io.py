@@ -61,13 +61,13 @@ def atomic_dir(path: str | os.PathLike) -> Generator[Path]:
     target = Path(path)
     with writable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _scratch_folder(target, ".tmp") as temporary:
+        with scratch_folder(target) as temporary:
             yield temporary
             temporary.chmod(0o755)
             remove_leftovers(target)
             if target.exists():
                 # `rename` refuses to replace a directory that is not empty
-                with _scratch_folder(target, ".old") as retired:
+                with scratch_folder(target, ".old") as retired:
                     target.replace(retired / "d")
                     temporary.replace(target)
             else:
@@ -130,8 +130,11 @@ def _scratch_file(target: Path) -> Generator[tuple[Path, int]]:
 
 
 @contextmanager
-def _scratch_folder(target: Path, suffix: str) -> Generator[Path]:
-    """Make a directory beside `target`, hold it while the block lasts, then remove it."""
+def scratch_folder(target: Path, suffix: str = ".tmp") -> Generator[Path]:
+    """Make a directory beside `target`, hold it while the block lasts, then remove it.
+
+    Those of killed processes are cleared by `remove_leftovers`.
+    """
     while True:
         folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix))
         try:

@@ -26,6 +26,7 @@ IMAGE_SUFFIXES = frozenset({
 _OTHER_SUFFIXES = frozenset(
     {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
 )
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
 _SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
 
 
@@ -117,13 +118,15 @@ def discover(source: Path) -> Sources:
     A PDF is a document named by the file without `.pdf`. A sub-folder that holds images is a document named
     by the folder. Images directly in `source` are named `<document>_<page>`. In both, the last number in a
     file's name is that of its page, and pages run from 1 without gaps. Hidden files and document stores are
-    passed over; files that are neither PDFs nor pictures are counted. A single PDF may be given instead of
-    a folder.
+    passed over; files that are neither PDFs nor pictures are counted, and links that lead out of `source` are
+    reported. A single PDF may be given instead of a folder.
 
     Raises:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
             same id.
     """
+    if _ADDRESS.match(str(source)):
+        raise UserError(f"{source} is an address: copy what it holds to a folder of this machine first")
     try:
         if not source.exists():
             raise UserError(f"{source} does not exist")
@@ -157,6 +160,12 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             raise UserError(f"{source}: {reason}") from error
         found.fail(_name(folder, source), reason)
 
+    def stays(path: Path) -> bool:
+        """Report a path that leads out of `source`."""
+        if reason := link_out(path, source):
+            found.fail(_name(path, source), reason)
+        return reason is None
+
     seen: set[str] = set()
     for name, folders, files in os.walk(source, onerror=report, followlinks=True):
         real = os.path.realpath(name)
@@ -164,14 +173,23 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
             folders.clear()
             continue
         seen.add(real)
-        folders[:] = [folder for folder in sorted(folders) if not folder.startswith(".")]
+        visible = [Path(name, folder) for folder in sorted(folders) if not folder.startswith(".")]
+        folders[:] = [folder.name for folder in visible if stays(folder)]
         paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
         ends = [path.suffix.lower() for path in paths]
         found.passed_over.update(_printable(end) for end in ends if end not in _SUFFIXES)
         yield (
             Path(name),
-            [path for path, end in zip(paths, ends, strict=True) if end in _SUFFIXES],
+            [path for path, end in zip(paths, ends, strict=True) if end in _SUFFIXES and stays(path)],
         )
+
+
+def link_out(path: Path, folder: Path) -> str | None:
+    """Return why a file or folder in `folder` is not read: it is, or is behind, a link out of it."""
+    target = Path(os.path.realpath(path))
+    if target.is_relative_to(os.path.realpath(folder)):
+        return None
+    return _printable(f"a link that leads out of the folder, to {target}: put a copy in its place")
 
 
 def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Path]) -> None:

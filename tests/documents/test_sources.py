@@ -72,11 +72,16 @@ def test_two_documents_of_one_name_are_an_error_that_names_both(inbox, other, na
         discover(inbox)
 
 
-def test_links_are_followed_and_useless_sources_refused(inbox, tmp_path):
-    _touch(tmp_path, "elsewhere/1.png", "inbox/own/b.pdf")
-    for link, target in {"deck": "elsewhere", "c.pdf": "inbox/own/b.pdf", "own/back": "inbox"}.items():
+def test_links_out_of_the_folder_are_reported_and_useless_sources_refused(inbox, tmp_path):
+    _touch(tmp_path, "elsewhere/secret.pdf", "elsewhere/1.png", "inbox/own/b.pdf")
+    links = {"a.pdf": "elsewhere/secret.pdf", "deck": "elsewhere", "own/1.png": "elsewhere/1.png"}
+    for link, target in {**links, "c.pdf": "inbox/own/b.pdf", "own/back": "inbox"}.items():
         (inbox / link).symlink_to(tmp_path / target)
-    assert [document.doc_id for document in discover(inbox).documents] == ["b", "c", "deck"]
+    found = discover(inbox)
+    assert [document.doc_id for document in found.documents] == ["b", "c"]
+    assert {
+        each.name: str(tmp_path / links[each.name]) in each.reason for each in found.failed
+    } == dict.fromkeys(links, True)
     (inbox / "empty").mkdir()
     _touch(inbox, "a.txt")
     for name in ("empty", "nowhere", "a.txt"):

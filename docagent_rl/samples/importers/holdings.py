@@ -8,15 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from docagent_rl.base.io import writable
+from docagent_rl.base.io import remove_leftovers, scratch_folder, writable
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.chunks import probe, probe_sizes
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.settings import DocumentError, IngestLimits
-from docagent_rl.documents.sources import SourceDocument
+from docagent_rl.documents.sources import SourceDocument, link_out
 from docagent_rl.documents.workers import WorkerPool
 from docagent_rl.samples.importers.source import NativeDocument
 
@@ -53,14 +52,17 @@ class Gathering:
     sizes: bool = False
     """Measure pages, too."""
 
-    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str]) -> Holdings:
+    def gather(self, found: Mapping[str, NativeDocument], wanted: Iterable[str], root: Path) -> Holdings:
         """Measure documents and ingest those that the store does not hold.
 
         Args:
             found: documents in the download.
             wanted: ids of documents that questions need; the store may hold them from elsewhere.
+            root: folder of the download; documents with links that lead out of it cannot be used.
         """
-        holdings = Holdings()
+        links = ((name, link_out(path, root)) for name, each in found.items() for path in each.files)
+        holdings = Holdings(failed={name: link for name, link in links if link is not None})
+        found = {name: each for name, each in found.items() if name not in holdings.failed}
         store = self._opened()
         # an ingest counts and hashes by itself what the store does not hold
         held_alone = self.store is not None and not self.sizes
@@ -111,13 +113,15 @@ class Gathering:
         if files := [each.source() for each in new if each.files]:
             self._store(holdings, files)
         pictured = sorted((each for each in new if not each.files), key=_place)
+        staging = self._root().with_name(f"{self._root().name}.import")
+        remove_leftovers(staging)
         for start in range(0, len(pictured), _PICTURED):
-            beside = self._root().parent
-            beside.mkdir(parents=True, exist_ok=True)
-            with writable(beside), TemporaryDirectory(dir=beside, prefix=".import-") as folder:
-                self._stage(pictured[start : start + _PICTURED], Path(folder), holdings)
-                if any(Path(folder).iterdir()):
-                    self._store(holdings, Path(folder))
+            with writable(staging):
+                staging.parent.mkdir(parents=True, exist_ok=True)
+                with scratch_folder(staging) as folder:
+                    self._stage(pictured[start : start + _PICTURED], folder, holdings)
+                    if any(folder.iterdir()):
+                        self._store(holdings, folder)
 
     def _store(self, holdings: Holdings, source: Path | Sequence[SourceDocument]) -> None:
         report = ingest(

@@ -148,7 +148,7 @@ class _Import:
         if not self.importer.corpus:
             found = {name: document for name, document in found.items() if name in wanted}
         gathering = replace(self.settings.gathering, sizes=self.importer.sizes)
-        holdings = gathering.gather(found, wanted)
+        holdings = gathering.gather(found, wanted, self.source.root)
         wanted, there = wanted | set(found), {*found, *holdings.lengths}
         missing = sorted(wanted - there - set(holdings.failed))
         report.documents = {

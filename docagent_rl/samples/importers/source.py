@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
-from docagent_rl.documents.sources import IMAGE_SUFFIXES, SourceDocument, SourceKind
+from docagent_rl.documents.sources import IMAGE_SUFFIXES, SourceDocument, SourceKind, link_out
 from docagent_rl.samples.importers.native import is_file_name
 from docagent_rl.samples.parquet import UNREADABLE
 from docagent_rl.samples.sample import Split
@@ -93,7 +93,9 @@ class Source:
         return iter(content)
 
     def note(self, path: Path) -> None:
-        """Add a file to those that were read."""
+        """Add a file to those that were read; a link that leads out of the folder is an error."""
+        if problem := link_out(path, self.root):
+            raise UserError(f"{path}: {problem}")
         self.read.append(path)
 
 

@@ -102,6 +102,19 @@ def test_ids_that_leave_the_folder_are_counted(files, run, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["download", "store"]
 
 
+def test_links_out_of_the_download_are_not_read(files, run, tmp_path):
+    secret = Files(tmp_path / "elsewhere").pdf("secret.pdf", 3)
+    (files.root / "data" / "documents").mkdir(parents=True)
+    (files.root / "data" / "documents" / "annual_report.v2.pdf").symlink_to(secret)
+    questions = files.json("data/samples.json", [mm_row()])
+    with pytest.raises(UserError, match="a link that leads out"):
+        run("mmlongbench_doc", store=True)
+    questions.rename(tmp_path / "samples.json")
+    questions.symlink_to(tmp_path / "samples.json")
+    with pytest.raises(UserError, match=r"samples\.json: a link"):
+        run("mmlongbench_doc")
+
+
 def test_huge_fields_are_counted(files, run):
     pages = [
         "[" + "1, " * 100_000 + "1]",

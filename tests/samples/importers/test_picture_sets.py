@@ -68,14 +68,17 @@ def test_the_competition_s_files_and_two_windows_of_a_document(files, run, tmp_p
     assert (second.evidence_pages, second.extra["num_pages"]) == ((2,), 2)
 
 
-def test_the_hub_s_rows_are_all_text(files, run):
+def test_the_hub_s_rows_are_all_text(files, run, tmp_path):
     rows = [
         mp_hub_row(["a_p1", "a_p2"], answers="['it\\'s 4', \"4\"]", answer_page_idx="1"),
         mp_hub_row(["a_p1", "a_p2"], answer_page_idx="none", questionId="49155"),
     ]
     files.parquet("data/val-00000-of-00001.parquet", rows)
+    killed = tmp_path / ".store.import.abcdefgh.tmp"
+    (killed / "a").mkdir(parents=True)
     (first, second), _ = run("mp_docvqa", store=True)
     assert (first.answers, first.evidence_pages, first.extra["num_pages"]) == (("it's 4", "4"), (2,), 2)
+    assert not killed.exists()
     assert (second.evidence_pages, second.extra["parse_error"]) == ((), {"answer_page_idx": "none"})
 
 
