@@ -19,7 +19,7 @@ from torch import Tensor
 from docagent_rl.training.patching import Patch, replace
 
 NAMES = "docagent_image_names"
-"""As in `training.serving.image_cache`, which imports Ray."""
+"""The name that `training.serving.image_cache` has, which imports Ray."""
 
 
 def _row(stored: Any) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from typing import Any
 from docagent_rl.training.patching import Patch, replace
 
 FUSED = "_verl_fused_kernels_backend"
-"""What verl sets on a model whose forward pass it fuses."""
+"""The attribute that verl sets on a model whose forward pass it fuses."""
 HEAD = "lm_head"
 
 

@@ -36,7 +36,7 @@ class Discounts:
 
 
 _BY_DEFAULT = cast("Tensor", None)
-"""What `__post_init__` puts a tensor in the place of."""
+"""The value that `__post_init__` replaces by a tensor."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -109,7 +109,7 @@ CLEARED = (
     f"{OPTIONS}=null clears what a recipe sets for another estimator; put options of your own behind it, "
     f"as +{OPTIONS}.NAME=VALUE"
 )
-"""What to type."""
+"""The text to type."""
 
 
 class Need(Enum):

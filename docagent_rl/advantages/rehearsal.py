@@ -17,9 +17,9 @@ GROUPS = 2
 MOST_TRAJECTORIES = 8
 """Trajectories of a group at most."""
 DIMENSIONS = 16
-"""Of the made-up embeddings; not those of the embedder, which is not loaded for this."""
+"""Dimensions of the made-up embeddings; not those of the embedder, which is not loaded for this."""
 CERTAIN = (TypeError, NameError, AttributeError, ImportError, NotImplementedError)
-"""What has its cause in the code and not in the numbers it is given."""
+"""Errors that have their cause in the code and not in the numbers it is given."""
 
 
 class MadeUpTerms(Mapping[str, Tensor]):

@@ -38,7 +38,7 @@ class Choice:
     notice: str | None = None
     """A message, if it is not what verl would take by itself."""
     by_itself: bool = False
-    """Whether verl takes the same one by itself."""
+    """The same one is what verl takes by itself."""
 
 
 def settle_resume(config: DictConfig, check: CheckpointCheck) -> None:

@@ -83,7 +83,7 @@ class Trained:
     adapters: int = 0
     """Parameters of LoRA's adapters, float32, where these alone are trained."""
     bytes_each: int = FLOAT32
-    """Of a weight of the model; bfloat16 is for those that adapters leave as they are."""
+    """Bytes of a weight of the model; bfloat16 is for those that adapters leave as they are."""
 
     @property
     def learned(self) -> int:
@@ -125,7 +125,7 @@ class Server:
 
     model: Model
     share: float
-    """Of the GPU's memory that it takes while awake."""
+    """Share of the GPU's memory that it takes while awake."""
     gpus: int
     longest: int
     """Tokens of the longest trajectory."""

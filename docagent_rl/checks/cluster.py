@@ -31,7 +31,7 @@ class Attachment:
     source: str
     """The key or file that names it."""
     asked: bool
-    """Whether the user named it, rather than `ray start` on this machine at some time."""
+    """The user named it, rather than `ray start` on this machine at some time."""
 
 
 def attachment(config: DictConfig) -> Attachment | None:

@@ -60,7 +60,7 @@ class Candidate:
 
     recipe: str
     parameters: int
-    """Of its policy; 0 if only the hub knows it."""
+    """Parameters of its policy; 0 if only the hub knows it."""
     critics: tuple[tuple[str, ...], ...]
     """Overrides of the critics to try: the recipe's, offloaded, and the smallest of the family."""
 

@@ -26,7 +26,7 @@ class Finding:
     value: str
     advice: str = ""
     blocks: bool = False
-    """Whether training cannot start so."""
+    """Training cannot start so."""
 
 
 @dataclass(frozen=True)

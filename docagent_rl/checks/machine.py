@@ -15,7 +15,7 @@ from docagent_rl.base.io import FULL
 from docagent_rl.training.hardware import is_cpu_platform
 
 FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
-"""Where a run writes."""
+"""Keys of the folders that a run writes to."""
 PROBE = bytes(1 << 20)
 """Written to each of them: what a disk that is not full takes."""
 

@@ -56,11 +56,11 @@ class ProbedDocument:
     num_pages: int
     outline: tuple[OutlineEntry, ...]
     stamp: Stamp
-    """Of the files when they were hashed."""
+    """Stamp of the files when they were hashed."""
     sizes: tuple[tuple[float, float], ...] = ()
     """`(width, height)` of the pages in pixels at 200 dpi, from `probe_sizes`; page images count as such."""
     title: str = ""
-    """As the file states it."""
+    """The title that the file states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ChunkTask:
     probed: ProbedDocument
     plan: Plan
     folder: Path
-    """Of the records of the document's ranges."""
+    """Folder of the records of the document's ranges."""
     first: int
     """Number of the first page."""
 

@@ -37,7 +37,7 @@ class DisplayRule(BaseModel):
     """Show images at grid size, so that the processor leaves them alone and displayed pixels are encoder
     pixels."""
     grid: ImageGrid = ImageGrid()
-    """Of the model's image processor; set by `docagent.model_family`."""
+    """Grid of the model's image processor; set by `docagent.model_family`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -127,7 +127,7 @@ class Source:
     name: str
     """Path inside the ingested folder."""
     sha256: str
-    """Of a PDF: of its bytes. Of page images: of the SHA-256 digests of the files, in page order."""
+    """Digest of a PDF's bytes, or of the SHA-256 digests of page images, in page order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Manifest:
     outline: tuple[OutlineEntry, ...]
     pages: tuple[PageEntry, ...]
     title: str = ""
-    """As the PDF states it, on one line; empty where it states none, and for page images."""
+    """The title that the PDF states, on one line; empty where it states none, and for page images."""
 
     def __post_init__(self) -> None:
         if not self.doc_id:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SHA256_PATTERN = "[0-9a-f]{64}"
 _LEVEL = 6
-"""Of compression: more makes a page of text hardly smaller."""
+"""Level of compression: more makes a page of text hardly smaller."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTDIR})
 

@@ -50,7 +50,7 @@ class System:
     """
 
     name: str
-    """As in configuration files."""
+    """Its name in configuration files."""
     summary: str
     """One line."""
     config_type: type[BaseModel]

@@ -132,7 +132,7 @@ class BM25Settings:
     b: float = 0.75
     """Discount of long pages, 0 to 1."""
     stemmer: Stemmer = Stemmer.ENGLISH
-    """Of other languages: none."""
+    """Stemmer of the words; none for other languages."""
     classic: bool = False
     """Scores are multiplied by k1 + 1, as in Robertson's formula."""
 

@@ -142,7 +142,7 @@ class RetrieverConfig(Section):
     parts: dict[str, RetrieverConfig] = Field(default_factory=dict)
     """The retrievers of a `hybrid` whose rankings are joined, by a name of your choice."""
     rrf_k: int = Field(60, ge=1)
-    """Of the reciprocal ranks by which a `hybrid` joins its parts."""
+    """Constant of the reciprocal ranks by which a `hybrid` joins its parts."""
     weights: dict[str, float] = Field(default_factory=dict)
     """Weights of a `hybrid` by the names of its parts; those left out weigh 1."""
     depth: int = Field(50, ge=1)

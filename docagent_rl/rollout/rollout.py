@@ -66,7 +66,7 @@ class Rollout:
     unplaced: float = 0.0
     """Reward that waits for the trajectory's first sampled token."""
     recorder: Recorder = field(init=False)
-    """What becomes of the trajectory beside its tokens."""
+    """The record of the trajectory beside its tokens."""
 
     async def play(self, sample: Sample) -> list[TurnLedger]:
         """Play until the environment is done or the context is full; the ledgers.

@@ -45,7 +45,7 @@ LIMIT_S = 300.0
 """For the answers of all nodes: the first task on a node starts a process, which imports the package."""
 _LONGEST = 600
 _DIGITS = 8
-"""Of a SHA-256, in messages."""
+"""Digits of a SHA-256, in messages."""
 SAMPLES = 8
 """Documents, about, whose first page has to be there."""
 CONFIG = "config.json"

@@ -44,7 +44,7 @@ _PLACEHOLDER = re.compile(
     r"|microsoft \w+.*|\(?anonymous\)?"
     r"|.*\.(?:docx?|dvi|tex|pdf|pptx?|xlsx?|indd|qxd|e?ps|html?|md|odt|rtf|txt)"
 )
-"""What programs write where nobody stated a title."""
+"""Titles that programs write where nobody stated one."""
 
 
 @dataclass(frozen=True, slots=True)

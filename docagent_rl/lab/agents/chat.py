@@ -32,7 +32,7 @@ class ChatLimits:
     turn: int = 2048
     """Sampled in one turn at most."""
     context: int | None = None
-    """Of a conversation with its next turn; `None`: the server says when it is full."""
+    """Tokens of a conversation with its next turn; `None`: the server says when it is full."""
     min_turn: int = 16
     """An observation is dropped when less than this would remain for the next turn."""
     seed: int | None = None

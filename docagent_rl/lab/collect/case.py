@@ -43,16 +43,16 @@ class Case:
     actions: tuple[str, ...]
     """Kinds of the turns' actions, in order."""
     tokens: int
-    """Of prompt and response, as far as they were counted."""
+    """Tokens of prompt and response, as far as they were counted."""
     images: int
-    """Of prompt and observations."""
+    """Images of prompt and observations."""
     digest: str
-    """Of all turns' texts."""
+    """Digest of all turns' texts."""
     reward: float
     outcome: float | None
     """The environment's verdict on the answer, 0 to 1; `None` where it did not judge."""
     text: str = ""
-    """Of the question."""
+    """Text of the question."""
     verdict: float | None = None
     """The verdict of a judge that was asked afterwards (`judging`)."""
     unjudged: str = ""

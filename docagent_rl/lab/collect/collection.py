@@ -132,9 +132,9 @@ class Funnel:
     """Trajectories on their way through filters."""
 
     trajectories: int
-    """Of the run, those that could not be played included."""
+    """Trajectories of the run, those that could not be played included."""
     stages: list[Stage] = field(default_factory=list)
-    """Of the trajectories that were played, then of those that each step left."""
+    """Counts of the trajectories that were played, then of those that each step left."""
     dropped: dict[Key, str] = field(default_factory=dict)
     """The step that dropped a trajectory."""
     kept: list[Case] = field(default_factory=list)

@@ -31,7 +31,7 @@ class TeacherConfig(Section):
     images: ImageFormat = ImageFormat.PNG
     """Format of page images: `png`, the pixels of training, or `jpeg`, a fifth of the size."""
     guided_search: bool = False
-    """Of what a search finds, gold pages that were not shown yet come first. Only a teacher is helped so."""
+    """Gold pages that were not shown yet come first in what a search finds. Only a teacher is helped so."""
     shuffled_candidates: int | None = Field(None, ge=2)
     """The first so many new pages of a search are shuffled, so that each place is right equally often."""
     grounding: bool = False
@@ -45,13 +45,13 @@ class CollectConfig(Section):
     source: str = ""
     """Section of the paper that it follows."""
     departures: tuple[str, ...] = ()
-    """Where it does not follow it."""
+    """Sentences on where it does not follow its source."""
     systems: tuple[str, ...] = ()
     """Systems that it is meant for; empty: all."""
     trajectories: int = Field(1, ge=1)
-    """Of each question."""
+    """Trajectories of each question."""
     temperature: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """Of the teacher, unless an option says."""
+    """Temperature of the teacher, unless an option says."""
     teacher: TeacherConfig = TeacherConfig()
     detours: Detours = Detours()
     filters: tuple[Filter, ...] = (Format(), Duplicates())

@@ -80,7 +80,7 @@ class Choice:
     left_out: Counter[str] = field(default_factory=Counter)
     """Questions that the rule does not take, by reason."""
     warnings: list[str] = field(default_factory=list)
-    """Where the rule could not be kept."""
+    """Places where the rule could not be kept."""
 
     @property
     def questions(self) -> set[str]:

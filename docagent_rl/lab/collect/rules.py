@@ -38,4 +38,4 @@ class Scoring(StrEnum):
 QUESTIONS = 2048
 """Number of questions that Doc-V* trains on."""
 TRAJECTORIES: Mapping[Rule, int] = {Rule.DOC_V_STAR: 4, Rule.UNIDOC_RL: 5}
-"""Of each question, in the papers."""
+"""Trajectories of each question, in the papers."""

@@ -98,7 +98,7 @@ class Evaluation:
     trajectories: int
     seed: int
     overrides: Sequence[str] = ()
-    """Of the recipe, as the command was given them."""
+    """Overrides of the recipe, as the command was given them."""
 
     def manifest(self, player: Player) -> dict[str, Any]:
         """Return the description for `RunFolder.begin`; it names variables that hold keys, never keys."""

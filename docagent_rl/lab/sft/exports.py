@@ -36,7 +36,7 @@ DATASET = "docagent"
 ASSISTANT = "assistant"
 _PLACE = "<image>"
 _SPELLING = re.compile(r"<(?=\||(?:image|video|audio)>)")
-"""Where a text would spell a token of a chat (`<|im_end|>`) or the place of an image."""
+"""Places where a text would spell a token of a chat (`<|im_end|>`) or the place of an image."""
 
 
 FILES = {TrajectoryFormat.LLAMAFACTORY: "train.jsonl", TrajectoryFormat.TRL: "metadata.jsonl"}

@@ -54,7 +54,7 @@ class SftRow:
     row: int
     """Number of the context in its trajectory."""
     reward: float
-    """Of the whole trajectory, for filters."""
+    """Reward of the whole trajectory, for filters."""
     input_ids: tuple[int, ...]
     """`(t,)`, prompt and response."""
     loss_mask: tuple[int, ...]

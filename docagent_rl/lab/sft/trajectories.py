@@ -51,7 +51,7 @@ class RowMaker:
 
     codec: ChatCodec
     store: DocumentStore | None = None
-    """Where the pages are looked for; `None`: nowhere."""
+    """Store in which pages are looked for; `None`: nowhere."""
     max_length: int | None = None
     """Tokens of a row at most; a trajectory with a longer one is left out, never cut."""
     retokenise: bool = False

@@ -44,7 +44,7 @@ class Style:
     zebra: bool
     """Tables with shaded rows, otherwise with lines."""
     chapter_breaks: bool
-    """Whether every chapter begins on a new page."""
+    """Every chapter begins on a new page."""
     margin: float = 54.0
     footer: float = 48.0
     """Height kept free at the bottom for the footer."""

@@ -54,9 +54,9 @@ class Profile:
     units: tuple[int, int]
     """Fewest and most units (divisions, plants, ...) a document speaks of; each has near-identical facts."""
     distractors: bool
-    """Whether sentences also quote the figures of earlier years."""
+    """Sentences also quote the figures of earlier years."""
     chart_only: bool
-    """Whether chart values are in the picture alone; otherwise the caption repeats them."""
+    """Chart values are in the picture alone; otherwise the caption repeats them."""
     mix: Mapping[QuestionKind, float]
     """Relative frequency of the kinds of question."""
 

@@ -15,7 +15,7 @@ from docagent_rl.retrieval.encoders.spec import SPEC_FILE, Family
 from docagent_rl.retrieval.indexes import build_vectors
 
 _PIXELS = 64 * 28 * 28
-"""Of a page before a tiny model: 64 patches."""
+"""Pixels of a page before a tiny model: 64 patches."""
 
 
 def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:

@@ -34,7 +34,7 @@ TEXT = {
     "max_position_embeddings": MAX_LENGTH,
     "rms_norm_eps": 1e-6,
 }
-"""Of the language model. Heads of 32 are the smallest that vLLM's CPU attention takes."""
+"""Sizes of the language model. Heads of 32 are the smallest that vLLM's CPU attention takes."""
 EXPERTS = {"norm_topk_prob": True, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64}
 DELTA_NET = {
     "layer_types": ["linear_attention", "full_attention"],

@@ -20,8 +20,8 @@ MARKER = "docagent_demo.json"
 
 _VERSION = 1
 _BLANK = frozenset({"pdfs", "runs", "models"})
-"""What a new workspace may hold: PDFs to begin with, the samples of runs that were refused, models. None of
-these is written over."""
+"""Names that a new workspace may hold: PDFs to begin with, the samples of runs that were refused, models.
+None of these is written over."""
 
 
 class Owner(Enum):

@@ -15,7 +15,7 @@ from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.app import static_file
 
 MOST_TRAJECTORIES = 200
-"""Of a file; pages as images make it large."""
+"""Trajectories of a file; pages as images make it large."""
 THUMBNAIL_PX = 160
 MOST_THUMBNAILS = 80
 """Pages up to which a document is shown whole; of longer ones, those that the trajectory touched."""

@@ -155,16 +155,16 @@ FEWEST = 6
 EVEN = 0.5
 """Share of groups without any difference in reward that is too many: GRPO learns nothing from them."""
 RISE = 0.1
-"""Of a share, between the first and the last third of the steps."""
+"""Rise of a share, between the first and the last third of the steps."""
 TRUNCATED = 0.1
 MASKED = 0.05
 DRIFT = 0.05
 """Mean absolute difference of log-probs (nats a token) beyond which ratios are off by 5%."""
 GUESSED = 0.5
 FALL = 0.05
-"""Of the share with evidence, while the reward rises."""
+"""Fall of the share with evidence, while the reward rises."""
 ENTROPY = 0.2
-"""Of its value at the beginning."""
+"""Share of its value at the beginning."""
 _SOME_GROUPS = 50
 
 

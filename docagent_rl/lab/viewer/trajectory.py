@@ -29,7 +29,7 @@ _PLAIN = (
 )  # fmt: skip
 _INFO = ("action", "reason", "detail", "effect", "outcome")
 MOST_DOCUMENTS = 12
-"""Of a search over a corpus, those that matter most."""
+"""Documents of a search over a corpus, those that matter most."""
 _OPENING = frozenset({"fetch", "read", "select"})
 
 Turn = Mapping[str, Any]

@@ -22,9 +22,9 @@ from docagent_rl.retrieval.encoders.spec import Family
 _QUERY_SIZE = (56, 56)
 """Size of the black image beside a query: vdr-2b's model card."""
 _CLASSES = {Family.QWEN2_VL: "Qwen2VL", Family.QWEN3_VL: "Qwen3VL"}
-"""Of transformers: the names of their models and processors begin so."""
+"""Names with which transformers' models and processors begin."""
 _UNUSED = ("lm_head.weight",)
-"""Of words, which are not asked for; an embedding model may come without."""
+"""Weights over words, which are not asked for; an embedding model may come without."""
 
 
 class LateImageEncoder(LocalEncoder):

@@ -19,13 +19,13 @@ from docagent_rl.documents.store import PageContent
 
 S = TypeVar("S", bound=Section)
 PLACE = "{}"
-"""Where a prompt takes the text."""
+"""Place of the text in a prompt."""
 
 SCHEME = 1
 """Version of the preparation of texts and images; counted up when vectors change by it."""
 
 IMAGE_TOKEN = "<|image_pad|>"
-"""Where a prompt of `qwen2_vl` or `qwen3_vl` takes the image."""
+"""Place of the image in a prompt of `qwen2_vl` or `qwen3_vl`."""
 
 Prompt = Annotated[str, Field(pattern=r"^[^{}]*\{\}[^{}]*$")]
 """A text with one `{}`, which the query or the passage replaces."""
@@ -76,7 +76,7 @@ class Pooling(StrEnum):
     """Ways to make one vector of those of tokens."""
 
     CHECKPOINT = "checkpoint"
-    """As the checkpoint's modules.json says; one without that file is refused."""
+    """The checkpoint's modules.json says it; one without that file is refused."""
     MEAN = "mean"
     CLS = "cls"
     LAST = "lasttoken"
@@ -176,7 +176,7 @@ class Use(_Frozen):
     top_k: str
     """Pages a search, as the paper says."""
     source: str
-    """Where in the paper or its code."""
+    """Place in the paper or its code."""
 
 
 class KnownModel(_Frozen):

@@ -33,7 +33,7 @@ class CollectionHeader(IndexHeader):
     kind: Kind
     engine: Engine
     url: str | None = None
-    """Where the collection is; None: in the folder of the index."""
+    """Place of the collection; None: in the folder of the index."""
     collection: Annotated[str, Field(pattern=r"^[\w.-]{1,128}$")]
     """Its name."""
     token_env: str | None = None

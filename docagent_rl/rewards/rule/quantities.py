@@ -10,7 +10,7 @@ from decimal import Decimal
 from docagent_rl.rewards.rule.units import Unit, same_amount, unit_at, unit_of
 
 _MAX_DIGITS = 28
-"""What Decimal keeps of a number."""
+"""Digits that Decimal keeps of a number."""
 _CURRENCY = (
     r"(?:(?:us|au?|ca?|hk|nz|s|r)?\$|[\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd\u20ba\u20ab\u0e3f]"
     r"|(?:usd|eur|gbp|jpy|cny|rmb|inr|chf|cad|aud|hkd|nzd|sgd|krw|sek|nok|dkk|brl|zar|mxn|rs\.?)(?![^\W\d]))"

@@ -159,7 +159,7 @@ class ListScoring(StrEnum):
     """The scoring of a reference of several items, joined by `;`."""
 
     JOINED = "joined"
-    """As one text."""
+    """The answers are one text."""
     ITEMS = "items"
     """F1 over items, each right or wrong as a whole."""
 

@@ -180,7 +180,7 @@ class DocVStarConfig(VariantSection):
     final_turn_notice: bool = True
     """Say in the observation before the last turn that it must answer."""
     use_window: bool = True
-    """Where a sample names the window of pages it was written from (`extra.window`), take that for the
+    """The window of pages that a sample was written from (`extra.window`), where it names one, is the
     document; page numbers stay those of the whole one."""
     overview: OverviewConfig
     display: PageBox

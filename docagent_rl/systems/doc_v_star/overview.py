@@ -194,7 +194,7 @@ class PageBox(BaseModel):
     landscape: bool = False
     """Keep the box lying, whatever the orientation of the page."""
     grid: ImageGrid = ImageGrid()
-    """Of the model's image processor; set by `docagent.model_family`."""
+    """Grid of the model's image processor; set by `docagent.model_family`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -71,7 +71,7 @@ class State(EnvState):
     references: tuple[str, ...]
     progress: Progress = Progress()
     settled: Progress = Progress()
-    """As it was before the last turn: what is left when its observation is dropped."""
+    """Progress before the last turn: what is left when its observation is dropped."""
 
     def ran(self, kind: type[Action]) -> int:
         """Return the number of turns that carried out such an action and whose observation was shown."""

@@ -162,7 +162,7 @@ class UniDocReward(Section):
     candidate was chosen. In the mean, as Eq. 7 and the released code have it, they make up for a wrong choice
     elsewhere: three raise a trajectory from 0.9 to 0.975."""
     pseudo_positive: bool = True
-    """Where no candidate is gold, the one ranked highest is the right choice; otherwise none is."""
+    """The candidate ranked highest is the right choice where no candidate is gold; otherwise none is."""
     roi_rule: RoiRule
     iou_threshold: float = Field(0.5, gt=0, le=1)
     """Least IoU of a match, for `roi_rule=f1`."""

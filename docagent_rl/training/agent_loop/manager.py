@@ -29,7 +29,7 @@ from docagent_rl.training.agent_loop.place import (
 from docagent_rl.training.serving.image_cache import PageDirectory, RayImageCache, name_images
 
 FEATURES = "docagent_features"
-"""What the processor makes of the whole images of a row, made before verl asks for it."""
+"""Name of the features of a row's whole images, which are made before verl asks for them."""
 # the class that ray.remote wrapped, which Ray's annotations do not know
 _Worker = AgentLoopWorkerTQ.__ray_metadata__.modified_class  # ty: ignore[missing-attribute]
 

@@ -26,7 +26,7 @@ class Line:
     numbers: tuple[Number | None, ...]
     """A run each; `None` of a run without it."""
     printed: Sequence[tuple[str, float]]
-    """What papers print for each run, with the label of their row."""
+    """Numbers that papers print for each run, with the label of their row."""
 
     @property
     def ruled(self) -> bool:

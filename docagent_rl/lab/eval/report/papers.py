@@ -33,7 +33,7 @@ class Target:
     """One printed number."""
 
     dataset: str
-    """As samples name it, or `EVERY`."""
+    """The dataset's name in samples, or `EVERY`."""
     measure: str
     value: float
     row: Row = ALL
@@ -46,7 +46,7 @@ class PaperRow:
     recipe: str
     system: str
     facts: Mapping[str, str]
-    """What its numbers rest on, by name, as far as the paper says."""
+    """Facts that its numbers rest on, by name, as far as the paper says."""
     numbers: tuple[Target, ...]
 
     @property

@@ -33,7 +33,7 @@ class RunReport:
     expected_trajectories: int | None
     """Trajectories of the whole run; `None` where its description does not say."""
     facts: dict[str, str]
-    """What its numbers rest on, by name, with those who judged."""
+    """Facts that its numbers rest on, by name, with those who judged."""
     benchmarks: dict[str, BenchmarkReport]
     papers: tuple[PaperRow, ...]
     """Rows that it is held against."""
