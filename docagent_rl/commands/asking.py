@@ -36,7 +36,7 @@ def open_models(
         UserError: the budget cannot count both; see also `ModelConfig.open`.
     """
     if not (judge.base_url or judge.model):
-        if judge.price.input is not None:
+        if judge.price.is_known:
             raise UserError("--judge-price-in belongs to a judge of its own: name it (--judge-model)")
         return endpoint.open("model", cache), None
     changes: dict[str, Any] = {}
@@ -60,9 +60,9 @@ def shared_meter(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Meter
     """
     from docagent_rl.endpoints.meter import Meter
 
-    currency = model.price.currency if model.price.input is not None else None
+    currency = model.price.currency if model.price.is_known else None
     for name, other in others.items():
-        priced = other.price.input is not None
+        priced = other.price.is_known
         if priced and currency not in (None, other.price.currency):
             raise UserError(
                 f"the {name} costs {other.price.currency} and others {currency}, and one budget counts all: "

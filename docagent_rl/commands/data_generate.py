@@ -26,7 +26,7 @@ from docagent_rl.commands.asking import (
 )
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.endpoint import ModelConfig, Price
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
@@ -188,7 +188,7 @@ def _show_forecast(run: Generation) -> None:
     console = Console()
     for kind, messages in samples(run):
         print_request(console, kind.value, messages)
-    judge = run.judge.endpoint.price if run.judge else None
+    judge = run.judge.endpoint.price if run.judge else Price()
     console.print(forecast_table(forecast(run), run.model.endpoint.price, judge))
     typer.echo("Nothing was asked.")
 

@@ -20,7 +20,9 @@ from docagent_rl.endpoints.usage import Usage, text_tokens
 _CUT_OFF = "length"
 # how servers say that a reply ended by itself; some say nothing
 _ENDED = frozenset({None, "stop", "stop_sequence", "eos_token", "end_turn"})
-LONGEST_TOKEN = 256
+ChatMessage = Mapping[str, Any]
+"""A message of the chat-completions protocol: `role` and `content`."""
+_LONGEST_TOKEN = 256
 """Characters of a token at most; vocabularies have runs of blanks of half that length."""
 THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
@@ -99,12 +101,9 @@ def read_reply(
 ) -> ChatReply:
     """Return the first choice of a chat completion, whose body may be anything at all.
 
-    Args:
-        body: as it arrived.
-        usage: as the server reports it, or estimated for the messages alone.
-        most_tokens: of the reply, where a limit was asked for; a text that cannot keep it is refused by its
-            length (`LONGEST_TOKEN`), before anything counts or compares all of it.
-        partial: accept a reply that was cut off, and one of thoughts alone.
+    `usage` is as the server reports it, or estimated for the messages alone. A text that cannot keep to
+    `most_tokens` is refused by its length, before anything counts or compares all of it. `partial` accepts a
+    reply that was cut off, and one of thoughts alone.
 
     Raises:
         ReplyError: it is no chat completion, has no text, or the text did not end by itself.
@@ -118,14 +117,14 @@ def read_reply(
         raise ReplyError(f"the reply is no chat completion: {where}: {first['msg']}") from error
     cut_off, content = choice.finish_reason == _CUT_OFF, choice.message.content
     if cut_off and not partial:
-        raise CutOffError("the reply was cut off")
+        raise CutOffError(f"reply cut off at max_tokens={most_tokens}: raise max_tokens")
     if not cut_off and choice.finish_reason not in _ENDED:
         raise ReplyError(f"the reply did not end by itself but by {str(choice.finish_reason)[:40]!r}")
     if content is None and not partial:
         raise ReplyError("a reply without text")
     text, thoughts = content or "", choice.message.thoughts
     length = len(text) + (len(thoughts) if partial else 0)
-    if most_tokens is not None and length > most_tokens * LONGEST_TOKEN:
+    if most_tokens is not None and length > most_tokens * _LONGEST_TOKEN:
         raise ReplyError(f"a reply of {length} characters is longer than max_tokens={most_tokens} can be")
     estimate = text_tokens(text) + text_tokens(thoughts)
     return ChatReply(
@@ -169,6 +168,10 @@ class TransientError(Exception):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class SlowError(TransientError):
+    """A reply that did not come in time; the service may be at work on it."""
 
 
 class BusyError(TransientError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,34 +17,8 @@ if TYPE_CHECKING:
     from docagent_rl.endpoints.remote_model import RemoteModel
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
-    """The price of a million tokens of a served model, in any one currency.
-
-    Raises:
-        ValueError: a price is negative or not finite.
-    """
-
-    input: float
-    output: float
-    cached: float | None = None
-    """The price of tokens that an earlier request of the trajectory has sent; `None` is as `input`."""
-    currency: str = "USD"
-
-    def __post_init__(self) -> None:
-        prices = (self.input, self.output, 0.0 if self.cached is None else self.cached)
-        if not all(price >= 0 and math.isfinite(price) for price in prices):
-            raise ValueError(f"prices must be finite and not negative, found {prices}")
-
-    def cost(self, sent: int, sampled: int, fresh: int | None = None) -> float:
-        """Return the cost of tokens sent and sampled; of those sent, `fresh` were never sent before."""
-        fresh = sent if fresh is None else min(fresh, sent)
-        again = self.input if self.cached is None else self.cached
-        return (fresh * self.input + (sent - fresh) * again + sampled * self.output) / 1e6
-
-
-class PriceConfig(Section):
-    """Prices of a million tokens each."""
+class Price(Section):
+    """The price of a million tokens of a served model; `null` where nobody knows it."""
 
     input: float | None = Field(None, ge=0, allow_inf_nan=False)
     output: float | None = Field(None, ge=0, allow_inf_nan=False)
@@ -58,11 +31,13 @@ class PriceConfig(Section):
         return self
 
     @property
-    def price(self) -> Price | None:
-        """The price; `None` where none is given."""
-        if self.input is None or self.output is None:
-            return None
-        return Price(self.input, self.output, currency=self.currency)
+    def is_known(self) -> bool:
+        """The prices are given."""
+        return self.input is not None
+
+    def cost(self, sent: int, sampled: int) -> float:
+        """Return the cost of tokens sent and sampled; 0 where the price is not known."""
+        return (sent * (self.input or 0.0) + sampled * (self.output or 0.0)) / 1e6
 
 
 class Endpoint(Section):
@@ -86,9 +61,10 @@ class Endpoint(Section):
     max_tokens: int = Field(512, ge=1)
     """Length of a reply, thoughts included; one that reaches it is a failure."""
     extra_body: dict[str, Any] = Field(default_factory=dict)
-    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`."""
+    """Further fields of every request, e.g. `{chat_template_kwargs: {enable_thinking: false}}`. Where
+    `max_completion_tokens` is among them, whatever its value, `max_tokens` is sent under that name."""
 
-    price: PriceConfig = PriceConfig()
+    price: Price = Price()
     """Its price, for commands with a budget; a run of the trainer keeps none."""
 
     @property
@@ -102,7 +78,6 @@ class Sampling:
     """The sampling of one reply; `None` leaves a field to the endpoint's settings."""
 
     temperature: float | None = None
-    top_p: float | None = None
     max_tokens: int | None = None
     seed: int | None = None
     """Sent to the server, for those that know it."""
@@ -152,7 +127,7 @@ class ModelConfig(Endpoint):
 
     @model_validator(mode="after")
     def _priced(self) -> Self:
-        if self.budget.max_cost is not None and self.price.input is None:
+        if self.budget.max_cost is not None and not self.price.is_known:
             raise ValueError("a greatest cost needs prices (--max-cost with --price-in and --price-out)")
         return self
 
@@ -172,11 +147,7 @@ class ModelConfig(Endpoint):
             raise UserError(explain(error, "the model" if file is None else str(file))) from error
 
     def require(self, what: str) -> None:
-        """Check that it names an address and a model.
-
-        Raises:
-            UserError: it does not.
-        """
+        """Check that it names an address and a model; else raise a `UserError`."""
         if not self.named:
             raise UserError(
                 f"{what} needs a model: give --base-url and --model, or both in a file (--endpoint)"
@@ -189,28 +160,28 @@ class ModelConfig(Endpoint):
         return Meter(**self.budget.model_dump(), currency=self.price.currency)
 
     def open(self, name: str, cache_dir: Path | None, *, meter: Meter | None = None) -> RemoteModel:
-        """Return the model.
+        """Return the model, `name`d by its part.
 
-        Args:
-            name: of its part, for messages.
-            cache_dir: of replies, unless the configuration names one; `None` keeps none.
-            meter: shared with other models; `None` is that of `meter.metering`, else one of its own.
+        Replies are kept in the folder that the configuration names, else in `cache_dir`, if any. The meter is
+        by default that of `meter.metering`, else one of its own.
 
         Raises:
             UserError: it names no model, the key's environment variable is not set, or the cache cannot be
                 opened.
         """
         # heavy imports that reading a configuration does without
-        from docagent_rl.endpoints.chat_client import ChatEndpoint
         from docagent_rl.endpoints.meter import current_meter
-        from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
+        from docagent_rl.endpoints.remote_model import RemoteModel
 
         self.require(f"the {name}")
         body = {**({} if self.top_p is None else {"top_p": self.top_p}), **self.extra_body}
-        endpoint = ChatEndpoint.of(self, name, temperature=self.temperature, extra_body=body)
-        folder = self.cache_dir or cache_dir
-        cache = None if folder is None else JsonCache(folder, f"{name} cache", forever=True)
-        return RemoteModel(endpoint, name, cache=cache, meter=meter or current_meter() or self.make_meter())
+        return RemoteModel(
+            self.model_copy(update={"extra_body": body}),
+            name,
+            temperature=self.temperature,
+            cache_dir=self.cache_dir or cache_dir,
+            meter=meter or current_meter() or self.make_meter(),
+        )
 
 
 def _given(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import hmac
 import ipaddress
 import socket
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -31,12 +30,12 @@ class RefusalError(Exception):
         self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The conditions of a server for its clients.
+class Guard:
+    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones.
 
     Args:
-        token: that they have to send (`Authorization: Bearer`); None: none.
+        app: the other application.
+        token: that clients have to send (`Authorization: Bearer`); None: none.
         names: of this machine, beside `localhost`, its host name and its addresses. They matter without a
             token alone.
         open_paths: that need no token.
@@ -46,20 +45,20 @@ class Policy:
         headers: of every answer.
     """
 
-    token: str | None = field(default=None, repr=False)
-    names: Collection[str] = ()
-    open_paths: Collection[str] = ()
-    cookie: str | None = None
-    largest_body: int = 0
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class Guard:
-    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones."""
-
-    def __init__(self, app: Any, policy: Policy) -> None:
-        self._app, self._policy = app, policy
-        self._names = {name.casefold() for name in ("localhost", socket.gethostname(), *policy.names)}
+    def __init__(
+        self,
+        app: Any,
+        *,
+        token: str | None = None,
+        names: Collection[str] = (),
+        open_paths: Collection[str] = (),
+        cookie: str | None = None,
+        largest_body: int = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._app, self._token, self._cookie, self._largest_body = app, token, cookie, largest_body
+        self._names = {name.casefold() for name in ("localhost", socket.gethostname(), *names)}
+        self._open_paths, self._headers = open_paths, headers or {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
@@ -72,9 +71,9 @@ class Guard:
             return
 
         async def answer(message: Any) -> None:
-            if message["type"] == "http.response.start" and self._policy.headers:
+            if message["type"] == "http.response.start" and self._headers:
                 headers = MutableHeaders(scope=message)
-                for name, value in self._policy.headers.items():
+                for name, value in self._headers.items():
                     headers.setdefault(name, value)
             await send(message)
 
@@ -101,16 +100,16 @@ class Guard:
 
     def _check_head(self, request: HTTPConnection) -> None:
         scope, headers = request.scope, request.headers
-        if self._policy.token is None:
+        if self._token is None:
             # probes of HTTP/1.0 name none, and browsers always do
             self._check_name(headers.get("host", "localhost"))
-        elif scope["path"] not in self._policy.open_paths:
-            self._check_token(request, self._policy.token)
+        elif scope["path"] not in self._open_paths:
+            self._check_token(request, self._token)
         announced = headers.get("content-length", "0")
-        if not announced.isdecimal() or int(announced[:20]) > self._policy.largest_body:
+        if not announced.isdecimal() or int(announced[:20]) > self._largest_body:
             raise self._too_large()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-        if self._policy.largest_body and scope["method"] not in _WITHOUT_BODY and kind != _JSON:
+        if self._largest_body and scope["method"] not in _WITHOUT_BODY and kind != _JSON:
             # of the kinds that pages elsewhere may send, JSON is none
             raise RefusalError(415, f"a body of {kind[:60] or 'no'} type: expected Content-Type: {_JSON}")
 
@@ -126,12 +125,12 @@ class Guard:
             ) from None
 
     def _check_token(self, request: HTTPConnection, token: str) -> None:
-        policy, query = self._policy, request.query_params
+        query = request.query_params
         if _same(request.headers.get("authorization", ""), f"Bearer {token}"):
             return
-        if policy.cookie and _same(request.cookies.get(policy.cookie, ""), token):
+        if self._cookie and _same(request.cookies.get(self._cookie, ""), token):
             return
-        if not policy.cookie:
+        if not self._cookie:
             raise RefusalError(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         if not _same(query.get(_QUERY, ""), token):
             raise RefusalError(
@@ -144,7 +143,7 @@ class Guard:
             "go on without the token in the address",
             {
                 "Location": f"{path}?{left}" if left else path,
-                "Set-Cookie": f"{policy.cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
+                "Set-Cookie": f"{self._cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
             },
         )
 
@@ -155,13 +154,13 @@ class Guard:
             if message["type"] == "http.disconnect":
                 raise ConnectionError
             body += message.get("body", b"")
-            if len(body) > self._policy.largest_body:
+            if len(body) > self._largest_body:
                 raise self._too_large()
             if not message.get("more_body", False):
                 return bytes(body)
 
     def _too_large(self) -> RefusalError:
-        return RefusalError(413, f"the body is longer than {self._policy.largest_body:,} bytes")
+        return RefusalError(413, f"the body is longer than {self._largest_body:,} bytes")
 
 
 def _same(sent: str, token: str) -> bool:

@@ -99,6 +99,6 @@ def redacted(text: str, key: str) -> str:
     return text if key == NO_KEY else re.sub(re.escape(key), HIDDEN, text, flags=re.IGNORECASE)
 
 
-def without_key(text: str, key: str) -> str:
+def without_key(body: bytes, key: str) -> bytes:
     """Hide the key in a reply of a model. Short keys, such as `EMPTY`, are words that a reply may hold."""
-    return text.replace(key, HIDDEN) if len(key) >= _TELLING else text
+    return body.replace(key.encode(), HIDDEN.encode()) if len(key) >= _TELLING else body

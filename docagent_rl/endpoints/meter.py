@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -95,16 +95,18 @@ class Meter:
             if limit is not None and not (limit >= 0 and math.isfinite(limit)):
                 raise UserError(f"max_{name} must be a number from 0 on, found {limit}")
         self.currency = currency
-        self._spent = Amount()
         self._reserved: list[Amount] = []
         self._accounts: dict[str, Account] = {}
         self._lock = threading.RLock()
 
     @property
     def spent(self) -> Amount:
-        """The sum of all charges."""
-        with self._lock:
-            return self._spent
+        """The sum of all accounts."""
+        amounts = (
+            Amount(each.requests, each.prompt_tokens + each.completion_tokens, each.cost or 0.0)
+            for each in self.accounts.values()
+        )
+        return sum(amounts, Amount())
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -147,40 +149,43 @@ class Meter:
                 setattr(account, name, getattr(account, name) + count)
 
     @asynccontextmanager
-    async def reply(
-        self, model: str, price: Price | None, sent: int, sampled: int
-    ) -> AsyncGenerator[ReplyMeter]:
-        """Hold room for the first request of a reply, of about `sent` and at most `sampled` tokens, in the
-        block.
+    async def request(
+        self, model: str, price: Price, sent: int, sampled: int
+    ) -> AsyncGenerator[Callable[[Usage], None]]:
+        """Count a request of about `sent` and at most `sampled` tokens, and hold room for it in the block.
+
+        Gives what charges its tokens. A block that raises is that of a request without a usable reply.
 
         Raises:
             BudgetError: there is no room, nor will there be when the requests in flight are done.
         """
-        room = Amount(1, sent + sampled, price.cost(sent, sampled) if price else 0.0)
-        while True:
-            self.require(room)
-            with self._lock:
-                if not self._passed(sum(self._reserved, self._spent + room)):
-                    self._reserved.append(room)
-                    break
+        room = Amount(1, sent + sampled, price.cost(sent, sampled))
+        held = replace(room, requests=0)
+        while not self._take(model, room, held):
             await asyncio.sleep(_POLL_S)
         try:
-            yield ReplyMeter(self, model, price, room)
+            yield lambda usage: self._pay(model, price, usage)
+        except BaseException:  # one that was cancelled, too
+            self.count(model, failed=1)
+            raise
         finally:
             with self._lock:
-                self._reserved.remove(room)
+                self._reserved.remove(held)
 
-    def require(self, room: Amount) -> None:
-        """Check that there is room, reservations aside.
-
-        Raises:
-            BudgetError: there is none.
-        """
-        if name := self._passed(self.spent + room):
-            unit = self.currency if name == "cost" else name
-            takes = f"may take {getattr(room, name):,.6g} {unit}"
-            limit = f"{takes} and pass the {self._limits[name]:,.6g} that are allowed"
-            raise BudgetError(self.words(), limit, f"--max-{name}")
+    def _take(self, model: str, room: Amount, held: Amount) -> bool:
+        """Count a request and hold its tokens and money, if there is room beside those in flight."""
+        with self._lock:
+            after = self.spent + room
+            if name := self._passed(after):
+                unit = self.currency if name == "cost" else name
+                takes = f"may take {getattr(room, name):,.6g} {unit}"
+                limit = f"{takes} and pass the {self._limits[name]:,.6g} that are allowed"
+                raise BudgetError(self.words(), limit, f"--max-{name}")
+            if self._passed(sum(self._reserved, after)):
+                return False
+            self._reserved.append(held)
+            self.count(model, requests=1)
+            return True
 
     def _passed(self, amount: Amount) -> str | None:
         """Return the limit that the amount passes; sums of prices are rounded."""
@@ -189,50 +194,15 @@ class Meter:
                 return name
         return None
 
-    def charge(self, amount: Amount) -> None:
-        """Add to the sum."""
-        with self._lock:
-            self._spent += amount
-
-    def pay(self, model: str, price: Price | None, usage: Usage) -> None:
-        """Count and charge a request's tokens, and what they cost."""
+    def _pay(self, model: str, price: Price, usage: Usage) -> None:
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
-        cost = price.cost(prompt, completion) if price else 0.0
         with self._lock:
-            estimated = int(usage.estimated)
-            self.count(model, prompt_tokens=prompt, completion_tokens=completion, estimated=estimated)
-            if price is not None:
+            tokens = {"prompt_tokens": prompt, "completion_tokens": completion}
+            self.count(model, **tokens, estimated=int(usage.estimated))
+            if price.is_known:
                 account = self._accounts[model]
-                account.cost, account.currency = (account.cost or 0.0) + cost, price.currency
-        self.charge(Amount(0, prompt + completion, cost))
-
-
-class ReplyMeter:
-    """Charges the requests of one reply; the first has its room reserved. One task uses it."""
-
-    def __init__(self, meter: Meter, model: str, price: Price | None, room: Amount) -> None:
-        self._meter, self._model, self._price, self._room = meter, model, price, room
-        self._first = True
-
-    def sending(self) -> None:
-        """Charge a request that is about to be sent.
-
-        Raises:
-            BudgetError: there is no room for another attempt.
-        """
-        if not self._first:
-            self._meter.require(self._room)
-        self._first = False
-        self._meter.charge(Amount(requests=1))
-        self._meter.count(self._model, requests=1)
-
-    def used(self, usage: Usage) -> None:
-        """Charge a request's tokens, whether or not its reply can be used."""
-        self._meter.pay(self._model, self._price, usage)
-
-    def failed(self) -> None:
-        """Count a request that brought no reply that can be used."""
-        self._meter.count(self._model, failed=1)
+                account.cost = (account.cost or 0.0) + price.cost(prompt, completion)
+                account.currency = price.currency
 
 
 _current: ContextVar[Meter | None] = ContextVar("docagent_meter", default=None)

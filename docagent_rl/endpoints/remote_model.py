@@ -1,152 +1,113 @@
-"""A model behind an endpoint that is asked once for everything: cached, metered, within a budget."""
+"""A language model behind an OpenAI-compatible endpoint: one client for judges, roles and commands."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import hashlib
 import json
-import os
-import sqlite3
-import threading
-import zlib
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-import diskcache
-from diskcache.core import MODE_PICKLE
+import openai
 from pydantic import TypeAdapter, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.chat_client import HELLO, ChatClient, ChatEndpoint, ChatMessage
-from docagent_rl.endpoints.chat_reply import BusyError, ChatReply, CutOffError, is_outage, reply_text
-from docagent_rl.endpoints.endpoint import Sampling
-from docagent_rl.endpoints.meter import Meter
-from docagent_rl.endpoints.retrying import Answers
-from docagent_rl.endpoints.usage import digestible
+from docagent_rl.base.text import encodable
+from docagent_rl.base.untrusted import without_joint_tokens, without_tokens
+from docagent_rl.endpoints.chat_reply import (
+    BusyError,
+    ChatMessage,
+    ChatReply,
+    CutOffError,
+    RefusedError,
+    ReplyError,
+    SlowError,
+    TransientError,
+    failure,
+    is_outage,
+    read_reply,
+    reply_text,
+)
+from docagent_rl.endpoints.endpoint import Endpoint, Sampling
+from docagent_rl.endpoints.http_client import (
+    asynchronous_client,
+    check_url,
+    public_url,
+    read_api_key,
+    without_key,
+)
+from docagent_rl.endpoints.json_cache import JsonCache
+from docagent_rl.endpoints.meter import Meter, current_meter
+from docagent_rl.endpoints.retrying import Answers, Places, call_service
+from docagent_rl.endpoints.usage import Usage, digestible, message_tokens, reported_usage
 
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionMessageParam
+
+_HELLO = [{"role": "user", "content": "Reply with the word ready."}]
+_LENGTH = "max_completion_tokens"
+"""The other name of `max_tokens`, the only one that OpenAI's models that think take."""
 _EDITION = 2
 _NO_SAMPLING = Sampling()
 _REPLY = TypeAdapter(ChatReply)
 
 
-class _JsonOnlyDisk(diskcache.JSONDisk):
-    """JSON values; a row that asks to be unpickled was not written by us."""
-
-    def fetch(self, mode: int, filename: str | None, value: Any, read: bool) -> Any:
-        if mode == MODE_PICKLE:
-            raise UserError(f"the cache {self._directory} holds pickled data: delete the folder")
-        return super().fetch(mode, filename, value, read)
-
-
-class JsonCache:
-    """JSON values by key on disk. Any number of threads and processes may share the folder.
-
-    All methods block: call them off the event loop. They raise `InfrastructureError` when the disk fails or
-    the data there are damaged. A missing folder is made with the first value: a command that ends before
-    anything was paid for leaves nothing behind. The oldest values go beyond 1 GiB, unless `forever`.
-
-    Raises:
-        UserError: the folder cannot be used.
-    """
-
-    def __init__(self, folder: str | os.PathLike, what: str, *, forever: bool = False) -> None:
-        self._folder = Path(folder)
-        self._forever = forever
-        self._what = f"the {what} {self._folder}"
-        self._opening = threading.Lock()
-        self._opened: diskcache.Cache | None = None
-        if self._folder.exists():
-            self._open()
-            return
-        place = next(each for each in self._folder.absolute().parents if each.exists())
-        if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
-            raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")
-
-    def get(self, key: str) -> Any:
-        """Return the value under `key`, or `None`."""
-        if self._opened is None and not self._folder.exists():
-            return None
-        with self._working():
-            return self._open().get(key, retry=True)
-
-    def put(self, key: str, value: Any) -> None:
-        """Keep a value."""
-        with self._working():
-            self._open().set(key, value, retry=True)
-
-    def put_first(self, key: str, value: Any) -> Any:
-        """Keep a value unless there is one, and return the one that is kept, the same for all processes."""
-        with self._working():
-            self._open().add(key, value, retry=True)
-        kept = self.get(key)
-        # evicted in between: ours is as good as any
-        return value if kept is None else kept
-
-    def _open(self) -> diskcache.Cache:
-        with self._opening:
-            if self._opened is None:
-                try:
-                    self._opened = diskcache.Cache(os.fspath(self._folder), disk=_JsonOnlyDisk)
-                    if self._forever:
-                        self._opened.reset("eviction_policy", "none")
-                except (OSError, sqlite3.DatabaseError) as error:
-                    raise UserError(f"{self._what} cannot be opened: {error}") from error
-            return self._opened
-
-    @contextmanager
-    def _working(self) -> Generator[None]:
-        try:
-            yield
-        except (OSError, sqlite3.Error, zlib.error, ValueError, RecursionError) as error:
-            raise InfrastructureError(
-                f"{self._what} cannot be used: {type(error).__name__}: {error}; delete the folder"
-            ) from error
-
-
 class RemoteModel:
-    """A model whose replies are kept.
+    """A model that is asked once for everything: its replies are metered and, with a folder, kept.
 
-    A reply is kept under the SHA-256 of what decides it: model, messages (images by the SHA-256 of their
-    bytes), sampling parameters and the number of the sample. Equal requests in flight are sent once. A kept
-    reply costs nothing and is marked `cached`; so is one that another request brings.
+    A reply is kept under the SHA-256 of what decides it: address, model, messages (images by the SHA-256 of
+    their bytes), sampling parameters and the number of the sample. Equal requests in flight are sent once. A
+    kept reply costs nothing and is marked `cached`; so is one that another request brings.
 
-    May be used from several event loops. `endpoint.concurrency` limits the requests in flight.
+    May be used from several event loops; each gets its own connections and its own limit on the requests in
+    flight (`endpoint.concurrency`).
 
     Args:
         endpoint: the address.
         name: of the model's part, for messages, e.g. `teacher`.
-        cache: replies given before. `None` keeps nothing.
-        meter: see `ChatClient`; may be shared.
+        temperature: where the sampling of a reply names none.
+        cache_dir: folder of the replies given before. `None` keeps nothing.
+        meter: may be shared; by default that of `meter.metering` around a request, else its own.
         remembered: replies that are kept in memory as well.
-        remedy: what to check where the model does not answer.
+
+    Raises:
+        UserError: the key's environment variable is not set, the address is none, or the cache cannot be
+            opened.
     """
 
     def __init__(
         self,
-        endpoint: ChatEndpoint,
+        endpoint: Endpoint,
         name: str,
         *,
-        cache: JsonCache | None = None,
+        temperature: float = 0.0,
+        cache_dir: Path | None = None,
         meter: Meter | None = None,
         remembered: int = 0,
-        remedy: str = "its address, model and key (--base-url, --model, --api-key-env)",
     ) -> None:
         self.endpoint = endpoint
+        self.model = endpoint.model or ""
         self.name = name
+        self.temperature = temperature
         self.failed_in_a_row = 0
         """Replies, since the last that came, for which the endpoint failed (`chat_reply.is_outage`)."""
-        self._client = ChatClient(endpoint, name, meter)
-        self._cache = cache
-        self._remedy = remedy
+        self._key = read_api_key(endpoint.api_key_env, f"{name}.api_key_env")
+        check_url(endpoint.base_url, f"{name}.base_url")
+        self._cache = None if cache_dir is None else JsonCache(cache_dir, f"{name} cache")
+        self._meter, self._own_meter = meter, Meter()
+        self._places = Places(endpoint.concurrency)
         self._coming: Answers[ChatReply] = Answers(remembered)
+        self._connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
+            weakref.WeakKeyDictionary()
+        )
 
     @property
     def meter(self) -> Meter:
         """The meter that is charged now."""
-        return self._client.meter
+        return self._meter or current_meter() or self._own_meter
 
     async def ask(
         self,
@@ -159,55 +120,68 @@ class RemoteModel:
     ) -> ChatReply:
         """Return one reply.
 
+        A reply that is no chat completion, or that did not end by itself, is a failure like a refused
+        connection. One that was cut off at `max_tokens` is asked for again only when it is sampled: at
+        temperature 0 it would be cut off again. A server that says by `Retry-After` when it wants to be asked
+        again is not asked sooner, and one that is busy (429, or 503 with that header) is waited for until the
+        deadline, without using up attempts (see `call_service`).
+
         Args:
-            messages: of the chat-completions protocol; page images as `usage.image_part`.
+            messages: to send, page images as `usage.image_part`. Spellings of special tokens in their texts
+                are broken, also those that the texts of one message make together.
             accept: raises `ReplyError` for a text that is worth another attempt. What it accepts is kept.
             sampling: of this reply, where the endpoint's settings are not meant.
             sample: tells several replies to the same messages apart.
-            partial: see `ChatClient.complete`; such a reply is kept with its greatest length.
+            partial: accept a reply that was cut off, or that consists of thoughts alone; it is kept with its
+                greatest length.
 
         Raises:
             CutOffError: the reply reached its greatest length, and is not to be partial.
             BudgetError: the request may pass the budget; nothing was sent.
-            InfrastructureError: the endpoint failed; its cause is the last failure.
+            InfrastructureError: the endpoint failed, or refused the request; its cause is the last failure.
         """
         key = await asyncio.to_thread(self.key, messages, sampling, sample, partial)
 
-        async def send() -> ChatReply:
-            try:
-                reply = await self._client.complete(messages, accept, sampling=sampling, partial=partial)
-            except InfrastructureError as error:
-                self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
-                if isinstance(error.__cause__, CutOffError):
-                    raise CutOffError(str(error.__cause__)) from error
-                raise
-            self.failed_in_a_row = 0
-            return reply
+        async def fetch() -> ChatReply:
+            if (kept := await asyncio.to_thread(self._kept, key)) is not None:
+                self.meter.count(self.model, cached=1)
+                return kept
+            reply = await self._counted(messages, accept, sampling, partial)
+            if self._cache is None:
+                return reply
+            # another process may be faster, and all agree on one reply
+            first = await asyncio.to_thread(self._cache.put, key, asdict(reply))
+            return replace(_read(first) or reply, cached=False)
 
-        reply, shared = await self._coming.get(key, lambda: self._fetch(key, send))
+        reply, shared = await self._coming.get(key, fetch)
         if shared and not reply.cached:
-            self._count_cached()
-            return dataclasses.replace(reply, cached=True)
+            self.meter.count(self.model, cached=1)
+            return replace(reply, cached=True)
         return reply
 
     async def check(
-        self, messages: Sequence[ChatMessage] = HELLO, read: Callable[[str], object] = reply_text
+        self, messages: Sequence[ChatMessage] = _HELLO, accept: Callable[[str], object] = reply_text
     ) -> None:
-        """Ask for a sign of life, past the cache, with the patience of a check. A busy endpoint is there.
+        """Ask for a sign of life, past the cache, within `check_s`. A busy endpoint is there.
 
         Raises:
             UserError: there is no reply (the message names endpoint and model), or no budget for the request.
         """
+        patience = min(self.endpoint.deadline_s, self.endpoint.check_s)
         try:
-            await self._client.check(messages, read)
+            await self._complete(messages, accept, _NO_SAMPLING, False, patience)
         except InfrastructureError as error:
             if isinstance(error.__cause__, BusyError):
                 return
-            raise UserError(f"the {self.name} does not answer: {error}. Check {self._remedy}") from error
+            slow = " (check_s; a slow model needs more)" if isinstance(error.__cause__, TimeoutError) else ""
+            remedy = "base_url, model and api_key_env, or --base-url, --model and --api-key-env"
+            raise UserError(f"the {self.name} does not answer: {error}{slow}. Check {remedy}") from error
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        await self._client.aclose()
+        client = self._connections.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
 
     def key(
         self,
@@ -221,50 +195,145 @@ class RemoteModel:
         Its greatest length is no part of it, unless it may be partial: a reply that ended by itself would
         have ended so anyway.
         """
-        chosen = {"temperature": self.endpoint.temperature, **sampling.fields()}
+        chosen = {"temperature": self.temperature, **sampling.fields()}
         chosen.pop("max_tokens", None)
         decides: dict[str, Any] = {
             "edition": _EDITION,
             "server": self.endpoint.base_url,  # two servers may call different weights by one name
-            "model": self.endpoint.model,
+            "model": self.model,
             "messages": [digestible(message) for message in messages],
             "sampling": chosen,
-            "extra_body": dict(self.endpoint.extra_body),
+            "extra_body": self.endpoint.extra_body,
             "sample": sample,
         }
         if partial:
-            decides["partial"] = self._most(sampling)
+            decides["partial"] = sampling.max_tokens or self.endpoint.max_tokens
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def known(
         self, messages: Sequence[ChatMessage], sampling: Sampling = _NO_SAMPLING, sample: int = 0
     ) -> ChatReply | None:
         """Return a reply that is kept, without asking. Blocks."""
-        key = self.key(messages, sampling, sample)
-        return _kept(self._cache.get(key)) if self._cache else None
+        return self._kept(self.key(messages, sampling, sample))
 
-    async def _fetch(self, key: str, send: Callable[[], Awaitable[ChatReply]]) -> ChatReply:
-        if self._cache is None:
-            return await send()
-        kept = _kept(await asyncio.to_thread(self._cache.get, key))
-        if kept is not None:
-            self._count_cached()
-            return kept
-        reply = await send()
-        # another process may be faster, and all agree on one reply
-        first = await asyncio.to_thread(self._cache.put_first, key, dataclasses.asdict(reply))
-        return dataclasses.replace(_kept(first) or reply, cached=False)
+    def _kept(self, key: str) -> ChatReply | None:
+        return None if self._cache is None else _read(self._cache.get(key))
 
-    def _most(self, sampling: Sampling) -> int:
-        return sampling.max_tokens or self.endpoint.max_tokens
+    async def _counted(
+        self,
+        messages: Sequence[ChatMessage],
+        accept: Callable[[str], object],
+        sampling: Sampling,
+        partial: bool,
+    ) -> ChatReply:
+        try:
+            reply = await self._complete(messages, accept, sampling, partial, self.endpoint.deadline_s)
+        except InfrastructureError as error:
+            self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
+            if isinstance(error.__cause__, CutOffError):
+                raise CutOffError(str(error.__cause__)) from error
+            raise
+        self.failed_in_a_row = 0
+        return reply
 
-    def _count_cached(self) -> None:
-        self.meter.count(self.endpoint.model, cached=1)
+    async def _complete(
+        self,
+        messages: Sequence[ChatMessage],
+        accept: Callable[[str], object],
+        sampling: Sampling,
+        partial: bool,
+        deadline_s: float,
+    ) -> ChatReply:
+        """Ask until there is a reply that `accept` lets through."""
+        endpoint, most = self.endpoint, sampling.max_tokens or self.endpoint.max_tokens
+        # images are decoded for their sizes
+        unreported = Usage(await asyncio.to_thread(message_tokens, messages), 0, estimated=True)
+        sendable = [_sendable(message) for message in messages]
+        again = (TransientError, ReplyError)
+        chance = self.temperature if sampling.temperature is None else sampling.temperature
+
+        async def attempt() -> ChatReply:
+            sent = unreported.prompt_tokens
+            async with self.meter.request(self.model, endpoint.price, sent, most) as pay:
+                try:
+                    body = await self._body(sendable, sampling)
+                except SlowError:  # it may be at work, and be paid for
+                    pay(unreported)
+                    raise
+                usage = reported_usage(body) or unreported
+                try:
+                    reply = read_reply(body, usage, most_tokens=most, partial=partial)
+                    usage = reply.usage
+                finally:
+                    pay(usage)
+                accept(reply.text)
+                return reply
+
+        return await call_service(
+            attempt,
+            what=f"{self.name} {self.model!r} at {public_url(endpoint.base_url or '')}",
+            attempts=endpoint.attempts,
+            deadline_s=deadline_s,
+            backoff_s=endpoint.backoff_s,
+            retry_on=(*again, CutOffError) if chance and sampling.seed is None else again,
+            give_up_on=(RefusedError, CutOffError),
+            places=self._places,
+            uncounted=(BusyError,),
+        )
+
+    async def _body(self, messages: Sequence[ChatMessage], sampling: Sampling) -> bytes:
+        """Return the body of the reply to one request, without the key."""
+        endpoint = self.endpoint
+        chosen = {"temperature": self.temperature, "max_tokens": endpoint.max_tokens, **sampling.fields()}
+        most, temperature = int(chosen.pop("max_tokens")), chosen.pop("temperature")
+        length = _LENGTH if _LENGTH in endpoint.extra_body else "max_tokens"
+        try:
+            # the client's own limit begins anew with every piece of a reply
+            async with asyncio.timeout(endpoint.timeout_s):
+                # raw: the client would pass malformed bodies through unchecked, or fail in many ways
+                reply = await self._connection().chat.completions.with_raw_response.create(
+                    model=self.model,
+                    messages=cast("Iterable[ChatCompletionMessageParam]", messages),
+                    temperature=temperature,
+                    extra_body={**endpoint.extra_body, **chosen, length: most},
+                )
+            return without_key(reply.content, self._key)
+        except TimeoutError:
+            failed: Exception = SlowError(f"no reply within {endpoint.timeout_s:g} s")
+        except openai.OpenAIError as error:
+            failed = failure(error, self._key)
+        # outside of the handlers: what was caught may hold the key, and so must not become the context
+        raise failed
+
+    def _connection(self) -> openai.AsyncOpenAI:
+        loop = asyncio.get_running_loop()
+        if loop not in self._connections:
+            self._connections[loop] = openai.AsyncOpenAI(
+                base_url=self.endpoint.base_url,
+                api_key=self._key,
+                timeout=self.endpoint.timeout_s,
+                # attempts are counted here, in one place
+                max_retries=0,
+                http_client=asynchronous_client(self.endpoint.timeout_s),
+            )
+        return self._connections[loop]
 
 
-def _kept(value: Any) -> ChatReply | None:
+def _read(value: Any) -> ChatReply | None:
     """Return the reply that a cache holds; `None` for foreign values."""
     try:
-        return dataclasses.replace(_REPLY.validate_python(value), cached=True)
+        return replace(_REPLY.validate_python(value), cached=True)
     except ValidationError:
         return None
+
+
+def _sendable(message: ChatMessage) -> ChatMessage:
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": without_tokens(encodable(content))}
+    # a server may join the texts, also those on both sides of an image
+    texts = iter(
+        without_joint_tokens([encodable(part["text"]) for part in content if part["type"] == "text"])
+    )
+    parts = [{**part, "text": next(texts)} if part["type"] == "text" else part for part in content]
+    return {**message, "content": parts}

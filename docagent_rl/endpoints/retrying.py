@@ -67,7 +67,7 @@ async def call_service(
     Args:
         call: makes a fresh awaitable for every attempt.
         what: name of the service for the error message.
-        attempts: number of calls at most.
+        attempts: at most.
         deadline_s: seconds for all attempts and the backoff between them, without waiting for a place.
         backoff_s: seconds before the second attempt, doubled every time, up to as much again added at random.
         retry_on: failures after which to try again.

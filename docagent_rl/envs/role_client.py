@@ -40,8 +40,6 @@ def make_roles(configs: Mapping[RoleName, RoleConfig], store: DocumentStore) -> 
             "shared by a group, the reader needs eyes, the extractor grades)"
         )
     remote = {name: config for name, config in configs.items() if config.backend is RoleBackend.OPENAI}
-    if not remote:
-        return {}
     return {name: openai_role(name, config, store) for name, config in remote.items()}
 
 
@@ -50,14 +48,16 @@ def openai_role(name: str, config: RoleConfig, store: DocumentStore) -> OpenAIRo
 
     Raises a `UserError` if the key's environment variable is not set or the cache cannot be opened.
     """
-    # heavy imports that embedded roles do without
-    from docagent_rl.endpoints.chat_client import ChatEndpoint
-    from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
+    from docagent_rl.endpoints.remote_model import RemoteModel
 
-    endpoint = ChatEndpoint.of(config, f"roles.{name}", temperature=config.temperature)
-    cache = JsonCache(config.cache_dir, f"{name} cache") if config.cache_dir is not None else None
-    remedy = f"base_url, model and api_key_env of roles.{name}"
-    return OpenAIRole(RemoteModel(endpoint, name, cache=cache, remembered=_REMEMBERED, remedy=remedy), store)
+    model = RemoteModel(
+        config,
+        f"roles.{name}",
+        temperature=config.temperature,
+        cache_dir=config.cache_dir,
+        remembered=_REMEMBERED,
+    )
+    return OpenAIRole(model, store)
 
 
 class OpenAIRole:
@@ -75,7 +75,7 @@ class OpenAIRole:
         try:
             return reply_text((await self.model.ask(encoded)).text)
         except CutOffError as error:
-            problem = f"{self.model.name} {self.model.endpoint.model!r}: {error}"
+            problem = f"{self.model.name} {self.model.model!r}: {error}"
             raise InfrastructureError(problem) from error
 
     async def check(self) -> None:

@@ -99,12 +99,8 @@ def make_judge(config: JudgeConfig) -> Judge:
 
 def _openai_judge(config: JudgeConfig) -> Judge:
     from docagent_rl.base.prompts import load_prompt
-    from docagent_rl.endpoints.chat_client import ChatEndpoint
-    from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
+    from docagent_rl.endpoints.remote_model import RemoteModel
     from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RunJudge
 
-    endpoint = ChatEndpoint.of(config, "judge")
-    cache = JsonCache(config.cache_dir, "judge cache") if config.cache_dir is not None else None
-    remedy = "base_url, model and api_key_env of the judge"
-    model = RemoteModel(endpoint, "judge", cache=cache, remedy=remedy)
+    model = RemoteModel(config, "judge", cache_dir=config.cache_dir)
     return RunJudge(model, load_prompt(config.prompt, JUDGE_PROMPT))

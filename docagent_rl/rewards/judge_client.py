@@ -112,7 +112,7 @@ class RunJudge(RemoteJudge):
         try:
             return await super().judge(question, references, prediction)
         except CutOffError as error:
-            raise InfrastructureError(f"judge {self.model.endpoint.model!r}: {error}") from error
+            raise InfrastructureError(f"judge {self.model.model!r}: {error}") from error
 
     async def check(self) -> None:
         """Ask for one verdict, past the cache, to see that the judge gives one.

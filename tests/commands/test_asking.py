@@ -35,7 +35,7 @@ def test_the_judge_has_its_own_price_and_no_other():
     assert judge.meter is model.meter
     # what another model costs is not known
     _, judge = opened(prices(1, 2), {"model": "j"})
-    assert judge.endpoint.price is None
+    assert not judge.endpoint.price.is_known
     assert (judge.endpoint.base_url, judge.endpoint.model) == (MODEL["base_url"], "j")
     assert opened(prices(1, 2))[1] is None
 
@@ -51,7 +51,9 @@ def test_the_judge_has_its_own_price_and_no_other():
 def test_one_currency_counts(model, judge, currency):
     first, second = opened(model, {"model": "j", **judge})
     assert first.meter.currency == currency
-    assert {each.endpoint.price.currency for each in (first, second) if each.endpoint.price} == {currency}
+    assert {each.endpoint.price.currency for each in (first, second) if each.endpoint.price.is_known} == {
+        currency
+    }
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
+from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.remote_model import RemoteModel
 from tests.chat_server import ChatServer, RawServer, serving
 
 HELLO = [{"role": "user", "content": "hello"}]
+KEY = "sk-Very/Secret+0123456789abcdef"
 
 
 @pytest.fixture
@@ -22,7 +24,24 @@ def raw():
         yield running
 
 
-def client(server, **changes) -> ChatClient:
-    """A client of a service called "planner"."""
+@pytest.fixture
+def key_env(monkeypatch) -> str:
+    """A variable of the environment that holds a key."""
+    monkeypatch.setenv("DOCAGENT_TEST_KEY", KEY)
+    return "DOCAGENT_TEST_KEY"
+
+
+def client(url, name="planner", *, temperature=0.0, cache_dir=None, meter=None, **changes) -> RemoteModel:
+    """A model that is asked without delay."""
     options = {"model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0, **changes}
-    return ChatClient(ChatEndpoint(base_url=server.url, **options), "planner")
+    endpoint = Endpoint(base_url=url, **options)
+    return RemoteModel(endpoint, name, temperature=temperature, cache_dir=cache_dir, meter=meter)
+
+
+async def said(url, accept=str, **changes) -> str:
+    """The text of one reply."""
+    asked = client(url, **changes)
+    try:
+        return (await asked.ask(HELLO, accept)).text
+    finally:
+        await asked.aclose()

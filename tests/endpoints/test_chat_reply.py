@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
 from docagent_rl.endpoints.chat_reply import (
     ChatReply,
     CutOffError,
@@ -32,7 +31,7 @@ from docagent_rl.endpoints.chat_reply import (
 )
 from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import completion
-from tests.endpoints.conftest import HELLO, client
+from tests.endpoints.conftest import KEY, said
 
 REPORTED = Usage(7, 5)
 
@@ -41,16 +40,11 @@ def outcome(raw) -> str | InfrastructureError:
     """What the client makes of the reply; anything but an infrastructure failure is raised."""
 
     async def ask():
-        endpoint = ChatEndpoint(raw.url, "m", timeout_s=5, deadline_s=10, attempts=2, backoff_s=0)
-        asked = ChatClient(endpoint, "planner")
         try:
-            return await asked.ask(HELLO, lambda text: text)
+            return await said(raw.url, attempts=2)
         except InfrastructureError as error:
             return error
-        finally:
-            await asked.aclose()
 
-    raw.requests = 0
     return asyncio.run_coroutine_threadsafe(ask(), raw.loop).result(30)
 
 
@@ -149,7 +143,6 @@ def test_a_partial_reply_keeps_what_was_cut_off_and_its_thoughts_apart():
     assert (found.completion_tokens, found.estimated) == (4, True)
 
 
-KEY = "sk-Very-Secret-0123456789"
 ECHOES = {"whole": KEY, "in lower case": KEY.lower(), "after much": "x" * 290 + KEY}
 
 
@@ -168,45 +161,43 @@ def everything(error) -> str:
 
 @pytest.mark.parametrize("status", [401, 429])
 @pytest.mark.parametrize("echo", ECHOES)
-async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, status, echo):
+async def test_a_key_that_is_sent_back_is_told_nowhere(server, caplog, key_env, status, echo):
     caplog.set_level(logging.DEBUG)
-    said = f"Incorrect API key provided: {ECHOES[echo]}"
-    for body in (json.dumps({"error": {"message": said}}), json.dumps({"detail": [said]}), said):
+    text = f"Incorrect API key provided: {ECHOES[echo]}"
+    for body in (json.dumps({"error": {"message": text}}), json.dumps({"detail": [text]}), text):
         # who is busy is waited for, but not beyond the deadline
         headers = {"X-Echo": f"Bearer {KEY}", **({"Retry-After": "60"} if status == 429 else {})}
         server.script = [(status, headers, body.encode())]
         with pytest.raises(InfrastructureError) as failed:
-            await client(server, api_key=KEY).ask(HELLO, str)
+            await said(server.url, api_key_env=key_env)
         told = (everything(failed.value) + caplog.text).lower()
         assert KEY.lower() not in told
         assert f"HTTP {status}" in str(failed.value)
 
 
 @pytest.mark.parametrize("body", [completion("good", f"stop {KEY}"), {"choices": KEY}, f"the key is {KEY}"])
-async def test_a_reply_tells_no_key(server, body):
+async def test_a_reply_tells_no_key(server, key_env, body):
     def refuse(text):
-        assert text == "the key is [api key]"
-        raise ReplyError(f"no verdict in {text} {KEY}")
+        raise ReplyError(f"no verdict in {text}")
 
     server.script = [body]
     with pytest.raises(InfrastructureError) as failed:
-        await client(server, api_key=KEY).ask(HELLO, refuse)
+        await said(server.url, refuse, api_key_env=key_env)
     assert KEY not in everything(failed.value)
 
 
 async def test_messages_of_the_server_stay_useful_and_harmless(server):
     server.script = [(400, {}, b'{"error": {"message": "model m\\u001b[2J\\n is not\\tloaded"}}')]
     with pytest.raises(InfrastructureError, match=r"HTTP 400.* m\\x1b\[2J is not loaded$"):
-        await client(server).ask(HELLO, str)
+        await said(server.url)
 
 
 async def test_the_address_is_told_without_its_secrets(server):
-    url = server.url.replace("http://", "http://user:hunter2@")
-    asked = ChatClient(ChatEndpoint(f"{url}?code=hunter2", "m", attempts=1), "planner")
+    url = server.url.replace("http://", "http://user:hunter2@") + "?code=hunter2"
     server.script = [401]
     with pytest.raises(InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1:\d+/v1") as failed:
-        await asked.ask(HELLO, str)
-    assert "hunter2" not in f"{everything(failed.value)} {asked.endpoint!r}"
+        await said(url, attempts=1)
+    assert "hunter2" not in everything(failed.value)
 
 
 @pytest.mark.parametrize(
@@ -223,10 +214,10 @@ async def test_the_address_is_told_without_its_secrets(server):
 async def test_who_is_busy_is_waited_for_beyond_the_attempts(server, status, headers, body, tries):
     server.script = [(status, headers, json.dumps(body).encode())] * 5 + ["ready"]
     if tries == 6:
-        assert await client(server, deadline_s=60).ask(HELLO, str) == "ready"
+        assert await said(server.url, deadline_s=60) == "ready"
     else:
         with pytest.raises(InfrastructureError, match=f"HTTP {status}"):
-            await client(server).ask(HELLO, str)
+            await said(server.url)
     assert len(server.requests) == tries
 
 
@@ -245,7 +236,7 @@ async def test_who_is_busy_is_waited_for_beyond_the_attempts(server, status, hea
 async def test_an_outage_is_told_from_a_refusal_and_from_a_bad_reply(server, reply, outage):
     server.script, patience = [reply], 0.3 if reply == 300.0 else 60
     with pytest.raises(InfrastructureError) as failed:
-        await client(server, timeout_s=patience, deadline_s=60, attempts=1).ask(HELLO, str)
+        await said(server.url, timeout_s=patience, deadline_s=60, attempts=1)
     assert is_outage(failed.value) is outage
     assert len(server.requests) <= 1
 

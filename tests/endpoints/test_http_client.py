@@ -8,8 +8,6 @@ import json
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.http_client import (
     HIDDEN,
     NO_KEY,
@@ -19,16 +17,7 @@ from docagent_rl.endpoints.http_client import (
     without_key,
 )
 from tests.chat_server import RawServer, completion
-from tests.endpoints.conftest import HELLO
-
-
-async def ask(url, **changes):
-    options = {"timeout_s": 60, "deadline_s": 120, "attempts": 1, "backoff_s": 0, **changes}
-    asked = ChatClient(ChatEndpoint(url, "m", **options), "planner")
-    try:
-        return await asked.ask(HELLO, str)
-    finally:
-        await asked.aclose()
+from tests.endpoints.conftest import KEY, client, said
 
 
 @pytest.mark.parametrize("status", [301, 307, 308])
@@ -38,7 +27,7 @@ def test_no_redirect_takes_a_prompt_elsewhere(raw, status):
         place = elsewhere.url.replace("http://", "http://user:hunter2@")
         raw.respond(b"", status=status, location=f"{place}/chat/completions?key=hunter2")
         with pytest.raises(InfrastructureError, match=f"HTTP {status}") as failed:
-            asyncio.run(ask(raw.url, attempts=3))
+            asyncio.run(said(raw.url))
         assert (raw.requests, elsewhere.requests) == (1, 0)
     assert "hunter2" not in str(failed.value)
 
@@ -48,7 +37,7 @@ def test_addresses_are_told_without_their_secrets_and_those_that_are_none_are_re
     assert "[" not in public_url("http://[::1")
     for url in ("host:8/v1", "ftp://u:hunter2@host", "http://u:hunter2@host:port", "http://u:hunter2@/v1"):
         with pytest.raises(UserError, match=r"judge\.base_url=") as caught:
-            ChatEndpoint.of(Endpoint(base_url=url, model="m"), "judge")
+            client(url, "judge")
         assert "hunter2" not in str(caught.value)
 
 
@@ -63,12 +52,9 @@ def test_keys_come_from_the_environment_and_wrong_ones_are_not_repeated(monkeypa
     assert "secret" not in str(refused.value)
 
 
-KEY = "sk-Very/Secret+0123456789abcdef"
-
-
 def test_a_key_is_taken_out():
     assert redacted(f"key {KEY}.{KEY.upper()}", KEY) == f"key {HIDDEN}.{HIDDEN}"
     assert redacted("none", NO_KEY) == "none"
     # short ones are words
-    assert without_key("EMPTY none", "EMPTY") == "EMPTY none"
-    assert without_key(f"it is {KEY}!", KEY) == f"it is {HIDDEN}!"
+    assert without_key(b"EMPTY none", "EMPTY") == b"EMPTY none"
+    assert without_key(f"it is {KEY}!".encode(), KEY) == f"it is {HIDDEN}!".encode()

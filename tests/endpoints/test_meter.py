@@ -8,24 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.chat_client import ChatClient, ChatEndpoint
-from docagent_rl.endpoints.chat_reply import reply_text
+from docagent_rl.endpoints.chat_reply import CutOffError
 from docagent_rl.endpoints.endpoint import ModelConfig, Price
 from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, current_meter, metering
+from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import ChatServer, completion, serving
-from tests.endpoints.conftest import HELLO
+from tests.endpoints.conftest import HELLO, client
 
-PER_TOKEN = Price(1e5, 1e5)
+PER_TOKEN = Price(input=1e5, output=1e5)
 """A tenth of a dollar a token."""
 
 
 async def spend(meter: Meter, estimate: int, used: int) -> None:
     """Send one request of so many tokens."""
-    async with meter.reply("m", PER_TOKEN, estimate, 0) as charges:
-        charges.sending()
+    async with meter.request("m", PER_TOKEN, estimate, 0) as pay:
         await asyncio.sleep(0)
-        charges.used(Usage(used, 0))
+        pay(Usage(used, 0))
 
 
 async def test_refuses_before_a_limit_is_passed():
@@ -96,17 +95,17 @@ async def server():
         yield running
 
 
-def endpoint(server, **more) -> ChatEndpoint:
-    return ChatEndpoint(server.url, "judge-1", **{"timeout_s": 5, "backoff_s": 0, "max_tokens": 50, **more})
+def judge(server, **more) -> RemoteModel:
+    return client(server.url, "judge", **{"model": "judge-1", "max_tokens": 50, **more})
 
 
 async def test_who_has_no_meter_is_charged_within_the_block_alone(server):
-    meter, client = Meter(), ChatClient(endpoint(server, price=Price(10.0, 100.0)), "judge")
-    assert await client.ask(HELLO, str) == "yes"
+    meter, asked = Meter(), judge(server, price={"input": 10.0, "output": 100.0})
+    await asked.ask(HELLO)
     with metering(meter):
         # tasks, and those that they begin, belong to the block
-        assert await asyncio.gather(*(client.ask(HELLO, str) for _ in range(3))) == ["yes"] * 3
-    assert await client.ask(HELLO, str) == "yes"
+        await asyncio.gather(*(asked.ask(HELLO, sample=n) for n in range(3)))
+    await asked.ask(HELLO)
     assert len(server.requests) == 5
     assert (meter.spent.requests, meter.spent.tokens) == (3, 330)
     assert meter.spent.cost == pytest.approx(3 * 0.002)
@@ -121,12 +120,12 @@ async def test_every_attempt_is_charged_and_the_budget_kept_before_it_is_sent(se
     server.script, server.compute = [empty, slow, yes, cut], None
     meter = Meter(max_requests=4)
     with metering(meter):
-        client = ChatClient(endpoint(server, timeout_s=0.3), "judge")
-        assert await client.ask(HELLO, reply_text) == "yes"
-        with pytest.raises(Exception, match="max_tokens=50"):
-            await client.ask(HELLO, reply_text)
+        asked = judge(server, timeout_s=0.3)
+        assert (await asked.ask(HELLO)).text == "yes"
+        with pytest.raises(CutOffError, match="max_tokens=50"):
+            await asked.ask(HELLO)
         with pytest.raises(BudgetError):
-            await client.ask(HELLO, reply_text)
+            await asked.ask(HELLO)
     # nobody knows what the slow one took but its prompt, about
     assert (meter.spent.requests, meter.spent.tokens) == (4, 7 + 6 + 110 + 150)
     assert len(server.requests) == 4
@@ -140,7 +139,7 @@ async def test_models_that_are_opened_in_the_block_share_its_meter(server):
     with metering(meter):
         assert current_meter() is meter
         await config.open("model", None).ask(HELLO)
-        await ChatClient(endpoint(server), "judge").ask(HELLO, reply_text)
+        await judge(server).ask(HELLO)
     assert meter.spent.requests == 2  # and none twice
     assert {name: each.requests for name, each in meter.accounts.items()} == {"player": 1, "judge-1": 1}
     assert meter.accounts["judge-1"].cost is None

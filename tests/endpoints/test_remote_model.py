@@ -3,22 +3,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import logging
 import sqlite3
-import zlib
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from diskcache.core import MODE_PICKLE
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.chat_client import ChatEndpoint
-from docagent_rl.endpoints.chat_reply import CutOffError
-from docagent_rl.endpoints.endpoint import Price, Sampling
+from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError
+from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.meter import BudgetError, Meter
-from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
+from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import image_part
 from tests.chat_server import ChatServer, completion, serving
-from tests.endpoints.conftest import HELLO
+from tests.endpoints.conftest import HELLO, client, said
 from tests.endpoints.test_usage import picture
 
 
@@ -39,15 +36,120 @@ async def server():
         yield running
 
 
+@pytest.fixture
+async def ready():
+    """A server that is ready."""
+    async with serving(ChatServer()) as running:
+        yield running
+
+
 def model(server, folder=None, **more) -> RemoteModel:
-    options = {"timeout_s": 5, "deadline_s": 10, "backoff_s": 0, "max_tokens": 50}
-    options |= more.pop("endpoint", {})
-    cache = JsonCache(folder, "test cache", forever=True) if folder else None
-    return RemoteModel(ChatEndpoint(server.url, "m", **options), "teacher", cache=cache, **more)
+    return client(server.url, "teacher", cache_dir=folder, **{"max_tokens": 50, **more})
+
+
+def word(text):
+    if " " in text:
+        raise ReplyError("not one word")
+
+
+async def test_the_fields_of_a_request(ready):
+    body = {"chat_template_kwargs": {"thinking": False}}
+    assert await said(ready.url, word, temperature=0.3, max_tokens=7, extra_body=body) == "ready"
+    (request,) = ready.requests
+    assert (request["model"], request["temperature"], request["max_tokens"]) == ("m", 0.3, 7)
+    assert request["chat_template_kwargs"] == {"thinking": False}
+    assert request["messages"] == HELLO
+    # the name that the server knows
+    await said(ready.url, max_tokens=7, extra_body={"max_completion_tokens": 0})
+    assert ready.requests[1]["max_completion_tokens"] == 7
+    assert "max_tokens" not in ready.requests[1]
+
+
+async def test_replies_that_cannot_be_used_are_asked_for_again(ready):
+    ready.script = ["two words", {"choices": []}, completion("half", "abort"), "one"]
+    assert await said(ready.url, word, attempts=4) == "one"
+    assert len(ready.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("always", "requests"), [("two words", 3), (500, 3), (401, 1), (b"<html>", 3)], ids=str
+)
+async def test_failures_name_the_service(ready, always, requests):
+    ready.script = [always]
+    with pytest.raises(InfrastructureError, match=r"planner 'm' at http://127\.0\.0\.1"):
+        await said(ready.url, word)
+    assert len(ready.requests) == requests
+
+
+async def test_a_reply_that_drips_is_no_reply():
+    async def drip(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+
+    dripping = await asyncio.start_server(drip, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{dripping.sockets[0].getsockname()[1]}"
+    with pytest.raises(InfrastructureError, match=r"0\.3 s"):
+        await asyncio.wait_for(said(url, timeout_s=0.3, attempts=1), 60)
+    dripping.close()
+
+
+async def test_every_event_loop_has_its_own_connections_and_places(ready):
+    ready.slow_s = 0.02
+    asked = client(ready.url, concurrency=2)
+    await asyncio.gather(*(asked.ask(HELLO, sample=n) for n in range(8)))
+    assert ready.busiest == 2
+    assert (await asyncio.to_thread(lambda: asyncio.run(asked.ask(HELLO)))).text == "ready"
+    await asked.aclose()
+    assert (await asked.ask(HELLO)).text == "ready"
+
+
+async def test_no_body_and_no_key_in_any_log(ready, caplog, key_env):
+    caplog.set_level(logging.DEBUG)
+    image = [{"role": "user", "content": [image_part(b"ABC")]}]
+    asked = client(ready.url, api_key_env=key_env)
+    await asked.ask(image)
+    assert ready.requests[0]["messages"] == image
+    assert ready.headers[0]["Authorization"].startswith("Bearer sk-Very")
+    assert "base64" not in caplog.text
+    assert "Secret" not in f"{caplog.text} {asked.endpoint!r} {asked!r}"
+
+
+@pytest.mark.parametrize(("temperature", "requests"), [(0.0, 1), (0.7, 3)])
+async def test_a_reply_that_was_cut_off_is_no_answer(ready, temperature, requests):
+    ready.script = [completion("done", "length")]
+    with pytest.raises(CutOffError, match="max_tokens=9"):
+        await said(ready.url, max_tokens=9, temperature=temperature)
+    assert len(ready.requests) == requests
+
+
+async def test_a_text_beyond_max_tokens_is_no_reply(ready):
+    """At most 256 characters a token."""
+    ready.script = ["a" * (7 * 256 + 1), "a" * 7 * 256]
+    assert await said(ready.url, max_tokens=7) == "a" * 7 * 256
+    assert len(ready.requests) == 2
+
+
+@pytest.mark.parametrize("spelling", ["<|im_end|>", "</s>"])
+async def test_no_text_spells_a_special_token(ready, spelling):
+    half = len(spelling) // 2
+    halves = [{"type": "text", "text": text} for text in ("a " + spelling[:half], spelling[half:] + " b")]
+    image = image_part(b"ABC")
+    messages = [{"role": "system", "content": spelling}, {"role": "user", "content": [*halves, image]}]
+    await client(ready.url).ask(messages)
+    system, user = ready.requests[0]["messages"]
+    assert spelling not in system["content"]
+    joined = "".join(part["text"] for part in user["content"][:2])
+    assert spelling not in joined
+    assert joined.replace("\u200b", "") == f"a {spelling} b"
+    assert user["content"][2] == image
 
 
 async def test_asks_once_and_tells_the_tokens(server, tmp_path):
-    asked = model(server, tmp_path, endpoint={"price": Price(10.0, 100.0)})
+    asked = model(server, tmp_path, price={"input": 10.0, "output": 100.0})
     first = await asked.ask(HELLO)
     again = await model(server, tmp_path).ask(HELLO)
     assert (first.text, first.prompt_tokens, first.completion_tokens) == ("hello 0.0 None", 100, 10)
@@ -76,9 +178,7 @@ async def test_other_sampling_and_another_server_are_another_reply(server, tmp_p
         assert (await asked.ask(HELLO, sampling=sampling, sample=sample)).cached
         told = {name: server.requests[-1].get(name) for name in ("temperature", "seed")}
         assert told == {"temperature": sampling.temperature or 0.0, "seed": sampling.seed}
-    moved = dataclasses.replace(asked.endpoint, base_url=f"{server.url}/")
-    elsewhere = RemoteModel(moved, "teacher", cache=JsonCache(tmp_path, "test cache", forever=True))
-    assert not (await elsewhere.ask(HELLO)).cached
+    assert not (await client(f"{server.url}/", cache_dir=tmp_path).ask(HELLO)).cached
 
 
 async def test_pictures_are_told_apart_and_never_kept(server, tmp_path):
@@ -115,7 +215,7 @@ async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tm
 
 
 async def test_what_a_request_reserves_covers_its_longest_reply(server):
-    asked = model(server, endpoint={"price": Price(10.0, 1000.0)}, meter=Meter(max_cost=0.049))
+    asked = model(server, price={"input": 10.0, "output": 1000.0}, meter=Meter(max_cost=0.049))
     with pytest.raises(BudgetError, match="0 requests"):
         await asked.ask(HELLO)
     assert server.requests == []
@@ -126,7 +226,7 @@ async def test_who_is_busy_is_there_and_who_is_silent_is_named(server):
     with pytest.raises(UserError, match=r"teacher.*--base-url"):
         await model(server).check()
     server.compute = lambda request: (429, {"Retry-After": "600"}, b"{}")
-    await model(server, endpoint={"check_s": 60}).check()
+    await model(server, check_s=60).check()
 
 
 async def test_outages_are_counted_until_a_reply_comes(server, tmp_path):
@@ -170,46 +270,3 @@ async def test_processes_that_ask_at_once_agree_on_one_reply(server, tmp_path):
     assert len(server.requests) == 2
     assert len({reply.text for reply in both}) == 1
     assert (await model(server, tmp_path).ask(HELLO)).text == both[0].text
-
-
-def test_the_first_value_stays(tmp_path):
-    caches = [JsonCache(tmp_path / "made", "test cache") for _ in range(4)]
-    with ThreadPoolExecutor(8) as pool:
-        kept = list(pool.map(lambda n: caches[n % 4].put_first("plan", f"plan {n}"), range(32)))
-    assert len(set(kept)) == 1
-    assert kept[0] == caches[0].get("plan")
-    caches[0].put("plan", "another")
-    assert caches[1].put_first("plan", "late") == "another"
-
-
-def test_never_unpickles(tmp_path):
-    JsonCache(tmp_path, "test cache").put("a", "text")
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        database.execute("UPDATE Cache SET mode = ?", (MODE_PICKLE,))
-    with pytest.raises(UserError, match="pickled"):
-        JsonCache(tmp_path, "test cache").get("a")
-
-
-def test_keeps_json_in_a_folder_that_is_made_with_the_first_value(tmp_path):
-    cache = JsonCache(tmp_path / "run" / "replies", "test cache")
-    assert cache.get("a") is None
-    assert not (tmp_path / "run").exists()
-    for key, value in {"a": "text", "b": False, "c": [1, {"x": None}]}.items():
-        JsonCache(tmp_path / "run" / "replies", "test cache").put(key, value)
-        assert cache.get(key) == value
-
-
-@pytest.mark.parametrize("below", ["", "replies"])
-def test_a_folder_that_is_a_file(tmp_path, below):
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match=f"test cache .*{below}"):
-        JsonCache(tmp_path / "file" / below, "test cache")
-
-
-@pytest.mark.parametrize("row", [b"no zlib", zlib.compress(b'{"half')])
-def test_damaged_rows_are_a_failing_service(tmp_path, row):
-    JsonCache(tmp_path, "test cache").put("a", "text")
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        database.execute("UPDATE Cache SET value = ?", (row,))
-    with pytest.raises(InfrastructureError, match=f"test cache {tmp_path}"):
-        JsonCache(tmp_path, "test cache").get("a")

@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints import serving
-from docagent_rl.endpoints.guard import Guard, Policy
+from docagent_rl.endpoints.guard import Guard
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -20,7 +20,7 @@ async def hello(scope, receive, send):
 @asynccontextmanager
 async def served():
     """Port of a server on this event loop."""
-    server, listener = serving.make_server(Guard(hello, Policy())), serving.listen("127.0.0.1", 0)
+    server, listener = serving.make_server(Guard(hello)), serving.listen("127.0.0.1", 0)
     server.config.lifespan = "off"
     task = asyncio.create_task(server.serve(sockets=[listener]))
     yield listener.getsockname()[1]

@@ -105,7 +105,7 @@ async def test_check(server, make_role):
         await role.check()
     assert len(server.requests) == 2
     server.script = [401]
-    with pytest.raises(UserError, match=r"reader.*'m'.*roles\.reader"):
+    with pytest.raises(UserError, match=r"roles\.reader.*'m'"):
         await role.check()
 
 
@@ -143,7 +143,7 @@ def test_remote_roles(report_store, tmp_path):
     roles = make_roles(configs, report_store)
     assert set(roles) == {"reader"}
     model = roles["reader"].model
-    assert (model.name, model.endpoint.temperature) == ("reader", 0.0)
+    assert (model.name, model.temperature) == ("roles.reader", 0.0)
 
 
 @pytest.mark.parametrize(

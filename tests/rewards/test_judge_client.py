@@ -129,10 +129,10 @@ async def test_an_echo_of_the_prompt_does_not_win(judge_server, openai_judge):
 
 async def test_a_verdict_that_was_cut_off_is_none(judge_server, openai_judge):
     judge_server.script = [completion("<judge>True</judge> for", "length")]
-    with pytest.raises(InfrastructureError, match="raise max_tokens of the judge"):
+    with pytest.raises(InfrastructureError, match="raise max_tokens"):
         await openai_judge().judge(*QUESTION)
     assert len(judge_server.requests) == 1
-    with pytest.raises(UserError, match="raise max_tokens of the judge"):
+    with pytest.raises(UserError, match="raise max_tokens"):
         await openai_judge().check()
 
 

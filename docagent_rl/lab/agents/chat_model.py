@@ -15,8 +15,7 @@ import cachetools
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_reply import ChatReply, TooLongError
+from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply, TooLongError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
@@ -68,7 +67,7 @@ class EndpointModel:
         endpoint = self.remote.endpoint
         return {
             "model": endpoint.model,
-            "temperature": endpoint.temperature,
+            "temperature": self.remote.temperature,
             "extra_body": dict(endpoint.extra_body),
         }
 
@@ -76,7 +75,7 @@ class EndpointModel:
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
         """Ask the endpoint; a seed is sent where the temperature is not 0."""
-        sampling = Sampling(max_tokens=most, seed=seed if self.remote.endpoint.temperature else None)
+        sampling = Sampling(max_tokens=most, seed=seed if self.remote.temperature else None)
         try:
             # any text is a turn: the environment judges it
             return await self.remote.ask(

@@ -14,8 +14,7 @@ from PIL import Image
 
 from docagent_rl.actions.base import Box
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
-from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_reply import ChatReply
+from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply
 from docagent_rl.endpoints.usage import image_bytes
 from docagent_rl.lab.agents.chat_model import ChatModel, assistant
 from docagent_rl.lab.collect.config import BoxFrame

@@ -59,19 +59,19 @@ def forecast(run: Generation) -> dict[str, Line]:
     return steps
 
 
-def forecast_table(steps: Mapping[str, Line], price: Price | None, judge: Price | None = None) -> Table:
+def forecast_table(steps: Mapping[str, Line], price: Price, judge: Price) -> Table:
     """Return a table for the terminal; `judge` is the price of the model that compares answers."""
     from rich.table import Table
 
     table = Table("", title="What would be asked, at most")
-    currency = next((each.currency for each in (price, judge) if each is not None), "")
+    currency = next((each.currency for each in (price, judge) if each.is_known), "")
     for heading in ("requests", "tokens in", "tokens out", f"cost {currency}"):
         table.add_column(heading, justify="right")
     total, spent = Line(), 0.0
     for name, line in steps.items():
         total.add(line.requests, line.prompt_tokens, line.completion_tokens)
         own = judge if name == _COMPARED else price
-        cost = None if own is None else own.cost(line.prompt_tokens, line.completion_tokens)
+        cost = own.cost(line.prompt_tokens, line.completion_tokens) if own.is_known else None
         spent += cost or 0.0
         table.add_row(name, *_cells(line, cost))
     table.add_row("all", *_cells(total, spent if currency else None), style="bold")

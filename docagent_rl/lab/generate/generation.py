@@ -55,7 +55,7 @@ class Generation:
         self.config = config
         self.model = model
         self.judge = (judge or model) if config.judge is JudgedBy.MODEL else None
-        self._judge_name = self.judge.endpoint.model if self.judge else None
+        self._judge_name = self.judge.model if self.judge else None
         self._prompts, self._known = prompts, known
         self.views = PageViews(store, config, prompts)
         self.slots: list[Slot] = []
@@ -87,7 +87,7 @@ class Generation:
         asked = {
             "config": self.config.model_dump(mode="json", exclude={"prompts"}),
             "prompts": self._prompts.digest,
-            "models": [self.model.endpoint.model, self._judge_name],
+            "models": [self.model.model, self._judge_name],
             "slots": [[slot.slot_id, slot.pages] for slot in self.slots],
             "documents": {slot.doc_id: self.views.of(slot.doc_id).content for slot in self.slots},
             "known": [sample.question for sample in self._known],
@@ -181,7 +181,7 @@ class Generation:
         slot, config = draft.slot, self.config
         unanswerable = slot.kind is Kind.UNANSWERABLE
         provenance = {
-            "model": self.model.endpoint.model,
+            "model": self.model.model,
             "judge": self._judge_name,
             "prompt": self._prompts.digest,
             "view": config.view.value,

@@ -11,8 +11,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate
-from docagent_rl.endpoints.chat_client import ChatMessage
-from docagent_rl.endpoints.chat_reply import CutOffError, Refusals, ReplyError, is_outage, reply_text
+from docagent_rl.endpoints.chat_reply import (
+    ChatMessage,
+    CutOffError,
+    Refusals,
+    ReplyError,
+    is_outage,
+    reply_text,
+)
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.generate.config import JsonMode

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.guard import Guard, Policy
+from docagent_rl.endpoints.guard import Guard
 from docagent_rl.lab.viewer.api import Api, as_json
 from docagent_rl.lab.viewer.runs import OpenRun, Poller
 
@@ -74,7 +74,7 @@ def make_app(api: Api, token: str, cookie: str) -> Guard:
     def page() -> Response:
         return static("index.html")
 
-    return Guard(app, Policy(token, cookie=cookie, headers=HEADERS))
+    return Guard(app, token=token, cookie=cookie, headers=HEADERS)
 
 
 def static_file(name: str) -> Traversable:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
-from docagent_rl.endpoints.guard import Guard, Policy, RefusalError
+from docagent_rl.endpoints.guard import Guard, RefusalError
 from docagent_rl.retrieval.base import (
     NotTakenError,
     QueryRefusedError,
@@ -77,7 +77,7 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
 def make_app(host: SearchHost, info: Info, *, token: str | None = None, names: Collection[str] = ()) -> Guard:
     """Return the ASGI application, whose `GET /v1/info` says `info`.
 
-    `names` are those of `Policy`, for clients without a token.
+    `names` are those of `Guard`, for clients without a token.
     """
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
@@ -93,7 +93,7 @@ def make_app(host: SearchHost, info: Info, *, token: str | None = None, names: C
         Exception: _unforeseen,
     }
     app = Starlette(routes=_routes(host, info), exception_handlers=handlers, lifespan=lifespan)
-    return Guard(app, Policy(token, names, (wire.HEALTH,), largest_body=wire.LARGEST_BODY))
+    return Guard(app, token=token, names=names, open_paths=(wire.HEALTH,), largest_body=wire.LARGEST_BODY)
 
 
 def _routes(host: SearchHost, info: Info) -> list[Route]:

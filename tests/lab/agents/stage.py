@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
@@ -42,7 +42,9 @@ def chat_player(
 ):
     """A player whose model is behind the server."""
     options = {"timeout_s": 60, "deadline_s": 120, "backoff_s": 0, **more.pop("endpoint", {})}
-    remote = RemoteModel(ChatEndpoint(server.url, "m", **options), "player", meter=meter)
+    temperature = options.pop("temperature", 0.0)
+    endpoint = Endpoint(base_url=server.url, model="m", **options)
+    remote = RemoteModel(endpoint, "player", temperature=temperature, meter=meter)
     shared = resources(world, system, **more)
     return ChatPlayer(shared, EndpointModel(remote), limits or ChatLimits(turn=200), form=form)
 

@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import load_prompt
-from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.collect.filters import Answer, Format
 from docagent_rl.lab.collect.judging import judged
@@ -49,7 +49,7 @@ async def test_only_doubtful_answers_in_free_text_are_judged():
 
 
 def judge_at(server) -> RemoteJudge:
-    endpoint = ChatEndpoint(server.url, "m", backoff_s=0, attempts=1)
+    endpoint = Endpoint(base_url=server.url, model="m", backoff_s=0, attempts=1)
     return RemoteJudge(RemoteModel(endpoint, "judge"), load_prompt("judge", JUDGE_PROMPT))
 
 

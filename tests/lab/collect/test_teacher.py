@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.chat_client import ChatEndpoint
+from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits
@@ -24,7 +24,7 @@ GUIDED = TeacherConfig(guided_search=True)
 
 
 def model(server, name="m"):
-    endpoint = ChatEndpoint(server.url, name, timeout_s=60, deadline_s=120, backoff_s=0)
+    endpoint = Endpoint(base_url=server.url, model=name, timeout_s=60, deadline_s=120, backoff_s=0)
     return EndpointModel(RemoteModel(endpoint, name))
 
 

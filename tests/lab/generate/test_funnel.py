@@ -49,9 +49,9 @@ def test_only_where_something_is_to_be_asked_again_the_written_file_is_noted():
 @pytest.mark.parametrize(
     ("price", "judge", "costs"),
     [
-        (Price(1, 10), Price(3, 0), ["2.0000", "1.5000", "3.5000"]),
-        (Price(1, 10), None, ["2.0000", "-", "2.0000"]),
-        (None, None, ["-", "-", "-"]),
+        (Price(input=1, output=10), Price(input=3, output=0), ["2.0000", "1.5000", "3.5000"]),
+        (Price(input=1, output=10), Price(), ["2.0000", "-", "2.0000"]),
+        (Price(), Price(), ["-", "-", "-"]),
     ],
 )
 def test_each_step_costs_what_its_model_costs(price, judge, costs):

@@ -180,7 +180,7 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
 
     One that was cut off is read as far as it came, as the benchmarks do: a grade may stand there.
     """
-    sample, name = subject.sample, model.endpoint.model
+    sample, name = subject.sample, model.model
     sent = messages(expert, sample.question, references(sample), answer)
 
     def accept(text: str) -> None:

@@ -256,7 +256,7 @@ def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
     return {
         "version": VERSION,
         "rules": _RULES,
-        "judge": Author.RULE.value if judge is None else judge.endpoint.model,
+        "judge": Author.RULE.value if judge is None else judge.model,
         "experts": sorted(expert.value for expert in settings.experts),
         "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
         "trajectories": digest,

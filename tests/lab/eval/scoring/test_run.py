@@ -10,8 +10,8 @@ import re
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.endpoints.chat_client import ChatEndpoint
-from docagent_rl.endpoints.remote_model import JsonCache, RemoteModel
+from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
@@ -44,8 +44,8 @@ def verdict(request) -> str:
 
 
 def panel(url, cache=None, model="judge-1"):
-    endpoint = ChatEndpoint(url, model, attempts=2, backoff_s=0, timeout_s=60, deadline_s=120)
-    return RemoteModel(endpoint, "judge", cache=cache and JsonCache(cache, "judge cache", forever=True))
+    patience = {"attempts": 2, "backoff_s": 0, "timeout_s": 60, "deadline_s": 120}
+    return RemoteModel(Endpoint(base_url=url, model=model, **patience), "judge", cache_dir=cache)
 
 
 async def ruled(path, *trajectories):
