@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.checks.budget import (
     BFLOAT16,
     FLOAT32,
@@ -171,13 +170,10 @@ def impossible(lines: Sequence[Line], limits: dict[Place, int]) -> Iterator[str]
             yield f"{place}: at least {gib(least)} GiB are needed, there are {gib(limit)}: {ADVICE[place]}"
 
 
-def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """Log the budget of a run on GPUs, and refuse one that this machine cannot hold.
+def check_memory(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
+    """Log the budget of a run on GPUs, and name each place of this machine that is too small for it.
 
     A machine without a GPU says nothing of the memory of others: there disk alone is looked at.
-
-    Raises:
-        UserError: names each place that is too small.
     """
     if config.trainer.device != "cuda":
         return
@@ -188,8 +184,7 @@ def check_memory(config: DictConfig, parsed: DocAgentConfig) -> None:
     limits = _limits(config)
     lines = budget(run, limits.get(Place.UPDATE, 80 * GIB))
     logger.info("what the run takes:\n%s", markdown(lines))
-    if problems := list(impossible(lines, limits)):
-        raise UserError("the run does not fit:\n  " + "\n  ".join(problems))
+    yield from impossible(lines, limits)
     for place, limit in limits.items():
         if (needed := total(lines, place)) > limit:
             logger.warning("%s may be short: %s of %s GiB", place, gib(needed), gib(limit))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from pathlib import Path
@@ -66,26 +66,36 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its name, the occasions on which it runs, and the function that refuses."""
+    """One check: its name, the occasions on which it runs, and the function that finds problems."""
 
     name: str
     when: When
-    refuse: Callable[[PlannedRun], object]
-    """Raises `UserError`, naming the key, its value and what to do; may warn in the log."""
+    find: Callable[[PlannedRun], Iterable[str] | None]
+    """Yields a sentence for each problem, naming the key, its value and what to do, or raises a `UserError`
+    itself; may warn in the log."""
 
 
 def run_checks(checks: Sequence[Check], when: When, run: PlannedRun) -> None:
-    """Run the checks of an occasion in their order; the first that refuses ends it.
+    """Run the checks of an occasion in their order; the first that finds problems ends it.
 
     An error that is none of the user's gets a note with the name of the check.
+
+    Raises:
+        UserError: all problems that this check has found.
     """
     for check in checks:
         if when in check.when:
             try:
-                check.refuse(run)
+                refuse_for(check.find(run) or ())
             except Exception as error:
                 error.add_note(f"while checking: {check.name}")
                 raise
+
+
+def refuse_for(problems: Iterable[str]) -> None:
+    """Raise one `UserError` for all problems, if there is one."""
+    if found := list(problems):
+        raise UserError(found[0] if len(found) == 1 else "no run can start so:\n  " + "\n  ".join(found))
 
 
 def refuse(error: Exception, config: DictConfig) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,37 +64,48 @@ def attachment(config: DictConfig) -> Attachment | None:
     return Attachment(found, str(get_ray_address_file(folder)), asked=given == "auto")
 
 
-def check_cluster(config: DictConfig) -> None:
+def check_cluster(config: DictConfig) -> Iterator[str]:
     """See that the Ray that a run attaches to answers, and that several nodes share a Ray and a workspace.
 
     What every node sees and reaches is asked there, once Ray runs (`training.nodes`).
-
-    Raises:
-        UserError: no Ray answers where one should run, the run would start one for itself on one of several
-            nodes, or the workspace is a relative path.
     """
     found, nodes = attachment(config), int(config.trainer.nnodes)
     if found is not None:
-        _check_answer(found)
-        _check_sizes(config, found)
-        named = f"the run attaches to the Ray at {found.address}, which {found.source} names"
-        if found.asked:
-            logger.info(named)
-        else:
-            logger.warning("%s: %s=local starts one of its own, `ray stop` ends that one", named, VARIABLE)
+        yield from _attachment_problems(config, found)
     elif nodes > 1 and int(OmegaConf.select(config, f"{RAY}.num_gpus") or 0) < nodes:
         # several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in
-        raise UserError(
+        yield (
             f"trainer.nnodes={nodes}: the run would start a Ray of its own on this machine alone: start Ray "
             "on every node (`ray start --head` here, `ray start --address=HEAD:6379` there), or name one "
             f"that runs by {VARIABLE}"
         )
     workspace = str(config.docagent.workspace)
     if (found or nodes > 1) and not Path(workspace).expanduser().is_absolute():
-        raise UserError(
+        yield (
             f"docagent.workspace={workspace} is relative, and processes on other nodes start in folders of "
             "their own: give an absolute path that every node sees (DOCAGENT_WORKSPACE)"
         )
+
+
+def _attachment_problems(config: DictConfig, found: Attachment) -> Iterator[str]:
+    named = f"the Ray at {found.address}, which {found.source} names"
+    own = f"{VARIABLE}=local starts one of its own, `ray stop` ends that one"
+    host, _, port = found.address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
+    except (OSError, ValueError) as error:
+        remedy = f"name another one, or unset {VARIABLE}" if found.asked else own
+        yield f"the run would attach to {named}, and nothing answers there ({error}): {remedy}"
+        return
+    if found.asked:
+        logger.info("the run attaches to %s", named)
+    elif sized := _sizes(config):  # they mean a Ray of the run's own
+        yield (
+            f"the run would attach to {named}, but {RAY}.{next(iter(sized))} is for a Ray of its own: "
+            f"{VARIABLE}=local starts one, {VARIABLE}={found.address} means that one"
+        )
+    else:
+        logger.warning("the run attaches to %s: %s", named, own)
 
 
 def leave_out_own_ray(config: DictConfig) -> None:
@@ -109,27 +121,3 @@ def leave_out_own_ray(config: DictConfig) -> None:
 def _sizes(config: DictConfig) -> dict[str, object]:
     settings = OmegaConf.select(config, RAY) or {}
     return {key: settings[key] for key in STARTING_ONLY if settings.get(key) is not None}
-
-
-def _check_answer(found: Attachment) -> None:
-    host, _, port = found.address.rpartition(":")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
-    except (OSError, ValueError) as error:
-        forget = f"`ray stop` forgets it, {VARIABLE}=local starts one for this run alone"
-        remedy = f"name another one, or unset {VARIABLE}" if found.asked else forget
-        raise UserError(
-            f"the run would attach to the Ray at {found.address}, which {found.source} names, and nothing "
-            f"answers there ({error}): {remedy}"
-        ) from error
-
-
-def _check_sizes(config: DictConfig, found: Attachment) -> None:
-    """Refuse sizes with a Ray that somebody started here before: they mean one of the run's own."""
-    sized = _sizes(config)
-    if sized and not found.asked:
-        raise UserError(
-            f"the run would attach to the Ray at {found.address}, which {found.source} names, but "
-            f"{RAY}.{next(iter(sized))} is for a Ray of its own: {VARIABLE}=local starts one, "
-            f"{VARIABLE}={found.address} means that one"
-        )

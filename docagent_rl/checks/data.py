@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import data_files
 from docagent_rl.rollout.playability import listed
 from docagent_rl.samples.parquet import AGENT_NAME, read_table, validate_parquet
-from docagent_rl.training.settings.opening_check import KEYS, Questions, run_questions
-
-logger = logging.getLogger(__name__)
+from docagent_rl.training.settings.opening_check import KEYS, run_questions
 
 AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
-def check_files(run: PlannedRun) -> None:
-    """Open store and indexes, and see that the data files are there, valid and about the store's documents.
-
-    Raises:
-        UserError: the first problem found, with the file.
-    """
+def check_files(run: PlannedRun) -> Iterator[str]:
+    """Open store and indexes, and see that the data files are there, valid and about its documents."""
     from docagent_rl.rollout.env_resources import open_retrievers, open_shown_store
 
     store = run.section.open_store()
@@ -32,31 +25,23 @@ def check_files(run: PlannedRun) -> None:
     for key in KEYS:
         for file in data_files(run.config, key):
             if not file.is_file():
-                raise UserError(
-                    f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such files"
-                )
+                yield f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such files"
+                continue
             report = validate_parquet(file, store=store)
             if not report.ok:
-                raise UserError(listed(report.problems))
+                yield listed(report.problems)
+                continue
             unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - {AGENT_NAME}
             if unknown and OmegaConf.select(run.config, AGENT_LOOPS) is None:
-                raise UserError(
+                yield (
                     f"{file}: agent_name {min(unknown)!r} is not {AGENT_NAME}; loops of your own are listed "
                     f"in {AGENT_LOOPS}"
                 )
 
 
-def check_questions(run: PlannedRun) -> None:
-    """See that the questions fill a batch.
-
-    Raises:
-        UserError: they do not, with the numbers.
-    """
-    _check_batches(run.config, run_questions(run.config, "train_files"))
-
-
-def _check_batches(config: DictConfig, train: Questions) -> None:
-    """Refuse batches above the questions: verl drops an incomplete last batch of training."""
+def check_questions(run: PlannedRun) -> Iterator[str]:
+    """Find batches above the questions: verl drops an incomplete last batch of training."""
+    config, train = run.config, run_questions(run.config, "train_files")
     sizes = {"data.train_batch_size": config.data.train_batch_size}
     if str(config.trainer.v1.trainer_mode) == "sync" and config.data.get("gen_batch_size"):
         sizes["data.gen_batch_size"] = config.data.gen_batch_size
@@ -64,7 +49,7 @@ def _check_batches(config: DictConfig, train: Questions) -> None:
     source = limited if train.used < train.rows else "in data.train_files"
     for key, size in sizes.items():
         if size > train.used:
-            raise UserError(
+            yield (
                 f"{key}={size} is above the {train.used} questions {source}: verl drops an incomplete batch, "
                 f"so there would be no step. Set {key} to {train.used} or less (and "
                 "actor_rollout_ref.actor.ppo_mini_batch_size with it), or add questions"

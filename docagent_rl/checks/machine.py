@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -50,47 +51,36 @@ def check_folders(config: DictConfig) -> None:
             ) from error
 
 
-def check_device(config: DictConfig) -> None:
-    """See that the trainer's device is that of this machine.
-
-    Raises:
-        UserError: the run is for the CPU and there is an accelerator, or the other way round.
-    """
+def check_device(config: DictConfig) -> Iterator[str]:
+    """See that the trainer's device is that of this machine."""
     device = config.trainer.device
     if device == "cpu" and not is_cpu_platform():
-        raise UserError(
-            "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
-        )
+        yield "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
     if device != "cpu" and is_cpu_platform():
-        raise UserError(
+        yield (
             f"trainer.device is {device}, but there is no accelerator here: add +profile=cpu, which runs a "
             "tiny model on the data of this workspace and changes none of them"
         )
 
 
-def check_shared_memory(config: DictConfig) -> None:
+def check_shared_memory(config: DictConfig) -> Iterator[str]:
     """See that shared memory has room for the weights that go to the rollout server through it, on the CPU.
 
-    Raises:
-        UserError: it has too little, which would kill both sides.
+    Without it both sides are killed.
     """
     if is_cpu_platform() and SHARED_MEMORY.is_dir():
         needed, free = int(OmegaConf.select(config, BUCKET)), shutil.disk_usage(SHARED_MEMORY).free >> 20
         if free < needed:
-            raise UserError(
+            yield (
                 f"{SHARED_MEMORY} has {free} MB free, weights go through {BUCKET}={needed} MB of it: "
                 "enlarge it (docker run --shm-size=1g), remove what killed runs left in it, or lower "
                 f"{BUCKET}"
             )
 
 
-def check_model(config: DictConfig, workspace: Path) -> None:
-    """See that a model given as a path is there; names of a hub are left to the loader.
-
-    Raises:
-        UserError: there is no model.
-    """
+def check_model(config: DictConfig, workspace: Path) -> Iterator[str]:
+    """See that a model given as a path is there; names of a hub are left to the loader."""
     path = str(OmegaConf.select(config, MODEL))
     local = path.startswith(("/", ".", "~", f"{workspace}/"))
     if local and not (Path(path).expanduser() / "config.json").is_file():
-        raise UserError(f"{MODEL}={path}: no model there (config.json is missing)")
+        yield f"{MODEL}={path}: no model there (config.json is missing)"

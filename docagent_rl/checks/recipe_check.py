@@ -112,20 +112,19 @@ def check_overridden(
 def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Finding:
     """Return a finding with the problem of its configuration, if that has one."""
     # these import verl, which takes seconds
+    from docagent_rl.checks.check import refuse_for
     from docagent_rl.checks.preflight import check_statically
     from docagent_rl.checks.sft_check import check_sft_statically, size_problems
-    from docagent_rl.training.settings.arithmetic import arithmetic_problems
 
     try:
         if kind is Kind.RL:
             check_statically(config)
-            problems = arithmetic_problems(config)
         else:
             check_sft_statically(config)
-            problems = size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node)
+            refuse_for(size_problems(config, config.trainer.nnodes * config.trainer.n_gpus_per_node))
     except UserError as error:
-        problems = [str(error)]
-    return replace(finding, problem="; ".join(problems) or None)
+        return replace(finding, problem=str(error))
+    return finding
 
 
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:

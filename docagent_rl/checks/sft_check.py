@@ -12,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain
+from docagent_rl.checks.check import refuse_for
 from docagent_rl.config import Profile, plain
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.keys import (
@@ -22,12 +23,12 @@ from docagent_rl.training.settings.keys import (
     OptionalCount,
     PositiveAmount,
     Resume,
+    key_problems,
     sft_reference,
     typed,
-    unknown_keys,
     value_problems,
 )
-from docagent_rl.training.settings.models import SFT_KEY, frozen_problem
+from docagent_rl.training.settings.models import SFT_KEY, frozen_part_problems
 
 DATA_SET = ("pkg://docagent_rl.lab.sft.dataset", "LedgerSftDataset")
 _Length = Annotated[Count, Field(ge=2)]
@@ -94,25 +95,19 @@ def check_sft_statically(config: DictConfig) -> SftSection:
         )
     try:
         section = SftSection.parse(plain(config.docagent))
-        written = plain(config, resolve=False)
-        written.pop("hydra", None)
-        for key in written:
-            if OmegaConf.is_config(config[key]):
+        for key in config:
+            if key != "hydra" and OmegaConf.is_config(config[key]):
                 OmegaConf.to_container(config[key], resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     get_system(section.system)
-    problems = [*unknown_keys(written, sft_reference()), *value_problems(config, VALUES), *_problems(config)]
-    if problems:
-        raise UserError("settings that no run can have:\n  " + "\n  ".join(problems))
+    keys = key_problems(config, sft_reference())
+    refuse_for([*keys, *value_problems(config, VALUES), *_problems(config)])
     return section
 
 
 def size_problems(config: DictConfig, processes: int) -> list[str]:
-    """List what does not divide, by the number of processes (GPUs) of all nodes; verl would round down.
-
-    The values of the configuration are checked.
-    """
+    """List what does not divide, by the number of processes (GPUs) of all nodes; verl would round down."""
     shared = config.engine.ulysses_sequence_parallel_size
     ranks, left = divmod(processes, shared)
     if left or not ranks:
@@ -140,8 +135,7 @@ def _problems(config: DictConfig) -> Iterator[str]:
             "to -1"
         )
     if config.docagent.freeze_vision_tower:
-        problem = frozen_problem(SFT_KEY, config.engine.strategy, "model", config)
-        yield from [problem] if problem else []
+        yield from frozen_part_problems(SFT_KEY, config.engine.strategy, "model", config)
     contents = set(config.checkpoint.save_contents)
     if "hf_model" not in contents:
         yield "checkpoint.save_contents: without hf_model there is nothing that RL could start from"

@@ -38,6 +38,7 @@ from docagent_rl.checks.budget_table import (
     read_run,
     sizes_of,
 )
+from docagent_rl.checks.check import refuse_for
 from docagent_rl.checks.pages import budget_of_recipe, budget_page
 from docagent_rl.checks.recipe_check import Cluster, composed
 from docagent_rl.checks.recipe_list import ROOT, recipe_names
@@ -249,7 +250,7 @@ def test_towers_references_and_rows_differ(monkeypatch):
         budget_of_recipe(DOC, ["actor_rollout_ref.model.path=somebody/model"], Cluster(), 80)
     assert budget_table.gpu_memory() is None or budget_table.gpu_memory() > GIB
     monkeypatch.setattr(budget_table, "read_run", lambda *_: pytest.fail("read"))
-    check_memory(*with_section(DOC, "+profile=cpu"))  # which has no budget
+    refuse_for(check_memory(*with_section(DOC, "+profile=cpu")))  # which has no budget
 
 
 def test_lora_is_read_and_fits_the_gpu_of_its_overlay():
@@ -286,15 +287,15 @@ def test_a_machine_without_room_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(budget_table, "gpu_memory", lambda: None)
     run = with_section(DOC, f"trainer.default_local_dir={tmp_path}/x/y")
     with pytest.raises(UserError, match=r"(?s)disk: .*262\.\d GiB .* 100\.0"):
-        check_memory(*run)
-    check_memory(*with_section(DOC, "trainer.save_freq=-1"))
+        refuse_for(check_memory(*run))
+    refuse_for(check_memory(*with_section(DOC, "trainer.save_freq=-1")))
     run = with_section(ALDEN, f"trainer.default_local_dir={tmp_path}", "trainer.nnodes=1")
     machine.free = 10**15
     monkeypatch.setattr(budget_table, "gpu_memory", lambda: 24 * GIB)
     with pytest.raises(UserError, match="GPU, update"):
-        check_memory(*run)
+        refuse_for(check_memory(*run))
     monkeypatch.setattr(budget_table, "gpu_memory", lambda: 80 * GIB)
-    check_memory(*run)
+    refuse_for(check_memory(*run))
 
 
 @pytest.mark.slow

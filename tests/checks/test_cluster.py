@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import cluster
+from docagent_rl.checks.check import refuse_for
 from docagent_rl.checks.cluster import Attachment, attachment, check_cluster, leave_out_own_ray
 from docagent_rl.checks.recipe_check import composed
 
@@ -45,7 +46,7 @@ def make(*overrides):
 
 
 def checked(*overrides):
-    check_cluster(make(*overrides))
+    refuse_for(check_cluster(make(*overrides)))
 
 
 def test_other_machines_would_look_for_a_relative_path_elsewhere(monkeypatch, head):

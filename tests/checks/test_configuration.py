@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.check import PlannedRun
+from docagent_rl.checks.check import PlannedRun, refuse_for
 from docagent_rl.checks.configuration import check_search_devices
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed
@@ -162,4 +162,4 @@ def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
         composed("vrag_rl_qwen2_5_vl_7b", ["+retriever=colqwen2", "docagent.workspace=w", *more])
     )
     with pytest.raises(UserError, match=r"retriever\.device=cuda.*num_gpus") if refused else nullcontext():
-        check_search_devices(run)
+        refuse_for(check_search_devices(run))

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import machine
+from docagent_rl.checks.check import refuse_for
 from docagent_rl.checks.machine import check_folders, check_shared_memory
 
 BUCKET = 64
@@ -57,4 +58,4 @@ def test_shared_memory_on_the_cpu_has_to_hold_a_bucket(config, monkeypatch, mega
     monkeypatch.setattr(machine, "is_cpu_platform", lambda: cpu)
     message = r"/dev/shm .*63 MB.*update_weights_bucket_megabytes=64"
     with pytest.raises(UserError, match=message) if refused else nullcontext():
-        check_shared_memory(config())
+        refuse_for(check_shared_memory(config()))

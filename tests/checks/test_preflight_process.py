@@ -49,7 +49,7 @@ BREAKING = """
 from docagent_rl.training.settings import keys
 def broken(config):
     raise ZeroDivisionError('a page of no width')
-keys.check_mode = broken
+keys.mode_problems = broken
 """
 
 

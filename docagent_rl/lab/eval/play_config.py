@@ -10,7 +10,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
-from docagent_rl.checks.check import PlannedRun, When, run_checks
+from docagent_rl.checks.check import PlannedRun, When, refuse_for, run_checks
 from docagent_rl.checks.configuration import SERVICE_CHECKS, check_services
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.checks.recipe_check import composed
@@ -23,7 +23,7 @@ from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.env_resources import open_shown_store
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import get_system
-from docagent_rl.training.settings.keys import refuse_unknown_keys
+from docagent_rl.training.settings.keys import key_problems
 
 _BASELINES = f"{__name__.rpartition('.')[0]}.baselines.systems"
 _ENV, _PROMPT = "docagent.env", "docagent.prompt"
@@ -55,7 +55,7 @@ def play_config(recipe: str, agent: Agent, overrides: Sequence[str] = ()) -> Dic
             for key in ("docagent.retriever", "docagent.text_retriever"):
                 _search_here(OmegaConf.select(run, key))
         appoint(run, agent, own)
-        refuse_unknown_keys(run)
+        refuse_for(key_problems(run))
     except OmegaConfBaseException as error:
         raise UserError(f"configuration: {error}") from error
     return run

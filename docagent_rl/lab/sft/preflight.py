@@ -24,7 +24,7 @@ from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.patching import patch_status
-from docagent_rl.training.settings.models import SFT_KEY, check_model_type, vision_problem
+from docagent_rl.training.settings.models import SFT_KEY, check_model_type, towerless
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
@@ -133,8 +133,8 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
     if problem := _family_problem(folder, section):
         yield problem
     freezes = section.freeze_vision_tower and not config.model.get("lora_rank")
-    if freezes and (problem := vision_problem(SFT_KEY, folder)):
-        yield problem
+    if freezes:
+        yield from towerless(SFT_KEY, folder)
 
 
 def _family_problem(folder: Path, section: SftSection) -> str | None:

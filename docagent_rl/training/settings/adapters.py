@@ -61,19 +61,9 @@ def _adapters(path: str, rank: int, targets: str | tuple[str, ...], excluded: st
     return Adapters(sum(learned.values()), tuple(name for name in names if f"{name}.".startswith(tower)))
 
 
-def check_adapters(run: DictConfig) -> None:
-    """Refuse settings of LoRA under which verl trains or plays something else than was asked for.
-
-    Raises:
-        UserError: names all of them.
-    """
-    if problems := list(_problems(run)):
-        raise UserError("settings of LoRA that no run can have:\n  " + "\n  ".join(problems))
-
-
-def _problems(run: DictConfig) -> Iterator[str]:
+def adapter_problems(run: DictConfig) -> Iterator[str]:
+    """Name settings of LoRA under which verl trains or plays something else than was asked for."""
     model = run.actor_rollout_ref.model
-    merged = bool(OmegaConf.select(model, "lora.merge"))
     if OmegaConf.select(run, "critic.enable") and rank(run.critic.model):
         yield "critic.model.lora_rank: critics are trained whole here: set it to 0"
     if not rank(model):
@@ -81,7 +71,7 @@ def _problems(run: DictConfig) -> Iterator[str]:
             if OmegaConf.select(model, key):
                 yield f"{MODEL}.{key}: nothing is adapted under FSDP without {MODEL}.lora_rank: set both"
         return
-    if merged:
+    if OmegaConf.select(model, "lora.merge"):
         return
     if str(run.trainer.v1.trainer_mode).endswith("separate_async"):
         yield (
@@ -96,19 +86,15 @@ def _problems(run: DictConfig) -> Iterator[str]:
         )
 
 
-def check_tower(run: DictConfig) -> None:
-    """Refuse adapters of the vision tower that vLLM would leave out: server and trainer would drift apart.
-
-    Raises:
-        UserError: names some of them.
-    """
+def tower_problems(run: DictConfig) -> Iterator[str]:
+    """Name adapters of the vision tower, which vLLM would leave out: server and trainer would drift apart."""
     model = run.actor_rollout_ref.model
     if OmegaConf.select(model, "lora.merge") or run.actor_rollout_ref.actor.get("freeze_vision_tower"):
         return
     found = read_adapters(model)
     if found is not None and found.tower:
         first = ", ".join(found.tower[:3])
-        raise UserError(
+        yield (
             f"{MODEL}.target_modules={model.target_modules} adapts {len(found.tower)} modules of the vision "
             f"tower ({first}, ...), which vLLM leaves out: add +lora=language (or such "
             f"an exclude_modules), or set {MODEL}.lora.merge=true"

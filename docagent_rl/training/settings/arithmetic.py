@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import validate_config
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import clean
 from docagent_rl.systems import get_system
 from docagent_rl.training.settings.divisibility import (
@@ -33,25 +32,11 @@ ACTOR, REF, ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", 
 REFUSED = (AssertionError, ValueError, TypeError, NotImplementedError, HydraException)
 
 
-def arithmetic_problems(config: DictConfig) -> list[str]:
-    """List what verl would refuse, at the start or at the first update, with the keys to change."""
-    return _size_problems(config) or [*_heads(config), *filter(None, [_refusal(config)])]
-
-
-def check_sizes(config: DictConfig) -> None:
-    """Refuse sizes that do not go together, before Ray starts.
-
-    Raises:
-        UserError: all problems, each with the values to set.
-    """
-    if found := _size_problems(config):
-        raise UserError("batches and GPUs do not go together:\n  " + "\n  ".join(found))
-
-
-def _size_problems(config: DictConfig) -> list[str]:
-    if OmegaConf.select(config, f"{ACTOR}.strategy") not in STRATEGIES:
-        return []  # other engines have rules of their own, which verl checks
-    return [*map(str, problems(read_layout(config))), *_losses(config)]
+def size_problems(config: DictConfig) -> Iterator[str]:
+    """Name sizes that do not go together, each with the values to set."""
+    if OmegaConf.select(config, f"{ACTOR}.strategy") in STRATEGIES:  # others have rules that verl checks
+        yield from map(str, problems(read_layout(config)))
+        yield from _losses(config)
 
 
 def read_layout(config: DictConfig, nodes: int | None = None, per_node: int | None = None) -> Layout:
@@ -168,8 +153,8 @@ def _losses(config: DictConfig) -> Iterator[str]:
         )
 
 
-def _heads(config: DictConfig) -> Iterator[str]:
-    """Yield numbers of GPUs that cannot share the policy's heads: verl and vLLM say it minutes later."""
+def head_problems(config: DictConfig) -> Iterator[str]:
+    """Name numbers of GPUs that cannot share the policy's heads: verl and vLLM say it minutes later."""
     model = model_config(str(OmegaConf.select(config, "actor_rollout_ref.model.path")))
     if model is None:
         return
@@ -181,20 +166,11 @@ def _heads(config: DictConfig) -> Iterator[str]:
             yield f"{key}={size}: the model has {heads} heads, {kv} of keys"
 
 
-def check_by_verl(config: DictConfig) -> None:
+def verls_problems(config: DictConfig) -> Iterator[str]:
     """Let verl check what it would check right after the preflight, where a failure is a traceback.
 
-    Raises:
-        UserError: verl refuses the configuration; the message is verl's.
-    """
-    if (found := _refusal(config)) is not None:
-        raise UserError(f"verl refuses this configuration: {found}")
-
-
-def _refusal(config: DictConfig) -> str | None:
-    """Return verl's refusal; of a critic verl would load the model's files.
-
-    What verl prints and warns of is dropped: it says it all again when it starts.
+    A critic it is not asked about: it would load the model's files. What it prints and warns of is dropped:
+    it says it all again when it starts.
     """
     with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -202,5 +178,7 @@ def _refusal(config: DictConfig) -> str | None:
             validate_config(config, need_reference_policy(config), use_critic=False)
         except REFUSED as error:
             cause = error.__cause__ if isinstance(error, HydraException) and error.__cause__ else error
-            return clean(str(cause)) or type(cause).__name__
-    return None
+            refusal = clean(str(cause)) or type(cause).__name__
+        else:
+            return
+    yield f"verl refuses this configuration: {refusal}"

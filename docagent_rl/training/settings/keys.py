@@ -16,7 +16,6 @@ import yaml
 from omegaconf import DictConfig, OmegaConf
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.config import plain
 from docagent_rl.training.plugin import TRAINER_MODES
 
@@ -51,24 +50,13 @@ def _verl(name: str) -> dict[str, Any]:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def refuse_unknown_keys(config: DictConfig) -> None:
-    """Refuse keys that neither verl nor this package reads.
+def key_problems(config: DictConfig, known: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Name each key that nothing would read, with the nearest known one.
 
-    Raises:
-        UserError: names them, each with the nearest known one.
+    `known` is the configuration to compare with, by default that of verl's trainer; what its dataclasses have
+    is known too.
     """
-    written = plain(config, resolve=False)
-    written.pop("hydra", None)
-    if problems := unknown_keys(written):
-        raise UserError("unknown configuration keys, which nothing would read:\n  " + "\n  ".join(problems))
-
-
-def unknown_keys(config: Mapping[str, Any], known: Mapping[str, Any] | None = None) -> list[str]:
-    """Return a sentence for each key that neither verl's configuration nor the dataclass of a section has.
-
-    `known` is the configuration to compare with, by default that of verl's trainer.
-    """
-    return list(_walk(config, reference() if known is None else known, ""))
+    return _walk(plain(config, resolve=False), reference() if known is None else known, "")
 
 
 def _walk(config: Mapping[str, Any], known: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -173,44 +161,33 @@ CRITIC_VALUES = typed(
 """The types of a critic's, where there is one."""
 
 
-def check_values(config: DictConfig) -> None:
-    """Refuse values that no run can have; keys that a configuration lacks are left to verl.
+def run_value_problems(config: DictConfig) -> Iterator[str]:
+    """Name each value that no run can have.
 
     verl meets most of them minutes after Ray has started, in whichever process reads them first.
-
-    Raises:
-        UserError: names every such key with its value and what it has to be.
     """
-    types = {**VALUES, **CRITIC_VALUES} if OmegaConf.select(config, "critic.enable") else VALUES
-    present = {}
+    yield from value_problems(config, VALUES)
+    if OmegaConf.select(config, "critic.enable"):
+        yield from value_problems(config, CRITIC_VALUES)
+    path = OmegaConf.select(config, "trainer.resume_from_path")
+    if OmegaConf.select(config, "trainer.resume_mode") == "resume_path" and "global_step_" not in str(path):
+        yield f"trainer.resume_from_path={path}: has to be the path of a folder global_step_<number>"
+
+
+def value_problems(config: DictConfig, types: Mapping[str, Any]) -> Iterator[str]:
+    """Name each key whose value is not of its type, with what it has to be; keys may be absent."""
     for key, kind in types.items():
         section, _, name = key.rpartition(".")
         node = OmegaConf.select(config, section)
-        if isinstance(node, DictConfig) and name in node:
-            present[key] = kind
-    problems = value_problems(config, present)
-    path = OmegaConf.select(config, "trainer.resume_from_path")
-    if OmegaConf.select(config, "trainer.resume_mode") == "resume_path" and "global_step_" not in str(path):
-        problems.append(
-            f"trainer.resume_from_path={path}: has to be the path of a folder global_step_<number>"
-        )
-    if problems:
-        raise UserError("values that no run can have:\n  " + "\n  ".join(problems))
-
-
-def value_problems(config: DictConfig, types: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each key whose value is not of its type, with what it has to be."""
-    problems = []
-    for key, kind in types.items():
-        value = OmegaConf.select(config, key)
-        value = OmegaConf.to_container(value) if OmegaConf.is_config(value) else value
+        if not isinstance(node, DictConfig) or name not in node:
+            continue
+        value = OmegaConf.to_container(node[name]) if OmegaConf.is_config(node[name]) else node[name]
         try:
             _adapter(kind).validate_python(value)
         except ValidationError as error:
             expected = (each["msg"].removeprefix("Input should be ") for each in error.errors())
             expected = " or ".join(dict.fromkeys(each.removeprefix("Value error, ") for each in expected))
-            problems.append(f"{key}={'null' if value is None else value}: has to be {expected}")
-    return problems
+            yield f"{key}={'null' if value is None else value}: has to be {expected}"
 
 
 @cache
@@ -218,14 +195,10 @@ def _adapter(kind: Any) -> TypeAdapter:
     return TypeAdapter(kind)
 
 
-def check_mode(config: DictConfig) -> None:
-    """Refuse a trainer mode that is not registered; modules of the user, loaded before, may register some.
-
-    Raises:
-        UserError: names the mode and those there are.
-    """
+def mode_problems(config: DictConfig) -> Iterator[str]:
+    """Name a trainer mode that is not registered; modules of the user, loaded before, may register some."""
     trainers = sys.modules.get("verl.trainer.ppo.v1.trainer_base")
     known = dict.fromkeys((*TRAINER_MODES, *VERL_MODES, *getattr(trainers, "TRAINER_REGISTRY", ())))
     mode = OmegaConf.select(config, "trainer.v1.trainer_mode")
     if mode not in known:
-        raise UserError(f"trainer.v1.trainer_mode={mode} is not registered; known: {', '.join(known)}")
+        yield f"trainer.v1.trainer_mode={mode} is not registered; known: {', '.join(known)}"

@@ -43,28 +43,21 @@ def freezes_critic(run: DictConfig, section: DocAgentConfig) -> bool:
     return freezes_actor(run) if own is None else own
 
 
-def check_frozen(run: DictConfig, section: DocAgentConfig) -> None:
-    """Refuse settings under which the vision tower would not be frozen as asked.
-
-    Raises:
-        UserError: an engine other than FSDP, or activation offloading.
-    """
+def frozen_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
+    """Name settings under which the vision tower would not be frozen as asked."""
     for key, part, model in _frozen_parts(run, section):
-        strategy = OmegaConf.select(run, f"{part}.strategy")
-        if problem := frozen_problem(key, strategy, model, run):
-            raise UserError(problem)
+        yield from frozen_part_problems(key, OmegaConf.select(run, f"{part}.strategy"), model, run)
 
 
-def frozen_problem(key: str, strategy: str | None, model: str, run: DictConfig) -> str | None:
-    """Return why `key` cannot freeze a tower under this strategy and the section `model` of a run."""
+def frozen_part_problems(key: str, strategy: str | None, model: str, run: DictConfig) -> Iterator[str]:
+    """Say why `key` cannot freeze a tower under this strategy and the section `model` of a run."""
     if strategy not in STRATEGIES:
-        return f"{key}: {unsupported(strategy)}"
-    if OmegaConf.select(run, f"{model}.enable_activation_offload", default=False):
-        return (
+        yield f"{key}: {unsupported(strategy)}"
+    elif OmegaConf.select(run, f"{model}.enable_activation_offload"):
+        yield (
             f"{key}: {model}.enable_activation_offload counts on a backward pass through every block: switch "
             "one of the two off"
         )
-    return None
 
 
 def unsupported(strategy: str | None) -> str:
@@ -72,36 +65,25 @@ def unsupported(strategy: str | None) -> str:
     return f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy {strategy}"
 
 
-def check_vision(run: DictConfig, section: DocAgentConfig) -> None:
-    """Refuse to freeze the vision tower of a local model that has none.
-
-    Raises:
-        UserError: its configuration has no part for images.
-    """
+def vision_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
+    """Name keys that would freeze the vision tower of a local model that has none."""
     for key, _, model in _frozen_parts(run, section):
-        if OmegaConf.select(run, f"{model}.lora_rank"):
-            continue  # then nothing is frozen that was not frozen before
-        if problem := vision_problem(key, Path(str(OmegaConf.select(run, f"{model}.path"))).expanduser()):
-            raise UserError(problem)
+        if not OmegaConf.select(run, f"{model}.lora_rank"):  # with it nothing is frozen that was not before
+            yield from towerless(key, Path(str(OmegaConf.select(run, f"{model}.path"))).expanduser())
 
 
-def vision_problem(key: str, path: Path) -> str | None:
-    """Return what is wrong if the model in a folder has no vision tower for `key` to freeze."""
+def towerless(key: str, path: Path) -> Iterator[str]:
+    """Say that the model in a folder has no vision tower for `key` to freeze."""
     from transformers import PretrainedConfig
 
-    if not (path / "config.json").is_file():
-        return None
-    config, _ = PretrainedConfig.get_config_dict(path)
-    seeing = any(name.startswith("vision") for name in config)
-    return None if seeing else f"{key}: {path} is a model without a vision tower: set it to false"
+    if (path / "config.json").is_file():
+        config, _ = PretrainedConfig.get_config_dict(path)
+        if not any(name.startswith("vision") for name in config):
+            yield f"{key}: {path} is a model without a vision tower: set it to false"
 
 
-def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
-    """Refuse a model of another family, and warn of boxes in another unit than its pre-training's.
-
-    Raises:
-        UserError: the model's type is none of the family's, or the family trains on one rank alone.
-    """
+def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Iterator[str]:
+    """Find a model of another family, and warn of boxes in another unit than its pre-training's."""
     family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))
     for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
         check_model_type(family, key, str(OmegaConf.select(run, key)))
@@ -110,14 +92,12 @@ def check_family(run: DictConfig, section: DocAgentConfig, env: Any) -> None:
     sizes = (OmegaConf.select(run, f"trainer.{key}", default=1) for key in ("nnodes", "n_gpus_per_node"))
     ranks = math.prod(map(int, sizes))
     if family.vision.whole and ranks > 1:
-        raise UserError(
+        yield (
             f"docagent.model_family={family.name}: trainer.nnodes x trainer.n_gpus_per_node is {ranks}, and "
             "this family trains on one rank alone: a rank whose rows show no image would leave out the "
             "vision tower, for which the others wait"
         )
-    frame = getattr(getattr(env, "coords", None), "frame", None)
-    if frame is None:
-        return
+    frame = getattr(getattr(env, "coords", None), "frame", family.vision.frame)
     if frame is not family.vision.frame and Frame.NORM1000 in (frame, family.vision.frame):
         logger.warning(
             "docagent.env.coords.frame=%s: %s has learnt to write boxes as %s",

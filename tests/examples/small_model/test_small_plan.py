@@ -10,7 +10,6 @@ from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.sft_check import check_sft_statically
 from docagent_rl.cli import app
 from docagent_rl.lab.collect.config import CollectConfig
-from docagent_rl.training.settings.arithmetic import arithmetic_problems
 from small_model.plan import BASELINES, HELD_OUT, HERE, LEARNT, WITHOUT_MODEL, Settings, steps
 from small_model.stages import ORDER, SHARED, Stage, StudyPaths, StudySystem
 from tools.documents.manifest import MANIFEST, read_manifest
@@ -91,7 +90,6 @@ def test_training_passes_the_checks_before_a_start(paths, system, monkeypatch):
     assert rl[3:5] == ("--config-name", system.recipe)
     config = composed(system.recipe, rl[5:])
     parsed = check_statically(config)
-    assert arithmetic_problems(config) == []
     assert parsed.system == system.value
     assert config.actor_rollout_ref.rollout.dtype == "bfloat16"
     *_, sft = words(Stage.SFT, system, paths, Settings(sft_steps=5))
