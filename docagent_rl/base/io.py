@@ -84,22 +84,13 @@ def writable(path: Path) -> Generator[None]:
         raise UserError(f"cannot write {path} ({error.strerror or error}): {remedy}") from error
 
 
-def is_leftover(path: Path, target: Path) -> bool:
-    """Return whether a process that writes `target`, or was killed doing so, has `path` beside it."""
-    return path.parent == target.parent and _pattern(target).fullmatch(path.name) is not None
-
-
 def remove_leftovers(target: Path) -> None:
     """Remove the leftovers of processes that were killed while they wrote `target`, file or directory."""
-    pattern = _pattern(target)
+    pattern = re.compile(rf"\.{re.escape(target.name)}{_SCRATCH}")
     with suppress(FileNotFoundError, PermissionError):
         for name in os.listdir(target.parent):  # noqa: PTH208 - a path for each name would take most of the time
             if pattern.fullmatch(name):
                 _remove(target.parent / name)
-
-
-def _pattern(target: Path) -> re.Pattern[str]:
-    return re.compile(rf"\.{re.escape(target.name)}{_SCRATCH}")
 
 
 def _remove(path: Path) -> None:

@@ -66,17 +66,6 @@ def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) and mark in found else None
 
 
-def write_page(page: Path, text: str, picture: Path, svg: str, *, force: bool = False) -> None:
-    """Write a Markdown page and its picture; an earlier edition of the page, by its heading, is replaced.
-
-    Raises:
-        UserError: something else is there; nothing was written.
-    """
-    heading = text.partition("\n")[0].encode()
-    earlier = page.is_file() and page.read_bytes().partition(b"\n")[0] == heading
-    write_outputs({picture: svg, page: text}, force=force or earlier)
-
-
 def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:
     """Do the same for a file too large for memory, whose `pieces` are asked for as they are written."""
     if path.is_dir():

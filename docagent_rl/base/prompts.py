@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,6 @@ import jinja2.sandbox
 import yaml
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.text import lone_surrogate
 from docagent_rl.base.untrusted import fenced
 
 _PACKAGE = Path(__file__).parents[1]
@@ -133,11 +131,6 @@ def _load(path: Path, stamp: int, spec: PromptSpec) -> PromptTemplate:
             raise UserError(
                 f"prompt file {path}: part {part!r} is no text but {template!r}; write `{part}: |`"
             )
-        if half := lone_surrogate(template):
-            raise UserError(
-                f"prompt file {path}: part {part!r} holds half a character ({half}, a lone surrogate), which "
-                "no tokenizer takes: mend the text"
-            )
     if missing := sorted(spec.required - set(data)):
         raise UserError(f"prompt file {path}: the part {missing[0]!r} is missing")
     if unknown := sorted(set(map(str, data)) - spec.required - spec.optional):
@@ -145,27 +138,13 @@ def _load(path: Path, stamp: int, spec: PromptSpec) -> PromptTemplate:
         raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known are {known}")
     found = {part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()}
     used = {part: variables for part, (_, variables) in found.items()}
-    _check_shown(path, data, spec, used)
+    for name in sorted(spec.shown - frozenset().union(*used.values())):
+        raise UserError(
+            f"prompt file {path}, part {('user' if 'user' in data else next(iter(data)))!r}: no part shows "
+            f"{{{{ {name} }}}}, spelt so, and the policy would never see it"
+        )
     parts = {part: template for part, (template, _) in found.items()}
     return PromptTemplate(str(path), hashlib.sha256(text.encode()).hexdigest(), parts, used)
-
-
-def _check_shown(
-    path: Path, data: Mapping[str, str], spec: PromptSpec, used: Mapping[str, frozenset[str]]
-) -> None:
-    """Refuse a prompt that leaves out what it has to show; one from elsewhere may spell it in another way."""
-    for name in sorted(spec.shown - frozenset().union(*used.values())):
-        spelt = re.compile(rf"(?<!{{)\{{\s*{name}\s*\}}(?!}})|<{name}>|\$\{{?{name}\b", re.IGNORECASE)
-        place = next(((part, found[0]) for part, text in data.items() if (found := spelt.search(text))), None)
-        if place is not None:
-            raise UserError(
-                f"prompt file {path}, part {place[0]!r}: {place[1]} is not filled in; write {{{{ {name} }}}}"
-            )
-        part = "user" if "user" in data else next(iter(data))
-        raise UserError(
-            f"prompt file {path}, part {part!r}: no part shows {{{{ {name} }}}}, so the policy would never "
-            "see it"
-        )
 
 
 def _compile(template: str, spec: PromptSpec, where: str) -> tuple[jinja2.Template, frozenset[str]]:

@@ -27,28 +27,15 @@ _RESTORE = "take the file from a copy, or leave the step out of what you report"
 
 def has_checkpoints(path: Path) -> bool:
     """Return whether a folder is a run, its folder of checkpoints, or one of these."""
-    if step_of(path) is not None:
-        return path.is_dir()
     root = _root(path)
-    return bool(step_folders(root)) or (root / TRACKER).is_file()
+    return step_of(path) is not None or bool(step_folders(root)) or (root / TRACKER).is_file()
 
 
 def audit_checkpoints(path: Path) -> Audit:
     """Read every file of checkpoints (a run's, a folder's, one) and compare it with its checksum."""
     path = path.absolute()
-    if step_of(path) is not None:
-        return _audit([path])
-    root = _root(path)
-    audit = _audit(step_folders(root))
-    audit.damages += _tracker_damage(root)
-    return audit
-
-
-def _root(path: Path) -> Path:
-    return path / CHECKPOINTS if (path / CHECKPOINTS).is_dir() else path
-
-
-def _audit(folders: list[Path]) -> Audit:
+    one, root = step_of(path) is not None, _root(path)
+    folders = [path] if one else step_folders(root)
     audit = Audit(f"{len(folders)} checkpoint{'s' if len(folders) != 1 else ''}")
     for folder in folders:
         verdict = inspect(folder, CheckpointCheck.FULL)
@@ -56,7 +43,12 @@ def _audit(folders: list[Path]) -> Audit:
         if not verdict.usable:
             unfinished = "not finished, or retired: " if verdict.state is State.UNFINISHED else ""
             audit.damages.append(Damage(folder, unfinished + verdict.reason))
+    audit.damages += [] if one else _tracker_damage(root)
     return audit
+
+
+def _root(path: Path) -> Path:
+    return path / CHECKPOINTS if (path / CHECKPOINTS).is_dir() else path
 
 
 def _tracker_damage(root: Path) -> list[Damage]:

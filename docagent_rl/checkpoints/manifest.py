@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from operator import itemgetter
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
-from rich.console import Console
-from rich.progress import Progress
 
 from docagent_rl.base.io import atomic_write, is_sealed, seal
 from docagent_rl.base.section import Section
+
+logger = logging.getLogger(__name__)
 
 TRACKER = "latest_checkpointed_iteration.txt"
 MANIFEST = "manifest.json"
@@ -28,8 +28,7 @@ UNFINISHED = ".unfinished"
 """A file that is there while a checkpoint is saved or removed."""
 _STEP = re.compile(r"global_step_(\d+)")
 _THREADS = 8
-_CHUNK = 8 * 2**20
-_SHOWN_FROM = 2**30  # bytes from which on a bar is shown
+_SAID_FROM = 2**30  # bytes
 
 
 class CheckpointCheck(Enum):
@@ -123,26 +122,17 @@ def checksums(folder: Path, sizes: Mapping[str, int]) -> dict[str, str]:
     Raises:
         OSError: a file cannot be read.
     """
-    total = sum(sizes.values())
-    hidden = total < _SHOWN_FROM
-    with (
-        Progress(console=Console(stderr=True), transient=True, disable=hidden) as bar,
-        ThreadPoolExecutor(_THREADS) as pool,
-    ):
-        task = bar.add_task(f"Reading {folder.name}", total=total)
-        # the largest first, so that no thread is left with one at the end
-        names = sorted(sizes, key=sizes.__getitem__, reverse=True)
-        digests = pool.map(lambda name: _sha256(folder / name, lambda n: bar.advance(task, n)), names)
-        return dict(zip(names, digests, strict=True))
+    if (total := sum(sizes.values())) >= _SAID_FROM:
+        logger.info("reading %.1f GB of %s", total / 1e9, folder)
+    # the largest first, so that no thread is left with one at the end
+    names = sorted(sizes, key=sizes.__getitem__, reverse=True)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return dict(zip(names, pool.map(_sha256, (folder / name for name in names)), strict=True))
 
 
-def _sha256(path: Path, advance: Callable[[int], None]) -> str:
-    digest, buffer = hashlib.sha256(), memoryview(bytearray(_CHUNK))
-    with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            digest.update(buffer[:count])
-            advance(count)
-    return digest.hexdigest()
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def step_of(folder: Path) -> int | None:
@@ -158,15 +148,9 @@ def step_folder(root: Path, step: int) -> Path:
 
 def step_folders(root: Path) -> list[Path]:
     """List all folders of checkpoints, the latest step first, whatever is in them."""
-    return [folder for _, folder in numbered_folders(root)]
-
-
-def numbered_folders(root: Path) -> list[tuple[int, Path]]:
-    """List them with their steps."""
-    if not root.is_dir():
-        return []
-    steps = ((step_of(path), path) for path in root.iterdir() if path.is_dir())
-    return sorted(((step, path) for step, path in steps if step is not None), key=itemgetter(0), reverse=True)
+    steps = {path: step_of(path) for path in (root.iterdir() if root.is_dir() else ()) if path.is_dir()}
+    numbered = {path: step for path, step in steps.items() if step is not None}
+    return sorted(numbered, key=numbered.__getitem__, reverse=True)
 
 
 def read_tracker(root: Path) -> int | None:

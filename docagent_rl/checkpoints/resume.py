@@ -14,7 +14,6 @@ from docagent_rl.checkpoints.inspection import ACTOR, CRITIC, State, Verdict, in
 from docagent_rl.checkpoints.manifest import (
     CheckpointCheck,
     file_names,
-    numbered_folders,
     read_tracker,
     step_folder,
     step_folders,
@@ -79,8 +78,7 @@ def latest_checkpoint(root: Path, check: CheckpointCheck, parts: Sequence[str] =
     Raises:
         UserError: there are checkpoints, and none is whole.
     """
-    numbered, complaint, named = numbered_folders(root), None, None
-    folders = [path for _, path in numbered]
+    folders, complaint, named = step_folders(root), None, None
     try:
         named = read_tracker(root)
     except ValueError as error:
@@ -89,17 +87,16 @@ def latest_checkpoint(root: Path, check: CheckpointCheck, parts: Sequence[str] =
         if complaint is None and not folders:
             return Choice(None, by_itself=True)
         complaint = complaint or f"{root} has checkpoints, but no file that names the latest"
-    else:
-        folder = step_folder(root, named)
-        if folder.is_dir():
-            verdict = inspect(folder, check, parts)
-            if verdict.usable:
-                return Choice(folder, _doubt(verdict), by_itself=True)
-            complaint = f"{folder} is not whole ({verdict.reason})"
-        else:
-            complaint = f"{folder}, the latest checkpoint, is gone"
-        folders = [path for step, path in numbered if step < named]
-    return _last_good(folders, complaint, check, parts, begun=named is not None)
+        return _last_good(folders, complaint, check, parts, begun=False)
+    folder = step_folder(root, named)
+    complaint = f"{folder}, the latest checkpoint, is gone"
+    if folder.is_dir():
+        verdict = inspect(folder, check, parts)
+        if verdict.usable:
+            return Choice(folder, _doubt(verdict), by_itself=True)
+        complaint = f"{folder} is not whole ({verdict.reason})"
+    earlier = [path for path in folders if (step_of(path) or 0) < named]
+    return _last_good(earlier, complaint, check, parts, begun=True)
 
 
 def named_checkpoint(folder: Path, check: CheckpointCheck, parts: Sequence[str] = (ACTOR,)) -> Choice:
@@ -126,18 +123,16 @@ def named_checkpoint(folder: Path, check: CheckpointCheck, parts: Sequence[str] 
 
 
 def check_saving(config: DictConfig) -> None:
-    """Refuse checkpoints that no run could go on from.
+    """Refuse `async_save` with FSDP, which saves at once all the same.
 
     Raises:
-        UserError: `async_save` with FSDP, which saves at once all the same; verl then never names the
-            checkpoint as the latest.
+        UserError: it is on: verl would never name a checkpoint as the latest.
     """
     section = config.actor_rollout_ref.actor
     if section.strategy in _FSDP and OmegaConf.select(section, "checkpoint.async_save"):
         raise UserError(
             "actor_rollout_ref.actor.checkpoint.async_save=true: verl saves asynchronously with Megatron "
-            f"only; with {section.strategy} it would never name a checkpoint as the latest, and the run "
-            "could not go on from any: set it to false"
+            "only, and the run could not go on from any checkpoint: set it to false"
         )
 
 
@@ -152,11 +147,10 @@ def _last_good(
     for folder in folders:
         verdict = inspect(folder, check, parts)
         if verdict.usable:
-            doubt = f" ({_doubt(verdict)})" if verdict.state is State.UNSEALED else ""
+            doubt = f" ({doubt})" if (doubt := _doubt(verdict)) else ""
             return Choice(folder, f"{complaint}: the run goes on from {folder}, the last whole one{doubt}")
         bad.append(verdict)
-    damaged = [verdict for verdict in bad if verdict.state is State.DAMAGED]
-    if begun or damaged:
+    if begun or any(verdict.state is State.DAMAGED for verdict in bad):
         listed = "".join(f"\n  {verdict.folder.name}: {verdict.reason}" for verdict in bad)
         raise UserError(
             f"{complaint}, and no other checkpoint is whole: put one back, or {FROM_SCRATCH}{listed}"

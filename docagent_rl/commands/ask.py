@@ -30,20 +30,10 @@ def ask_command(
     documents: list[Path] = argument(..., "PDFs.", metavar="DOC.pdf..."),
     question: str = argument(..., "Question about them."),
     *,
-    recipe: str | None = option(
-        None, f"Recipe whose system plays; default: {ONE}, for several documents {SEVERAL}."
-    ),
-    retriever: str = option(
-        "hybrid",
-        "hybrid, minilm or bm25, which are embedded; another of recipes/retriever/, whose model "
-        f"has to be here; {OF_RECIPE}: the recipe's own.",
-    ),
-    store: Path | None = option(
-        None, "Folder in which documents are kept ready; default: ~/.cache/docagent-rl."
-    ),
-    override: list[str] | None = option(
-        None, "As on Hydra's command line; may be repeated.", "--set", metavar="KEY=VALUE"
-    ),
+    recipe: str | None = option(None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."),
+    retriever: str = option("hybrid", f"bm25, minilm, hybrid; of recipes/retriever; {OF_RECIPE}: its own."),
+    store: Path | None = option(None, "Where documents are kept ready; default: ~/.cache/docagent-rl."),
+    override: list[str] | None = option(None, "As on Hydra's command line.", "--set", metavar="KEY=VALUE"),
     html: Path | None = option(None, "Write the trajectory as one page, with the pages of the document."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
     seed: int = option(0, "Seed of all sampling."),

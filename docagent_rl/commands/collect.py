@@ -11,7 +11,16 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import interrupted, spending
-from docagent_rl.commands.options import Limit, OutFolder, Overrides, Questions, Recipe, model_options, option
+from docagent_rl.commands.options import (
+    AtATime,
+    Limit,
+    OutFolder,
+    Overrides,
+    Questions,
+    Recipe,
+    model_options,
+    option,
+)
 from docagent_rl.commands.playing import INTERRUPTED, chat_limits, keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
@@ -28,7 +37,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8
 
 
-@model_options("grounder", prefix="grounder-", shared=False, priced=True)
+@model_options("grounder", prefix="grounder-", second=True)
 @model_options("teacher")
 def collect_command(
     recipe: Recipe,
@@ -41,12 +50,8 @@ def collect_command(
     trajectories: int | None = option(None, "Of each question; default: as the preset.", min=1),
     limit: Limit = None,
     seed: int = option(0, "Of that choice, of scripts and of sampling."),
-    at_a_time: int | None = option(
-        None, "Trajectories played together; default: as the endpoint takes.", min=1
-    ),
-    failed_by: Path | None = option(
-        None, "Keep what this run of another model fails, and SlideVQA (UniDoc-RL, section 4.1)."
-    ),
+    at_a_time: AtATime = None,
+    failed_by: Path | None = option(None, "Keep what this run of another model fails, and SlideVQA."),
     teacher: ModelConfig,
     grounder: ModelConfig,
 ) -> None:

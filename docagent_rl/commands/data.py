@@ -18,7 +18,7 @@ from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command
 from docagent_rl.commands.data_sft import both_files, export_command, sft_command
-from docagent_rl.commands.options import Evidence, FractionSeed, argument, option
+from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
@@ -46,9 +46,7 @@ def synth(
     out: Path = option(..., "Directory to write; new, empty, or the same corpus before."),
     documents: int = option(_DEFAULTS.documents, "Number of documents."),
     seed: int = option(_DEFAULTS.seed, "Same seed, same bytes."),
-    difficulty: list[Difficulty] | None = option(
-        None, "easy 3-5 pages, medium 8-14, hard 20-40. Repeat to mix; default: all three."
-    ),
+    difficulty: list[Difficulty] | None = option(None, "3-5, 8-14 or 20-40 pages; repeat to mix."),
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
@@ -117,18 +115,10 @@ def validate(
 def convert(
     samples: Path = argument(..., "Questions, one JSON object a line; see `data template`."),
     out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
-    split: str | None = option(
-        None,
-        "train, val or test: keep the questions of this split alone. A fraction such as 0.1: set so "
-        "many aside for validation, and write train.parquet and val.parquet.",
-    ),
-    by: SplitUnit = option(
-        SplitUnit.QUESTION, "What a fraction counts and keeps together: questions, or whole documents."
-    ),
+    split: str | None = option(None, "Keep train, val or test; or set a fraction (0.1) aside."),
+    by: SplitUnit = option(SplitUnit.QUESTION, "What a fraction counts and keeps together."),
     seed: FractionSeed = 0,
-    answerable_only: bool = option(
-        False, "Leave out questions known to have no answer.", "--answerable-only"
-    ),
+    answerable_only: AnswerableOnly = False,
     store: Evidence = None,
     force: Force = False,
 ) -> None:

@@ -39,17 +39,9 @@ def curate_command(
     by: Scoring | None = option(None, "How answers are scored; default: as the paper."),
     threshold: float = option(0.7, "From which an answer is right.", min=0, max=1),
     longer_than: int | None = option(None, "Pages of the document; doc_v_star: 10.", min=0),
-    without: list[Path] | None = option(
-        None, "Questions, or trajectories of the fine-tuning set, to leave out."
-    ),
-    without_documents: list[Path] | None = option(
-        None, "Files whose documents are left out, e.g. the validation set."
-    ),
-    prefer: Path | None = option(
-        None,
-        "unidoc_rl: verdicts.jsonl of the collection; questions whose every trajectory failed for "
-        "its answer or form come first.",
-    ),
+    without: list[Path] | None = option(None, "Leave out these questions, or those of trajectories."),
+    without_documents: list[Path] | None = option(None, "Leave out the documents of these files."),
+    prefer: Path | None = option(None, "unidoc_rl: verdicts.jsonl; what failed in it comes first."),
     seed: int = option(0, "Of the draw."),
     force: Force = False,
 ) -> None:
@@ -60,9 +52,7 @@ def curate_command(
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
-    from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
-    from docagent_rl.lab.eval.run_facts import temperature_of
 
     stratified = rule is Rule.DOC_V_STAR
     if prefer is not None and stratified:
@@ -97,11 +87,6 @@ def curate_command(
         preferred = _dropped(prefer) if prefer is not None else ()
         choice = choose_learnable(found, preferred=preferred, count=count, seed=seed)
     choice.left_out.update(left_out.values())
-    if run.is_dir() and most > 1 and temperature_of(RunFolder(run).manifest()) == 0:
-        choice.warnings.append(
-            "these trajectories were sampled at temperature 0, where those of a question are alike: rates "
-            "say little; play them with --temperature 1"
-        )
     _write(choice, found, samples, out, force)
 
 

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output, write_output, written_before
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.asking import (
-    check_models,
-    open_models,
-    print_request,
-    reply_cache,
-    run_with_progress,
-)
+from docagent_rl.commands.asking import interrupted, judge_of, spending
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig, Price
@@ -32,14 +27,16 @@ from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
 
 if TYPE_CHECKING:
+    from docagent_rl.endpoints.remote_model import RemoteModel
     from docagent_rl.lab.generate.generation import Generation
 
-
 _QUESTIONS = 10
+_LONGEST = 1500
+"""Characters of a text of a request that are shown."""
 
 
 @model_options()
-@model_options("judge", prefix="judge-", shared=False, priced=True)
+@model_options("judge", prefix="judge-", second=True)
 def generate_command(
     out: Path = option(..., "File to write, .jsonl."),
     *,
@@ -73,121 +70,151 @@ def generate_command(
     if out.suffix != ".jsonl":
         raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
     options = {"view": view, "judge": check_by, "seed": seed, "split": split}
-    settings = GenerateConfig.load(config, options)
-    modelled = bool(endpoint.base_url or endpoint.model)
-    if modelled and limit is not None:
-        raise UserError(
-            "--limit is for templates: with a model, kinds of --config say how many are asked for"
-        )
-    named = judge.model or judge.base_url
-    asking = {"--view": view, "--check-by": check_by, "--judge-model": named, "--exclude": exclude}
-    if not modelled and (vain := [flag for flag, value in asking.items() if value]):
-        raise UserError(f"{vain[0]} is for a model that writes: name it by --base-url and --model")
-    task, opened = _Task(out, settings, dry_run, force), DocumentStore(store)
+    settings, opened = GenerateConfig.load(config, options), DocumentStore(store)
     names = _chosen(opened, doc, documents, settings.seed)
-    if modelled:
-        known = [sample for path in exclude or () for sample in read_samples(path)]
-        task.write(opened, names, known, endpoint, judge)
-    else:
-        task.outline(opened, names, limit or _QUESTIONS)
-
-
-@dataclass(frozen=True)
-class _Task:
-    """A file of questions to write, and how."""
-
-    out: Path
-    settings: GenerateConfig
-    dry_run: bool
-    force: bool
-
-    def write(
-        self,
-        store: DocumentStore,
-        names: Sequence[str],
-        known: Sequence[Sample],
-        endpoint: ModelConfig,
-        judge: ModelConfig,
-    ) -> None:
-        """Have a model write questions about documents."""
-        from docagent_rl.lab.generate.generation import Generation
-        from docagent_rl.lab.generate.prompt_files import Prompts
-
-        out, settings = self.out, self.settings
-        prompts = Prompts.load(settings.prompts)
-        endpoint.require("writing questions")
-        other = ModelConfig() if settings.judge is JudgedBy.RULE else judge
-        model, compares = open_models(endpoint, other, reply_cache(out, dry_run=self.dry_run))
-        run = Generation(store, names, settings, prompts, model, judge=compares, known=known)
-        if self.dry_run:
-            _show_forecast(run)
-            return
-        replace = may_replace(out, run.digest, force=self.force)
-        if not run.is_known(run.slots[0]):
-            check_models(model, compares)
-
-        def undone() -> str:
-            return f"{run.undone} of {len(run.slots)} requests for questions"
-
-        run_with_progress(run.run, len(run.slots), "Asking for questions", run.model, undone)
-        samples, funnel = run.outcome()
-        Console().print(funnel.table())
-        if not samples:
-            atomic_write(funnel_file(out), funnel.to_json(run.digest))
-            why = f"({funnel.commonest()}); see {funnel_file(out)}"
-            raise UserError(f"no question passed, and {out} was not written {why}")
-        lines = json_lines(samples)
-        _write_both(out, lines, funnel.to_json(run.digest, lines), replace=replace)
-        typer.echo(
-            f"{out}: {len(samples)} questions from {len(run.slots)} requests about {len(names)} documents"
-        )
-        for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
-            Console(stderr=True).print(shown(f"not asked in {count} documents, {why}"))
-        if funnel.unanswered:
-            Console(stderr=True).print(
-                f"{funnel.unanswered} got no reply and were left out: the same command asks again"
-            )
-
-    def outline(self, store: DocumentStore, names: Sequence[str], limit: int) -> None:
-        """Fill templates with headings, tables and figures."""
-        from docagent_rl.lab.generate.outline import DATASET, outline_questions
-
-        settings, given = self.settings, self.settings.model_fields_set
-        every = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
-        made = [
-            sample
-            for name in names
-            for sample in outline_questions(
-                store.document(name),
-                limit=limit,
-                seed=settings.seed,
-                split=settings.split,
-                dataset=settings.dataset if "dataset" in given else DATASET,
-                most=settings.most() if "kinds" in given else every,
-            )
-        ]
-        if not made:
-            others = "; or --config asks for other kinds"
-            raise UserError(
-                f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. "
-                "Pages without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
-                f"(--base-url, --view image){others if 'kinds' in given else ''}"
-            )
-        if self.dry_run:
+    if not (endpoint.base_url or endpoint.model):
+        named = judge.model or judge.base_url
+        asking = {"--view": view, "--check-by": check_by, "--judge-model": named, "--exclude": exclude}
+        if vain := [flag for flag, value in asking.items() if value]:
+            raise UserError(f"{vain[0]} is for a model that writes: name it by --base-url and --model")
+        made = _outlined(opened, names, settings, limit or _QUESTIONS)
+        if dry_run:
             first = made[0].question
             typer.echo(f"{len(made)} questions would be written, without a request; such as: {first}")
             return
-        write_output(self.out, json_lines(made), force=self.force)
+        write_output(out, json_lines(made), force=force)
         about = len({sample.doc_id for sample in made})
-        typer.echo(f"{self.out}: {len(made)} questions about {about} of {len(names)} documents")
+        typer.echo(f"{out}: {len(made)} questions about {about} of {len(names)} documents")
+        return
+    if limit is not None:
+        raise UserError(
+            "--limit is for templates: with a model, kinds of --config say how many are asked for"
+        )
+    known = [sample for path in exclude or () for sample in read_samples(path)]
+    endpoint.require("writing questions")
+    other = None if settings.judge is JudgedBy.RULE else judge_of(endpoint, judge)
+    with spending(endpoint, {"judge": other} if other else {}):
+        run = _generation(opened, names, settings, known, out, endpoint, other, dry_run=dry_run)
+        if dry_run:
+            _show_forecast(run)
+        else:
+            _write(run, out, len(names), force=force)
+
+
+def _generation(
+    store: DocumentStore,
+    names: Sequence[str],
+    settings: GenerateConfig,
+    known: Sequence[Sample],
+    out: Path,
+    endpoint: ModelConfig,
+    judge: ModelConfig | None,
+    *,
+    dry_run: bool,
+) -> Generation:
+    """Open the models, whose replies are kept beside the questions; a dry run makes no folder for them."""
+    from docagent_rl.lab.generate.generation import Generation
+    from docagent_rl.lab.generate.prompt_files import Prompts
+
+    folder = out.with_name(f"{out.name}.cache")
+    cache = None if dry_run and not folder.exists() else folder
+    model = endpoint.open("model", cache)
+    compares = judge.open("judge", endpoint.cache_dir or cache) if judge else None
+    prompts = Prompts.load(settings.prompts)
+    return Generation(store, names, settings, prompts, model, judge=compares, known=known)
+
+
+def _write(run: Generation, out: Path, documents: int, *, force: bool) -> None:
+    """Have a model write questions about documents."""
+    replace, errors = may_replace(out, run.digest, force=force), Console(stderr=True)
+    _ask(run, run.model)
+    samples, funnel = run.outcome()
+    Console().print(funnel.table())
+    if not samples:
+        atomic_write(funnel_file(out), funnel.to_json(run.digest))
+        why = f"({funnel.commonest()}); see {funnel_file(out)}"
+        raise UserError(f"no question passed, and {out} was not written {why}")
+    lines = json_lines(samples)
+    if not check_output(out, lines, force=replace):
+        out.unlink(missing_ok=True)
+    # first the funnel, by which the same command knows the questions for its own
+    atomic_write(funnel_file(out), funnel.to_json(run.digest, lines))
+    write_output(out, lines)
+    typer.echo(f"{out}: {len(samples)} questions from {len(run.slots)} requests about {documents} documents")
+    for why, count in Counter(f"{gap.kind.value}: {gap.why}" for gap in run.gaps).items():
+        errors.print(shown(f"not asked in {count} documents, {why}"))
+    if funnel.unanswered:
+        errors.print(f"{funnel.unanswered} got no reply and were left out: the same command asks again")
+
+
+def _ask(run: Generation, model: RemoteModel) -> None:
+    """Ask for questions under a bar on standard error; Ctrl-C ends the command."""
+    from docagent_rl.endpoints.meter import BudgetError
+
+    console, what = Console(stderr=True), "Asking for questions"
+
+    async def work(tick: Any) -> None:
+        if not run.is_known(run.slots[0]):
+            for each in filter(None, (model, run.judge)):
+                await each.check()
+        await run.run(tick)
+
+    try:
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task(what, total=len(run.slots))
+
+            def tick() -> None:
+                bar.update(task, advance=1, description=f"{what} ({model.meter.words()})")
+
+            asyncio.run(work(tick))
+    except BudgetError as error:
+        left = f"{run.undone} of {len(run.slots)} requests for questions"
+        raise error.leaving(left, model.meter.words()) from None
+    except KeyboardInterrupt:
+        interrupted()
+
+
+def _outlined(
+    store: DocumentStore, names: Sequence[str], settings: GenerateConfig, limit: int
+) -> list[Sample]:
+    """Fill templates with headings, tables and figures of documents."""
+    from docagent_rl.lab.generate.outline import DATASET, outline_questions
+
+    given = settings.model_fields_set
+    every = {kind: limit for kind in Kind if kind is not Kind.UNANSWERABLE}
+    made = [
+        sample
+        for name in names
+        for sample in outline_questions(
+            store.document(name),
+            limit=limit,
+            seed=settings.seed,
+            split=settings.split,
+            dataset=settings.dataset if "dataset" in given else DATASET,
+            most=settings.most() if "kinds" in given else every,
+        )
+    ]
+    if not made:
+        raise UserError(
+            f"{store.path}: no heading, table or figure of {len(names)} documents can be asked for. Pages "
+            "without text need OCR (`docagent-rl ingest --ocr always`), or a model that sees them "
+            "(--base-url, --view image); --config may ask for other kinds"
+        )
+    return made
 
 
 def _show_forecast(run: Generation) -> None:
+    """Show a request of each kind, long texts cut and pictures named, and what all of them come to."""
     from docagent_rl.lab.generate.forecast import forecast, forecast_table, samples
 
     console = Console()
     for kind, messages in samples(run):
-        print_request(console, kind.value, messages)
+        console.rule(f"request for {kind.value}")
+        for content in (message["content"] for message in messages):
+            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+                text = part["text"] if part["type"] == "text" else "[the picture of the page]"
+                more = len(text) - _LONGEST
+                console.print(shown(text[:_LONGEST] + (f" [... {more} characters more]" if more > 0 else "")))
     judge = run.judge.endpoint.price if run.judge else Price()
     console.print(forecast_table(forecast(run), run.model.endpoint.price, judge))
     typer.echo("Nothing was asked.")
@@ -202,14 +229,6 @@ def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, s
     if most is not None and most < len(names):
         names = sorted(random.Random(f"documents/{seed}").sample(names, most))
     return names
-
-
-def _write_both(out: Path, lines: str, funnel: str, *, replace: bool) -> None:
-    """Write questions, and first their funnel, by which the same command knows them for its own."""
-    if not check_output(out, lines, force=replace):
-        out.unlink(missing_ok=True)
-    atomic_write(funnel_file(out), funnel)
-    write_output(out, lines)
 
 
 def funnel_file(out: Path) -> Path:
@@ -231,15 +250,12 @@ def may_replace(out: Path, settings: str, *, force: bool) -> bool:
     if force or not out.exists():
         return force
     recorded = written_before(funnel_file(out), "settings") or {}
-    if recorded.get("settings") != settings:
-        raise UserError(
-            f"{out} was made by other settings, or by something else; name another file, or replace it with "
-            "--force"
-        )
     lacking = recorded.get("unanswered")
-    if isinstance(lacking, Mapping) and lacking.get("sha256") != hashlib.sha256(out.read_bytes()).hexdigest():
+    lacks = isinstance(lacking, Mapping)
+    changed = lacks and lacking.get("sha256") != hashlib.sha256(out.read_bytes()).hexdigest()
+    if changed or recorded.get("settings") != settings:
         raise UserError(
-            f"{out} was changed since it was made, and what got no reply is still to be asked; name another "
-            "file, or replace it with --force"
+            f"{out} was made by other settings or by something else, or changed since; name another file, or "
+            "replace it with --force"
         )
-    return isinstance(lacking, Mapping)
+    return lacks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,11 @@ from rich.console import Console
 from rich.table import Table
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.outputs import Force, write_output, write_outputs
+from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import interrupted
 from docagent_rl.commands.data_curate import questions_of
-from docagent_rl.commands.options import argument, option
+from docagent_rl.commands.options import AnswerableOnly, argument, option
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import Gathering
@@ -30,7 +29,6 @@ from docagent_rl.samples.selection import REST, Paper, Selection, SplitUnit, pre
 
 _DEFAULTS = RenderSettings()
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
-_SHOWN = 20
 
 
 def import_command(
@@ -42,33 +40,16 @@ def import_command(
     split: Split | None = option(None, "Keep the questions of this split."),
     min_pages: int | None = option(None, "Keep questions about documents of so many pages or more.", min=1),
     max_pages: int | None = option(None, "... or fewer.", min=1),
-    answerable_only: bool = option(
-        False, "Leave out questions known to have no answer.", "--answerable-only"
-    ),
+    answerable_only: AnswerableOnly = False,
     hidden: bool = option(False, "Keep questions whose answer the benchmark does not tell.", "--hidden"),
     limit: int | None = option(None, "Keep so many samples, drawn by --seed.", min=1),
-    part: list[str] | None = option(
-        None,
-        "Write parts that share nothing, each to a file of its name; rest: what is left.",
-        metavar="NAME=N",
-    ),
-    by: SplitUnit = option(
-        SplitUnit.QUESTION, "What parts and --exclude keep apart: questions, or whole documents."
-    ),
+    part: list[str] | None = option(None, "Write parts apart; rest: all left.", metavar="NAME=N"),
+    by: SplitUnit = option(SplitUnit.QUESTION, "What parts and --exclude keep apart."),
     seed: int = option(0, "Of --limit and parts."),
-    exclude: list[Path] | None = option(
-        None, "Leave out what is in this file of samples or trajectories; may be repeated."
-    ),
+    exclude: list[Path] | None = option(None, "Leave out what is in this file of samples or trajectories."),
     dataset: list[str] | None = option(None, "Keep this dataset of several, e.g. uda_feta; may be repeated."),
-    any_count: bool = option(
-        False, "Take files with another number of rows than the released ones.", "--any-count"
-    ),
-    page_base: int | None = option(
-        None,
-        "Number of a document's first page in SRC; by default as documented.",
-        min=0,
-        max=1,
-    ),
+    any_count: bool = option(False, "Take files with other numbers of rows than released.", "--any-count"),
+    page_base: int | None = option(None, "Number of a document's first page in SRC.", min=0, max=1),
     dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page that is ingested."),
     workers: int | None = option(None, "Processes that read documents.", min=1),
     force: Force = False,
@@ -113,17 +94,11 @@ def import_command(
 
 
 def leakage_command(
-    first: Path = argument(
-        ..., "Samples, .jsonl or .parquet; or trajectories: a run's folder, or its kept.jsonl."
-    ),
+    first: Path = argument(..., "Samples, .jsonl or .parquet; or trajectories: a run, or its kept.jsonl."),
     second: Path = argument(..., "Others, that should share nothing with them."),
     store: Path | None = option(None, "Document store: documents are compared page by page, too."),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."),
-    threshold: float = option(
-        THRESHOLD, "Token-set similarity from which questions are alike.", min=50, max=100
-    ),
-    out: Path | None = option(None, "Write what was found as JSON."),
-    force: Force = False,
+    threshold: float = option(THRESHOLD, "Likeness of questions that are alike.", min=50, max=100),
 ) -> None:
     """Look for documents and questions that two sets share; the exit status is 2 when there are any.
 
@@ -138,31 +113,15 @@ def leakage_command(
             raise UserError(f"{path} holds no sample: there is nothing to compare")
     documents = None if store is None else DocumentStore(store, image_cache=0)
     report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold, progress=True)
-    if out is not None:
-        content = {
-            "documents": [{**dataclasses.asdict(each), "how": each.how.value} for each in report.documents],
-            "questions": [
-                {
-                    "first": pair.first.question_id,
-                    "second": pair.second.question_id,
-                    "score": round(pair.score, 2),
-                    "same_document": pair.same_document,
-                    "same_answer": pair.same_answer,
-                    "leaks": pair.leaks,
-                }
-                for pair in report.questions
-            ],
-        }
-        write_output(out, json.dumps(content, indent=1, ensure_ascii=False) + "\n", force=force)
     if report.documents:
         table = Table("First", "Second", "Same by", "Pages", title="Documents in both", title_justify="left")
-        for each in report.documents[:_SHOWN]:
+        for each in report.documents:
             table.add_row(shown(each.first), shown(each.second), each.how.value, f"{each.share:.0%}")
         Console().print(table)
     if report.leaking:
         title = "Questions that give each other away"
         table = Table("First", "Second", "Alike", "Question", title=title, title_justify="left")
-        for pair in report.leaking[:_SHOWN]:
+        for pair in report.leaking:
             ids = shown(pair.first.question_id), shown(pair.second.question_id)
             table.add_row(*ids, f"{pair.score:.0f}", shown(pair.first.question[:120]))
         Console().print(table)

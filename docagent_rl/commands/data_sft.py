@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from rich.progress import track
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_stream
-from docagent_rl.base.terminal import shown
 from docagent_rl.commands.options import FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft import TrajectoryFormat
@@ -24,29 +22,16 @@ from docagent_rl.samples.selection import SplitUnit
 
 
 def sft_command(
-    trajectories: list[Path] = argument(
-        ..., "Trajectories, .jsonl, as a run, `collect` or `eval` leaves them; or folders."
-    ),
+    trajectories: list[Path] = argument(..., "Trajectories, .jsonl, or the folders of runs."),
     model: str = option(..., "The model to fine-tune: a folder, or a name of the hub."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
     out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
-    val_fraction: float | None = option(
-        None, "Set so many aside for validation: train.parquet and val.parquet."
-    ),
+    val_fraction: float | None = option(None, "Set so many aside: train.parquet and val.parquet."),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "What the fraction counts and keeps together."),
     seed: FractionSeed = 0,
-    max_length: int | None = option(
-        None, "Leave out trajectories with a longer row (data.max_length); none is cut.", min=1
-    ),
-    retokenise: bool = option(
-        False,
-        "Encode the texts of trajectories that another model sampled; those of chat endpoints are always.",
-        "--retokenise",
-    ),
-    template_kwargs: str = option(
-        "{}",
-        "Arguments of the chat template, as data.apply_chat_template_kwargs of the RL run: '{\"x\": 1}'.",
-    ),
+    max_length: int | None = option(None, "Leave out what has a longer row (data.max_length).", min=1),
+    retokenise: bool = option(False, "Encode what another model sampled.", "--retokenise"),
+    template_kwargs: str = option("{}", "As data.apply_chat_template_kwargs of the RL run: '{\"x\": 1}'."),
     force: Force = False,
 ) -> None:
     """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.
@@ -65,32 +50,23 @@ def sft_command(
 
     files = trajectory_files(trajectories)
     chosen, outs = None, [out]
-    with trajectories_progress(files, passes=1 if val_fraction is None else 3) as ticked:
-        if val_fraction is not None:
-            chosen = Parts.choose(ticked(read_all(files)), val_fraction, by, seed)
-            outs = list(both_files(out))
-        codec = codec_of(model, template_kwargs)
-        maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
-        digest, accounts, written = tokenizer_digest(codec.tokenizer), [Account() for _ in outs], []
-        for number, (path, account) in enumerate(zip(outs, accounts, strict=True)):
-            chosen_here = (
-                each
-                for each in ticked(read_all(files))
-                if chosen is None or chosen.validates(each) == bool(number)
-            )
-            pieces = file_pieces(made_rows(chosen_here, maker, account), digest, str(path))
-            try:
-                written.append(write_stream(path, pieces, force=force))
-            except UserError:
-                _print_dropped([account])
-                raise
-    for path, account, new in zip(outs, accounts, written, strict=True):
+    if val_fraction is not None:
+        chosen = Parts.choose(_tracked(read_all(files)), val_fraction, by, seed)
+        outs = list(both_files(out))
+    codec = codec_of(model, template_kwargs)
+    maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
+    digest = tokenizer_digest(codec.tokenizer)
+    for validates, path in enumerate(outs):
+        account = Account()
+        here = (each for each in read_all(files) if chosen is None or chosen.validates(each) == validates)
+        pieces = file_pieces(made_rows(_tracked(here), maker, account), digest, str(path))
+        with _dropped(account):
+            new = write_stream(path, pieces, force=force)
         typer.echo(
             f"{path}: {account.rows} rows of {account.trajectories} trajectories, {account.tokens} tokens "
             f"({account.trained} trained on), {account.images} images, longest row {account.longest}"
             f"{'' if new else ', unchanged'}"
         )
-    _print_dropped(accounts)
 
 
 def export_command(
@@ -112,26 +88,18 @@ def export_command(
 
     if out.is_file():
         raise UserError(f"--out {out} is a file: name a folder")
-
-    def nonempty(lines: Iterable[bytes]) -> Generator[bytes]:
-        empty = True
-        for line in lines:
-            empty = False
-            yield line
-        if empty:
-            raise UserError(f"{', '.join(map(str, files))}: no trajectory can be told as a conversation")
-
     path, files, account = out / FILES[format], trajectory_files(trajectories), Account()
-    with trajectories_progress(files, passes=1) as ticked:
-        lines = example_lines(ticked(read_all(files)), format, DocumentStore(store), out, account)
-        new = write_stream(path, nonempty(lines), force=force)
+    lines = iter(example_lines(_tracked(read_all(files)), format, DocumentStore(store), out, account))
+    with _dropped(account):
+        if (first := next(lines, None)) is None:
+            raise UserError(f"{', '.join(map(str, files))}: no trajectory can be told as a conversation")
+        new = write_stream(path, itertools.chain([first], lines), force=force)
     if format is TrajectoryFormat.LLAMAFACTORY:
         write_output(out / "dataset_info.json", json.dumps(DATASET_INFO, indent=2) + "\n", force=force)
     typer.echo(
         f"{path}: {account.rows} examples of {account.trajectories} trajectories, {account.images} images"
         f"{'' if new else ', unchanged'}"
     )
-    _print_dropped([account])
 
 
 def both_files(out: Path) -> tuple[Path, Path]:
@@ -175,34 +143,16 @@ def codec_of(model: str, template_kwargs: str) -> Any:
     return codec
 
 
+def _tracked(trajectories: Iterable[Any]) -> Iterable[Any]:
+    """Count trajectories on standard error while they are read."""
+    return track(trajectories, "reading trajectories", console=Console(stderr=True), transient=True)
+
+
 @contextmanager
-def trajectories_progress(
-    files: Iterable[Path], passes: int
-) -> Generator[Callable[[Iterable[Any]], Iterable[Any]]]:
-    """Show a bar over the trajectories of files that are read so often; yield a function that counts them."""
-    total = 0
-    for file in files:
-        if file.is_file():  # its reader says so otherwise
-            with file.open("rb") as lines:
-                total += passes * sum(1 for line in lines if line.strip())
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading trajectories", total=total)
-
-        def ticked(trajectories: Iterable[Any]) -> Iterable[Any]:
-            for trajectory in trajectories:
-                yield trajectory
-                progress.advance(task)
-
-        yield ticked
-
-
-def _print_dropped(accounts: Iterable[Any]) -> None:
-    """Print how many trajectories were left out, by reason."""
-    counts = Counter[str]()
-    for account in accounts:
-        counts.update({reason.value: count for reason, count in account.dropped.items()})
-    if counts:
-        table = Table("trajectories left out", "why")
-        for reason, count in counts.most_common():
-            table.add_row(str(count), shown(reason))
-        Console(stderr=True).print(table)
+def _dropped(account: Any) -> Generator[None]:
+    """Print how many trajectories were left out in the block, by reason, whatever becomes of it."""
+    try:
+        yield
+    finally:
+        for reason, count in account.dropped.most_common():
+            typer.echo(f"left out: {count} trajectories ({reason.value})", err=True)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import logging
 import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
-from docagent_rl.base.section import explain, merged
+from docagent_rl.base.section import explain, merged, read_yaml
 from docagent_rl.base.terminal import shown
+from docagent_rl.commands.ingest import check_command
 from docagent_rl.commands.options import StoreFolder, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
@@ -35,7 +33,6 @@ from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.retrieval.indexes import (
     Encoding,
-    audit_index,
     build_bm25,
     build_vectors,
     describe,
@@ -44,7 +41,6 @@ from docagent_rl.retrieval.indexes import (
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer, spans
 
-logger = logging.getLogger(__name__)
 app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
 
 _SNIPPET_CHARACTERS = 160
@@ -57,37 +53,20 @@ IndexOption = Annotated[Path, typer.Option(help="Folder of the index.")]
 def build_command(
     store: StoreFolder,
     out: Path = option(..., "Folder of the index."),
-    model: str | None = option(
-        None,
-        "Index vectors of this model instead of words: a name of `docagent-rl index models`, or a "
-        "file or checkpoint's folder that describes an encoder.",
-    ),
+    model: str | None = option(None, "Index vectors: a name of `index models`, an encoder's file or folder."),
     checkpoint: str | None = option(None, "Folder of the model, where it is not fetched from the hub."),
     device: str | None = option(None, "Device of torch: cpu, cuda, cuda:1; by default cpu."),
-    batch_size: int | None = option(
-        None,
-        "Pages at a time, of any documents; by default 8, on a GPU 64. Halved where memory is short.",
-        min=1,
-    ),
+    batch_size: int | None = option(None, "Pages at a time; by default 8, on a GPU 64.", min=1),
     threads: int | None = option(None, "Threads of torch on the CPU; by default one.", min=1),
     ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
     encoders: int = option(1, "Actors of a cluster that hold the model.", min=1),
     gpus: float = option(0.0, "GPUs of an actor of a cluster.", min=0),
     k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate."),
     b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1."),
-    stemmer: Stemmer = option(
-        _DEFAULTS.stemmer, "BM25: reduce words to stems; none, where texts are not English."
-    ),
-    classic: bool = option(
-        _DEFAULTS.classic, "BM25: scores times k1 + 1, as Robertson's formula has them.", "--classic"
-    ),
-    engine: SearchEngine = option(
-        SearchEngine.EMBEDDED, "What holds the vectors of --model; packages: docagent-rl[qdrant], [lancedb]."
-    ),
-    url: str | None = option(
-        None,
-        "Address of the engine: http://host:6333 of Qdrant, s3://bucket/folder of LanceDB or the folder.",
-    ),
+    stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25: stems of words; none for other languages."),
+    classic: bool = option(_DEFAULTS.classic, "BM25: scores times k1 + 1 (Robertson).", "--classic"),
+    engine: SearchEngine = option(SearchEngine.EMBEDDED, "Holds vectors; docagent-rl[qdrant], [lancedb]."),
+    url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
     collection: str | None = option(None, "Its name at the engine; by default the folder's."),
     token_env: str | None = option(None, "Name of the variable that holds the token of the engine's server."),
     force: Force = False,
@@ -110,24 +89,10 @@ def build_command(
         words = BM25Settings(k1=k1, b=b, stemmer=stemmer, classic=classic)
         built = build_bm25(documents, out, words, force=force, progress=True)
     else:
-        encoding = Encoding(
-            device=device,
-            batch_size=batch_size,
-            threads=threads,
-            checkpoint=checkpoint,
-            ray=ray,
-            encoders=encoders,
-            gpus=gpus,
-        )
+        encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
         began = time.monotonic()
         built = build_vectors(
-            documents,
-            out,
-            model,
-            encoding=encoding,
-            where=where,
-            force=force,
-            progress=True,
+            documents, out, model, encoding=encoding, where=where, force=force, progress=True
         )
         if built.new:
             pace = built.new / (time.monotonic() - began)
@@ -183,15 +148,9 @@ def check_index_command(
 
     Example: docagent-rl index check --index data/minilm --store data/store
     """
-    audit = audit_index(index)
-    for damage in audit.damages:
-        typer.echo(f"{damage.path}: {damage.problem}")
-    typer.echo(f"{index}: {audit.contents}; {len(audit.damages) or 'none'} damaged")
-    if audit.damages:
-        raise typer.Exit(1)
+    check_command([index])
     if store is not None:
-        documents = DocumentStore(store)
-        open_index(index).check(documents)
+        open_index(index).check(DocumentStore(store))
         typer.echo(f"it is of {store} as it is now")
 
 
@@ -205,9 +164,7 @@ def search_command(
     top_k: int = option(10, "Number of pages at most."),
     checkpoint: str | None = option(None, "Folder of the model, if it does not lie where the index says."),
     device: str | None = option(None, "Device of torch: cpu, cuda; by default cpu."),
-    rerank: str | None = option(
-        None, "Rank the best pages anew by this model: a name of `docagent-rl index models`, or a file."
-    ),
+    rerank: str | None = option(None, "Rank the best pages anew: a name of `index models`, or a file."),
     candidates: int = option(50, "Pages that the reranker scores.", min=1),
 ) -> None:
     """Search an index of any kind and show the pages found.
@@ -247,15 +204,11 @@ def serve_command(
     store: StoreFolder,
     index: Path | None = option(None, "Folder of the index."),
     kind: str | None = option(None, "Kind of retriever (docagent.retriever.kind); by default the index's."),
-    settings: Path | None = option(
-        None, "YAML file with the keys of docagent.retriever, for what has no option here."
-    ),
+    settings: Path | None = option(None, "YAML file with the keys of docagent.retriever."),
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
     port: int = option(0, "0: one that is free.", min=0, max=65535),
     token_env: str | None = option(None, "Name of the variable with the token that clients have to send."),
-    allow_host: list[str] | None = option(
-        None, "Without a token: a name under which clients may ask, beside this machine's and addresses."
-    ),
+    allow_host: list[str] | None = option(None, "Without a token: another name of this machine."),
     max_waiting: int = option(256, "Queries that may wait; more are told to come again (503).", min=1),
     threads: int = option(8, "Searches at a time.", min=1),
     deadline_s: float = option(30.0, "Seconds of a search, waiting included.", min=0.1),
@@ -275,13 +228,9 @@ def serve_command(
     retriever = open_local(config, documents, "--settings" if settings else "-")
     hosted = SearchHost(retriever, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
     info = describe_index(retriever, documents, kind=config.kind, max_waiting=max_waiting)
-    try:
-        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        local = False
-    if token is None and not local:
-        logger.warning(
-            "--host %s: whoever reaches this machine may search; --token-env asks for a token", host
+    if token is None and host not in ("localhost", "127.0.0.1", "::1"):
+        typer.echo(
+            f"--host {host}: whoever reaches this machine may search; --token-env asks for one", err=True
         )
     app = make_app(hosted, info, token=token, names=(host, *(allow_host or ())))
     listener = listen(host, port)
@@ -296,13 +245,7 @@ def _config(settings: Path | None, kind: str | None, index: Path | None) -> Retr
     if index is not None:
         given["index"] = index
     if settings is not None:
-        try:
-            read = yaml.safe_load(settings.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise UserError(f"--settings {settings}: cannot be read ({error})") from error
-        if not isinstance(read, dict):
-            raise UserError(f"--settings {settings}: has to hold the keys of docagent.retriever")
-        given = merged(read, given)
+        given = merged(read_yaml(settings, "kind: bm25"), given)
     try:
         config = RetrieverConfig.model_validate(given)
     except ValidationError as error:

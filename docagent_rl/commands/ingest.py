@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
@@ -29,37 +29,19 @@ _SHOWN_USERS = 3
 
 
 def ingest_command(
-    folder: Path = argument(
-        ...,
-        "Folder of PDFs, of one sub-folder of page images a document, or of images named "
-        "<document>_<page>; or one PDF. The last number in an image's name is that of its page, from 1 "
-        "without gaps.",
-    ),
+    folder: Path = argument(..., "Folder of PDFs, folders of images or images DOCUMENT_PAGE; or one PDF."),
     store: Path = option(..., "Folder of the document store; made when absent."),
-    renderer: RendererKind = option(
-        _DEFAULTS.renderer, "Program that renders PDF pages; pdf2image needs poppler."
-    ),
+    renderer: RendererKind = option(_DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."),
     dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page."),
     max_side: int = option(_DEFAULTS.max_side, "Pixels of a page's longer side at most."),
     jpeg_quality: int = option(_DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."),
     workers: int | None = option(None, "Number of processes; by default one a CPU."),
-    ray: str | None = option(
-        None,
-        "Distribute documents over a Ray cluster: HOST:PORT, or 'auto' for the one running here. "
-        "All its nodes see FOLDER and STORE under the same path.",
-        metavar="ADDRESS",
-    ),
+    ray: str | None = option(None, "Ray cluster to work on: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
     page_seconds: float = option(_LIMITS.seconds, "Seconds that a page may take."),
     page_memory: float = option(_LIMITS.memory_gib, "GiB of memory that a process may take for a page."),
-    ocr: OcrMode = option(
-        OcrMode.AUTO,
-        "Pages to read by OCR: page images and pages whose text layer is empty or broken (auto), "
-        "none (never), all (always).",
-    ),
+    ocr: OcrMode = option(OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
-    replace: bool = option(
-        False, "Replace stored documents that have other content or settings.", "--replace"
-    ),
+    replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
@@ -67,7 +49,9 @@ def ingest_command(
     can be repeated. Documents that cannot be read, or not within the limits, and those of which the store
     holds another version, are listed at the end; the exit status is then 2.
 
-    Pages without text of their own (scans, page images) are read by OCR, without any network.
+    Pages without text of their own (scans, page images) are read by OCR, without any network. An image's last
+    number is that of its page, from 1 without gaps. The nodes of a Ray cluster see FOLDER and STORE under the
+    same paths.
 
     Example: docagent-rl ingest papers/ --store data/store --dpi 144
     """
@@ -75,65 +59,50 @@ def ingest_command(
     limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
     try:
-        report = ingest(
-            folder,
-            store,
-            settings=settings,
-            limits=limits,
-            workers=workers,
-            progress=True,
-            strict=strict,
-            replace=replace,
-            ray=ray,
-            ocr=ocr,
-        )
+        how = {"workers": workers, "strict": strict, "replace": replace, "ray": ray, "ocr": ocr}
+        report = ingest(folder, store, settings=settings, limits=limits, progress=True, **how)
     except KeyboardInterrupt:
         interrupted()
     typer.echo(_ingest_summary(report))
     if report.kept:
-        names = ", ".join(report.kept[:_SHOWN]) + (", ..." if len(report.kept) > _SHOWN else "")
         text = (
             f"{store} holds other versions (other content, or other settings such as --dpi or --ocr) of "
-            f"{names}; questions may rest on them. Rename the new files, or replace the stored documents "
-            "with --replace"
+            f"{_first(report.kept)}; questions may rest on them. Rename the new files, or replace the stored "
+            "documents with --replace"
         )
         console.print(shown(text), soft_wrap=True)
-    if report.failed:
-        table = Table("File", "Reason", title="Not ingested", title_justify="left")
-        for failure in report.failed:
-            table.add_row(shown(failure.name, overflow="fold"), shown(failure.reason, overflow="fold"))
-        console.print(table)
+    for failure in report.failed:
+        console.print(shown(f"not ingested: {failure.name}: {failure.reason}"), soft_wrap=True)
     if report.failed or report.kept:
         raise typer.Exit(2)
 
 
 def _ingest_summary(report: IngestReport) -> str:
-    line = f"{len(report.ingested)} documents ingested ({report.pages} pages)"
+    files = report.passed_over
+    kinds = [f"{count} {end or 'without an ending'}" for end, count in files.most_common()]
     parts = {
+        f"{len(report.ingested)} documents ingested ({report.pages} pages)": True,
         f", {report.resumed_pages} pages from an interrupted run": report.resumed_pages,
         f", {len(report.replaced)} of them replaced": report.replaced,
         f", {len(report.repaired)} of them because their stored pages were damaged": report.repaired,
         f"; {len(report.skipped)} unchanged": True,
         f"; {len(report.kept)} left as the store has them": report.kept,
         f"; {len(report.failed)} failed": True,
+        f"\n{files.total()} files are neither PDFs nor images and were passed over ({_first(kinds)})": files,
+        f"\n{report.ocr_pages} pages read by OCR": report.ocr_pages,
+        f"\n{report.textless_pages} pages have no text": report.textless_pages,
     }
-    line += "".join(part for part, applies in parts.items() if applies)
-    if files := report.passed_over:
-        kinds = ", ".join(f"{count} {end or 'without an ending'}" for end, count in files.most_common(_SHOWN))
-        more = ", ..." if len(files) > _SHOWN else ""
-        line += f"\n{files.total()} files are neither PDFs nor images and were passed over ({kinds}{more})"
-    texts = []
-    if report.ocr_pages:
-        texts.append(f"{report.ocr_pages} pages read by OCR")
-    if report.textless_pages:
-        texts.append(f"{report.textless_pages} {'' if texts else 'pages '}have no text")
-    return "\n".join([line, ", ".join(texts)]) if texts else line
+    return "".join(part for part, applies in parts.items() if applies)
+
+
+def _first(names: Sequence[str], number: int = _SHOWN) -> str:
+    """List the first of some names."""
+    more = len(names) - number
+    return ", ".join(names[:number]) + (f" and {more} more" if more > 0 else "")
 
 
 def check_command(
-    paths: list[Path] = argument(
-        ..., "Folders of stores, indexes, runs, checkpoints.", metavar="STORE|INDEX|RUN..."
-    ),
+    paths: list[Path] = argument(..., "Stores, indexes, runs, checkpoints.", metavar="STORE|INDEX|RUN..."),
 ) -> None:
     """Read every file of document stores, indexes and runs and compare it with its checksum.
 
@@ -150,11 +119,7 @@ def check_command(
         for damage in audit.damages:
             line = damage.problem
             line = line if str(damage.path) in line else f"{damage.path}: {line}"
-            if damage.users:
-                rest = len(damage.users) - _SHOWN_USERS
-                more = f" and {rest} more" if rest > 0 else ""
-                line += f" [{', '.join(damage.users[:_SHOWN_USERS])}{more}]"
-            typer.echo(line)
+            typer.echo(f"{line} [{_first(damage.users, _SHOWN_USERS)}]" if damage.users else line)
         parts = [f"{len(audit.damages)} damaged" if audit.damages else "all whole"]
         if audit.unsealed:
             parts.append(
@@ -230,9 +195,7 @@ def demo_command(
     workspace: Path = option(Path("workspace"), "Folder to fill; the recipes look for `workspace`."),
     pdfs: Path | None = option(None, "PDFs to ingest beside the synthetic ones; default <workspace>/pdfs."),
     seed: int = option(0, "Seed of documents, questions and models."),
-    system: list[str] | None = option(
-        None, "Make the tiny model of this system; may be repeated, or `all`. Default: vrag_rl."
-    ),
+    system: list[str] | None = option(None, "Make the tiny model of this system, or `all`."),
     claim_only: bool = option(False, "Mark the workspace as the demo's and do nothing else.", "--claim"),
 ) -> None:
     """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.

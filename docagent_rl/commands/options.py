@@ -41,6 +41,9 @@ AtATime = Annotated[
     int | None,
     typer.Option(min=1, help="Trajectories played together; default: as many as the model takes."),
 ]
+AnswerableOnly = Annotated[
+    bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
+]
 Evidence = Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")]
 FractionSeed = Annotated[int, typer.Option(help="Of the choice that a fraction makes.")]
 StoreFolder = Annotated[Path, typer.Option(help="Folder of the document store.")]
@@ -62,53 +65,42 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("max-tokens", int, "budget.max_tokens", "Stop before more tokens than this are sent and sampled."),
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),
 )
-_PRICES = {"price-in", "price-out", "currency"}
-_SHARED = {"max-cost", "max-tokens", "max-requests", "cache"}
+_OF_FIRST = {"max-cost", "max-tokens", "max-requests", "cache"}
+"""Of the first model of a command, whatever others it asks."""
 
 
 def model_options(
-    parameter: str = "endpoint", *, prefix: str = "", shared: bool = True, priced: bool | None = None
+    parameter: str = "endpoint", *, prefix: str = "", second: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options of a model; its parameter gets them as one `ModelConfig`.
 
-    `--endpoint FILE` takes a YAML file with the keys of `ModelConfig`; single options go over it.
-
-    Args:
-        parameter: of the command, annotated with `ModelConfig`.
-        prefix: of the options of a second model, e.g. `judge-`.
-        shared: with budget and cache; a second model often has none of its own.
-        priced: with prices; by default as `shared`.
+    `--endpoint FILE` takes a YAML file with the keys of `ModelConfig`; single options go over it. `prefix`
+    stands before the options of another model, e.g. `judge-`; a `second` one shares budget and cache.
     """
-    left_out = (set() if shared else _SHARED) | (set() if (shared if priced is None else priced) else _PRICES)
-    options = [option for option in _MODEL if option[0] not in left_out]
-    names = {option: f"{parameter}_{option.replace('-', '_')}" for option, *_ in options}
-    file_name = f"{parameter}_file"
-
-    def added(name: str, kind: type, flag: str, text: str) -> inspect.Parameter:
-        option = typer.Option(None, f"--{prefix}{flag}", help=text, rich_help_panel="Model")
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=option, annotation=kind | None)
+    options = [each for each in _MODEL if not (second and each[0] in _OF_FIRST)]
+    options.insert(0, ("endpoint", Path, "", "YAML file that names the model; see docs/generate.md."))
+    names = {flag: f"{parameter}_{flag.replace('-', '_')}" for flag, *_ in options}
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def called(**given: Any) -> Any:
-            file = given.pop(file_name)
+            file: Path | None = given.pop(names["endpoint"])
             values: dict[str, Any] = {}
-            for option, _, key, _ in options:
+            for flag, _, key, _ in options[1:]:
                 section, _, name = key.rpartition(".")
                 place = values.setdefault(section, {}) if section else values
-                place[name] = given.pop(names[option])
+                place[name] = given.pop(names[flag])
             return command(**given, **{parameter: ModelConfig.load(file, values)})
 
         hints = get_type_hints(command, include_extras=True)
-        parameters = [
-            each.replace(annotation=hints[each.name])
-            for each in inspect.signature(command).parameters.values()
-            if each.name != parameter
-        ]
-        parameters.append(
-            added(file_name, Path, "endpoint", "YAML file that names the model; see docs/generate.md.")
-        )
-        parameters += [added(names[option], kind, option, text) for option, kind, _, text in options]
+        own = inspect.signature(command).parameters.values()
+        parameters = [each.replace(annotation=hints[each.name]) for each in own if each.name != parameter]
+        for flag, kind, _, text in options:
+            default = typer.Option(None, f"--{prefix}{flag}", help=text, rich_help_panel="Model")
+            keyword = inspect.Parameter.KEYWORD_ONLY
+            parameters.append(
+                inspect.Parameter(names[flag], keyword, default=default, annotation=kind | None)
+            )
         # where typer looks for parameters
         vars(called)["__signature__"] = inspect.Signature(parameters)
         called.__annotations__ = {each.name: each.annotation for each in parameters}

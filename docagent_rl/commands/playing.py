@@ -26,10 +26,7 @@ ENGINE_TRAJECTORIES = 32
 """Trajectories at a time on an engine, which batches their turns."""
 REPLIES = "replies"
 INTERRUPTED = "Interrupted. What was played is kept; the same command goes on from here."
-_QUIET = {
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "TOKENIZERS_PARALLELISM": "false",
-}
+_QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def check_model(agent: Agent, model: ModelConfig) -> None:
@@ -75,13 +72,9 @@ async def open_player(
 ) -> Player:
     """Open the player; whoever opens it closes it.
 
-    Args:
-        run: the composed configuration, checked.
-        parsed: its section `docagent`.
-        agent: the agent that plays.
-        model: writes the turns; a path of weights where it has no address.
-        seed: of all draws.
-        wrap: puts another environment in the place of each that a model plays.
+    `run` is the composed configuration, checked, and `parsed` its section `docagent`. The model writes the
+    turns: a path of weights where it has no address. `wrap` puts another environment in the place of each
+    that a model plays.
 
     Raises:
         UserError: something that is named is missing or does not fit.
@@ -108,19 +101,17 @@ async def open_player(
 
 
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:
-    """Have the replies of all models kept in the folder of the run, where nobody names another place.
+    """Return configuration and model with the replies of all kept in the folder of the run, or as named.
 
     A trajectory that a spent budget or a kill cuts short is played again from its first turn: what was paid
-    for is then taken from there. The configuration itself stays as it is: it says what the run is, wherever
-    it lies.
-
-    Returns:
-        The configuration to play by, and the model that plays; what is behind an endpoint has its folder.
+    for is then taken from there. The configuration that is given stays: it says what the run is, wherever it
+    lies.
     """
     replies, playing = out.resolve() / REPLIES, copy.deepcopy(run)
-    judge = playing.docagent.judge
-    asked = {"judge": judge} if judge.kind == JudgeKind.OPENAI.value else {}
-    for name, section in {**asked, **(playing.docagent.roles or {})}.items():
+    asked, judge = dict(playing.docagent.roles or {}), playing.docagent.judge
+    if judge.kind == JudgeKind.OPENAI.value:
+        asked["judge"] = judge
+    for name, section in asked.items():
         if section.get("base_url") and not section.get("cache_dir"):
             section["cache_dir"] = str(replies / str(name))
     if model.base_url and model.cache_dir is None:
@@ -128,30 +119,21 @@ def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictCo
     return playing, model
 
 
-def run_counter(run: Path, tokenizer: Path | None = None) -> TokenCounter:
+def run_counter(run: Path) -> TokenCounter:
     """Return the counter by which a stored run kept texts within budgets of tokens.
 
-    The tokenizer is that of the folder `tokenizer`, or what the run's configuration names, or what its last
-    checkpoint holds. A run without one, as with a model behind an endpoint, estimated numbers, and so does a
-    file that belongs to no run.
-
-    Raises:
-        UserError: there is none in `tokenizer`.
+    The tokenizer is the one that the run's configuration names, or that its last checkpoint holds. A run
+    without one, as with a model behind an endpoint, estimated numbers, and so does a file that belongs to no
+    run: whoever reads its trajectories says what is wrong with it.
     """
     from docagent_rl.envs.token_budget import estimated_tokens
     from docagent_rl.lab.viewer.folder import ViewedRun
-    from docagent_rl.lab.viewer.runs import OpenRun, Places
+    from docagent_rl.lab.viewer.runs import OpenRun
 
     try:
-        folder = ViewedRun(run)
+        tokenizer = OpenRun(0, run.name, ViewedRun(run)).tokenizer
     except UserError:
-        if tokenizer is not None:
-            raise
-        # no run; whoever reads its trajectories says what is wrong with it
         return estimated_tokens
-    found = OpenRun(0, run.name, folder, Places(tokenizer=tokenizer)).tokenizer
-    if found is None:
-        if tokenizer is not None:
-            raise UserError(f"{tokenizer} holds no tokenizer.json that can be read")
+    if tokenizer is None:
         return estimated_tokens
-    return lambda text: len(found.encode(text, add_special_tokens=False).ids)
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids)

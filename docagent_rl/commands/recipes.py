@@ -51,10 +51,6 @@ prompts_app = typer.Typer(
 Names = Annotated[list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")]
 Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="As trainer.nnodes.")]
 Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="As trainer.n_gpus_per_node.")]
-Variant = Annotated[str | None, typer.Option(help="As docagent.env.variant; by default the paper's.")]
-OfRecipe = Annotated[
-    str | None, typer.Option(help="Take the configuration of this recipe, e.g. of ALDEN's hybrid.")
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -239,30 +235,23 @@ def list_prompts_command() -> None:
 
 
 @prompts_app.command("show")
-def show_prompt_command(
-    name: str = argument(..., "A system, or a prompt of `prompts list`."),
-    variant: Variant = None,
-    recipe: OfRecipe = None,
-) -> None:
+def show_prompt_command(name: str = argument(..., "A system, or a prompt of `prompts list`.")) -> None:
     """Print the prompt file that a system uses: the beginning of one of your own.
 
     Example: docagent-rl prompts show vrag_rl > mine.yaml
     """
-    if name in prompt_names():
-        if variant is not None or recipe is not None:
-            raise UserError(f"{name} is a prompt: --variant and --recipe choose among those of a system")
-        typer.echo(prompt_file(name).read_text(encoding="utf-8"), nl=False)
-        return
-    system, config = _configured(name, variant, recipe)
-    typer.echo(prompt_file(system.default_prompt(config)).read_text(encoding="utf-8"), nl=False)
+    if name not in prompt_names():
+        system = get_system(name)
+        name = system.default_prompt(system.parse_config({}))
+    typer.echo(prompt_file(name).read_text(encoding="utf-8"), nl=False)
 
 
 @prompts_app.command("check")
 def check_prompt_command(
     file: Path = argument(..., "A prompt file, .yaml."),
     system: str = option(..., "The system that is to use it."),
-    variant: Variant = None,
-    recipe: OfRecipe = None,
+    variant: str | None = option(None, "As docagent.env.variant; by default the paper's."),
+    recipe: str | None = option(None, "Take the configuration of this recipe, e.g. of ALDEN's hybrid."),
 ) -> None:
     """Check that the parts of a prompt file fit a system, as every run with docagent.prompt=FILE does.
 
@@ -270,8 +259,14 @@ def check_prompt_command(
     """
     if file.suffix not in (".yaml", ".yml"):
         raise UserError(f"{file}: a prompt file ends with .yaml")
-    found, config = _configured(system, variant, recipe)
-    template = found.load_prompt(config, file)
+    env: dict[str, Any] = {}
+    if recipe is not None:
+        section = plain(composed(recipe).docagent)
+        if "env" not in section or section["system"] != system:
+            raise UserError(f"--recipe {recipe} is none of reinforcement learning with the system {system}")
+        env = section["env"]
+    found = get_system(system)
+    template = found.load_prompt(found.parse_config({**env, "variant": variant or env.get("variant")}), file)
     table = Table("part", "variables that it shows")
     for part in template.parts:
         table.add_row(shown(part), ", ".join(sorted(template.used[part])))
@@ -279,14 +274,3 @@ def check_prompt_command(
     unused = sorted(found.prompt_spec.variables - frozenset().union(*template.used.values()))
     left = f"; not used: {', '.join(unused)}" if unused else ""
     typer.echo(f"{file} fits {found.name}{left}")
-
-
-def _configured(name: str, variant: str | None, recipe: str | None) -> tuple[Any, Any]:
-    env: dict[str, Any] = {}
-    if recipe is not None:
-        section = plain(composed(recipe).docagent)
-        if "env" not in section or section["system"] != name:
-            raise UserError(f"--recipe {recipe} is none of reinforcement learning with the system {name}")
-        env = section["env"]
-    system = get_system(name)
-    return system, system.parse_config({**env, **({} if variant is None else {"variant": variant})})

@@ -29,9 +29,7 @@ def report_command(
     *,
     judge: ModelConfig,
     paired: bool = option(False, "Compare two runs question by question.", "--paired"),
-    pass_at: list[int] | None = option(
-        None, "Also how likely one of this many trajectories is right.", min=1
-    ),
+    pass_at: list[int] | None = option(None, "Also whether one of so many trajectories is right.", min=1),
     draws: int = option(10_000, "Resamples of documents.", min=1),
     seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
@@ -64,30 +62,19 @@ def report_command(
 def report(
     runs: Sequence[ScoredRun], settings: ReportSettings, out: Path, *, paired: bool = False, force: bool
 ) -> None:
-    """Report on scored runs: write the files, and print the tables.
+    """Report on scored runs: write the files, in the place of those of an earlier report, and print tables.
 
     Raises:
         UserError: something else is there; nothing was written.
     """
     from docagent_rl.lab.eval.report.grid import rendered
-    from docagent_rl.lab.eval.report.report import make_report
+    from docagent_rl.lab.eval.report.report import DATA, make_report
 
     found = make_report(runs, settings, paired=paired)
-    write_report(found.files, out, force=force)
+    earlier = written_before(out / DATA, "docagent_rl_report") is not None
+    write_outputs({out / name: content for name, content in found.files.items()}, force=force or earlier)
     for grid in found.grids:
         Console().print(rendered(grid))
-
-
-def write_report(files: dict[str, str], out: Path, *, force: bool) -> None:
-    """Write the files of a report; those of an earlier report are replaced.
-
-    Raises:
-        UserError: something else is there; nothing was written.
-    """
-    from docagent_rl.lab.eval.report.report import DATA
-
-    earlier = written_before(out / DATA, "docagent_rl_report") is not None
-    write_outputs({out / name: content for name, content in files.items()}, force=force or earlier)
 
 
 async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfig) -> list[ScoredRun]:

@@ -17,7 +17,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output, written_before
 from docagent_rl.commands.asking import spending
-from docagent_rl.commands.options import argument, option
+from docagent_rl.commands.options import Overrides, argument, option
 from docagent_rl.commands.playing import run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.viewer.folder import RESCORED, STEP_FILE
@@ -35,16 +35,11 @@ _MARK, _VERSION = "docagent_rl_rescore", 1
 
 def rescore_command(
     run: Path = argument(..., "Folder of a run of the trainer, or of an evaluation."),
-    overrides: list[str] | None = argument(
-        None, "After --: what is to be paid another way.", metavar="[-- KEY=VALUE...]"
-    ),
+    overrides: Overrides = None,
     *,
     out: Path = option(..., "Folder for the trajectories as they are paid then, and the tables."),
     step: list[int] | None = option(None, "Only this step; may be repeated."),
     validation: bool = option(False, "Trajectories of validations.", "--validation"),
-    tokenizer: Path | None = option(
-        None, "A folder with a tokenizer.json, that texts are counted by; default: the run's own."
-    ),
     at_a_time: int = option(32, "Trajectories at a time.", min=1),
     force: Force = False,
 ) -> None:
@@ -68,9 +63,8 @@ def rescore_command(
     # a run's own names; the trajectories of an evaluation become a validation of step 0
     names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
     output = _Output(out, {"run": str(run.resolve()), "overrides": edits, "files": names}, force=force)
-    counter = run_counter(run, tokenizer)
     with spending(ModelConfig()):  # without limits: it tells what a judge was asked
-        changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, counter))
+        changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, run_counter(run)))
     if not changes:
         raise UserError(
             f"{run} holds no trajectory that was played in {', '.join(files) or 'the steps named'}"

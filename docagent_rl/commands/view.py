@@ -13,20 +13,14 @@ from docagent_rl.commands.options import argument, option
 
 
 def view_command(
-    runs: list[Path] = argument(
-        ..., "Folders of runs, <workspace>/runs/<experiment>, or of evaluations.", metavar="RUN..."
-    ),
+    runs: list[Path] = argument(..., "Folders of runs, or of evaluations.", metavar="RUN..."),
     store: Path | None = option(None, "The documents, where the run names another place."),
     tokenizer: Path | None = option(None, "A folder with a tokenizer.json, for the texts of tokens."),
     port: int = option(0, "0: one that is free.", min=0, max=65535),
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
     no_open: bool = option(False, "Do not open a browser.", "--no-open"),
     export: Path | None = option(None, "Write one HTML file that opens anywhere, instead of serving."),
-    query: str | None = option(
-        None,
-        "For --export: the trajectories of a link, such as 'step=3&reward=0:0.2', 'ids=183456302868067' or "
-        "'uid=GROUP'.",
-    ),
+    query: str | None = option(None, "For --export: what to show, e.g. 'step=3&reward=0:0.2', 'uid=G'."),
     force: Force = False,
 ) -> None:
     """Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost.

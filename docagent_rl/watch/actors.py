@@ -22,28 +22,21 @@ _GUESSES = "Some common causes"
 """From here on Ray's message is the same for every death."""
 _LONGEST = 300
 AGAIN = "Start again: the run goes on from its last checkpoint."
-_ADVICE = {
-    "AgentLoopWorker": (
-        "Its trajectories are lost. If it was out of memory, lower data.train_batch_size or "
-        "actor_rollout_ref.rollout.agent.num_workers."
-    ),
-    "HttpServer": (
-        "The policy was sampled there. If it was out of memory, lower "
-        "actor_rollout_ref.rollout.gpu_memory_utilization or actor_rollout_ref.rollout.max_num_seqs."
-    ),
-    "WorkerDict": (
-        "It holds the model that is trained. If it was out of memory, lower the micro-batches "
-        "(actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu and its like)."
-    ),
-    "Embedder": "docagent.advantage.embedder says what it loads and where it runs.",
-    "SearchActor": "docagent.retriever says what it opens; docagent.retriever.service how many there are.",
-    "StorageUnit": (
-        "Its trajectories are lost. If it was out of memory, lower data.train_batch_size or raise "
-        "transfer_queue.backend.SimpleStorage.num_data_storage_units."
-    ),
+_REMEDIES = {
+    "AgentLoopWorker": "data.train_batch_size or actor_rollout_ref.rollout.agent.num_workers",
+    "HttpServer": "actor_rollout_ref.rollout.gpu_memory_utilization or its max_num_seqs",
+    "WorkerDict": "the micro-batches (actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu and its like)",
+    "Embedder": "what docagent.advantage.embedder loads",
+    "SearchActor": "what docagent.retriever opens, or docagent.retriever.service.replicas",
+    "StorageUnit": "data.train_batch_size",
 }
-"""By a part of the class's name."""
-_MEMORY = "See whether the machine was out of memory."
+"""What to lower where memory was short, by a part of the class's name."""
+
+
+def remedy(class_name: str) -> str:
+    """Return what to do when an actor of a class has died."""
+    lower = next((keys for part, keys in _REMEDIES.items() if part in class_name), "what it holds")
+    return f"If it was out of memory, lower {lower}. {AGAIN}"
 
 
 class State(enum.Enum):
@@ -183,8 +176,7 @@ def death_messages(actors: Sequence[Actor]) -> str | None:
         return None
     first = dead[0]
     others = f" So did {', '.join(a.label for a in dead[1:4])}." if dead[1:] else ""
-    advice = next((text for part, text in _ADVICE.items() if part in first.class_name), _MEMORY)
-    return f"{first.label} died: {first.death}{others}\n  {advice} {AGAIN}"
+    return f"{first.label} died: {first.death}{others}\n  {remedy(first.class_name)}"
 
 
 class Queue:

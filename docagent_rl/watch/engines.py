@@ -12,7 +12,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
-from docagent_rl.watch.actors import AGAIN, Actor, State
+from docagent_rl.watch.actors import AGAIN, Actor, State, remedy
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +70,8 @@ class Engines:
         well = self._state(server)
         if well is False:
             return (
-                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, "
-                "marked EngineCore, may say why. If it was out of memory, lower "
-                "actor_rollout_ref.rollout.gpu_memory_utilization or "
-                f"actor_rollout_ref.rollout.max_num_seqs. {AGAIN}"
+                f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, marked "
+                f"EngineCore, may say why. {remedy(SERVER)}"
             )
         asked = self._questions.get(server.id)
         if well and (asked is None or asked.answered):

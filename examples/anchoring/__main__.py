@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from docagent_rl.base.outputs import Force, write_page
+from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.cli import main
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def anchoring_command(
 
         found = demonstrate(work, seeds=seeds or [0, 1, 2], settings=settings, on_work=on_work)
     page, picture = anchoring_page(found, _command(out, seeds, coef, updates)), anchoring_plot(found.runs)
-    write_page(out / "anchoring.md", page, out / "anchoring.svg", picture, force=force)
+    write_outputs({out / "anchoring.svg": picture, out / "anchoring.md": page}, force=force)
     console = Console()
     console.print(_table(found))
     for name in ("anchoring.md", "anchoring.svg"):

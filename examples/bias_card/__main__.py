@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from docagent_rl.base.outputs import Force, write_page
+from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.cli import main
 
 app = typer.Typer(pretty_exceptions_show_locals=False, add_completion=False)
@@ -63,7 +63,7 @@ def bias_card_command(
             progress.track(measured, total=len(bias_rows(similarity)), description="enumerating groups")
         )
     page, picture = bias_page(card, toy, group_size, similarity), bias_plot(card, group_size)
-    write_page(out / "bias_card.md", page, out / "bias_card.svg", picture, force=force)
+    write_outputs({out / "bias_card.svg": picture, out / "bias_card.md": page}, force=force)
     table = Table("estimator", "going on", "picking well", "verdict")
     for each in card:
         ratios = (f"{round(ratio, 3) + 0.0:.3f}" for ratio in each.ratio)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.outputs import check_output, write_output, write_page, written_before
+from docagent_rl.base.outputs import check_output, write_output, write_outputs, written_before
 
 
 def test_other_files_are_left_alone(tmp_path):
@@ -21,22 +21,13 @@ def test_other_files_are_left_alone(tmp_path):
         check_output(path / "page.html", "x")
 
 
-def test_pages_know_their_earlier_editions(tmp_path):
-    page, picture = tmp_path / "page.md", tmp_path / "page.svg"
-    write_page(page, "# Card\n\none", picture, "<svg>1")
-    write_page(page, "# Card\n\ntwo", picture, "<svg>2")
-    assert (page.read_text(), picture.read_text()) == ("# Card\n\ntwo", "<svg>2")
-    page.write_text("# My notes\n")
+def test_files_that_belong_together_are_written_or_left_alone_together(tmp_path):
+    (tmp_path / "b").write_text("mine")
+    both = {tmp_path / "a": "one", tmp_path / "b": "two"}
     with pytest.raises(UserError, match="holds something else"):
-        write_page(page, "# Card\n\nthree", picture, "<svg>3")
-    assert (page.read_text(), picture.read_text()) == ("# My notes\n", "<svg>2")
-    write_page(page, "# Card\n\nthree", picture, "<svg>3", force=True)
-    assert (page.read_text(), picture.read_text()) == ("# Card\n\nthree", "<svg>3")
-    picture.unlink()
-    page.unlink()
-    picture.write_text("mine")
-    with pytest.raises(UserError, match=r"page\.svg"):
-        write_page(page, "# Card\n", picture, "<svg>")
+        write_outputs(both)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+    assert write_outputs(both, force=True) == list(both)
 
 
 @pytest.mark.parametrize(("content", "ours"), [(b'{"mark": 1}', True), (b"[]", False), (b"\xff", False)])

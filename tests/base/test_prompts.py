@@ -62,7 +62,6 @@ def test_edited_files_are_read_again(write):
         ("user: 'a", ""),
         ("user: '{{ question '", "line 1"),
         ("user: '{{ questoin }}'", "'questoin'"),
-        (r'user: "half \ud83d of it"', r"'\ud83d'"),
         ("user: !!python/object/apply:os.getcwd []", ""),
     ],
 )
@@ -100,15 +99,9 @@ QUESTION = frozenset({"question"})
 ASKING = PromptSpec(frozenset({"user"}), frozenset({"system"}), variables=QUESTION, shown=QUESTION)
 
 
-@pytest.mark.parametrize("spelt", ["{question}", "{ Question }", "<question>", "${question}"])
-def test_a_question_that_is_spelt_as_elsewhere_is_not_left_out_in_silence(write, spelt):
-    with pytest.raises(UserError, match=r"'user': .*\{\{ question \}\}"):
-        load_prompt(write(f"user: 'Question: {spelt}'"), ASKING)
-
-
 def test_a_prompt_that_never_shows_the_question_is_refused(write):
     with pytest.raises(UserError, match=r"'user': .*\{\{ question \}\}"):
-        load_prompt(write("user: Answer it.\nsystem: You read."), ASKING)
+        load_prompt(write("user: Answer {question}.\nsystem: You read."), ASKING)
 
 
 def test_any_part_may_show_the_question(write):

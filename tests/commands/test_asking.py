@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Annotated
 
 import pytest
@@ -9,7 +8,7 @@ import typer
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands.asking import open_models, spending
+from docagent_rl.commands.asking import judge_of, spending
 from docagent_rl.commands.options import model_options
 from docagent_rl.commands.playing import keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
@@ -21,68 +20,35 @@ from tests.lab.generate.conftest import server  # noqa: F401  fixture
 MODEL = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
 
 
-def opened(model: dict | None = None, judge: dict | None = None):
-    return open_models(ModelConfig(**MODEL, **(model or {})), ModelConfig(**(judge or {})), None)
-
-
 def prices(sent: float, sampled: float, **more) -> dict:
     return {"price": {"input": sent, "output": sampled, **more}}
 
 
-def test_the_judge_has_its_own_price_and_no_other():
-    model, judge = opened(prices(1, 2), {"model": "j", **prices(30, 40)})
-    assert (model.endpoint.price.input, judge.endpoint.price.input) == (1, 30)
-    assert judge.meter is model.meter
-    # what another model costs is not known
-    _, judge = opened(prices(1, 2), {"model": "j"})
-    assert not judge.endpoint.price.is_known
-    assert (judge.endpoint.base_url, judge.endpoint.model) == (MODEL["base_url"], "j")
-    assert opened(prices(1, 2))[1] is None
-
-
-@pytest.mark.parametrize(
-    ("model", "judge", "currency"),
-    [
-        (prices(1, 2, currency="EUR"), prices(3, 4), "EUR"),
-        ({}, prices(3, 4, currency="CHF"), "CHF"),
-        (prices(1, 2), {}, "USD"),
-    ],
-)
-def test_one_currency_counts(model, judge, currency):
-    first, second = opened(model, {"model": "j", **judge})
-    assert first.meter.currency == currency
-    assert {each.endpoint.price.currency for each in (first, second) if each.endpoint.price.is_known} == {
-        currency
-    }
-
-
-@pytest.mark.parametrize(
-    ("model", "judge", "told"),
-    [
-        (prices(1, 2), {"model": "j", **prices(1, 2, currency="EUR")}, "EUR"),
-        ({**prices(1, 2), "budget": {"max_cost": 3}}, {"model": "j"}, "--judge-price-in"),
-        ({}, {"model": "j", "budget": {"max_requests": 3}}, "judge"),
-        ({}, prices(1, 2), "--judge-model"),
-    ],
-)
-def test_what_one_budget_cannot_count_is_refused(model, judge, told):
-    with pytest.raises(UserError, match=re.escape(told)):
-        opened(model, judge)
+@pytest.mark.parametrize("currency", ["USD", "EUR"])
+def test_what_a_judge_leaves_out_is_the_models_but_for_the_price(currency):
+    model = ModelConfig(**MODEL, **prices(1, 2, currency=currency))
+    assert judge_of(model, ModelConfig()) is None
+    judge = judge_of(model, ModelConfig(model="j"))
+    assert (judge.base_url, judge.model, judge.price.is_known) == (MODEL["base_url"], "j", False)
+    own = judge_of(model, ModelConfig(model="j", **prices(30, 40)))
+    assert (own.price.input, own.price.currency) == (30, currency)
 
 
 def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
     server.compute = lambda request: completion("ready", usage=(1_000_000, 0))
     where = {"base_url": server.url, "max_tokens": 1}
     model = ModelConfig(**where, model="m", **prices(1, 1), budget={"max_cost": 12})
-    first, second = open_models(model, ModelConfig(**where, model="j", **prices(10, 1)), None)
+    judge = ModelConfig(**where, model="j", **prices(10, 1))
 
-    async def ask():
+    async def ask(first, second):
         for each, text in ((first, "hello"), (second, "hello"), (first, "another"), (second, "another")):
             # the last would be room for one more of the model's, not of what both have spent
             await each.ask([{"role": "user", "content": text}])
 
-    with pytest.raises(BudgetError):
-        asyncio.run(ask())
+    with spending(model, {"judge": judge}):
+        first, second = model.open("model", None), judge.open("judge", None)
+        with pytest.raises(BudgetError):
+            asyncio.run(ask(first, second))
     accounts = first.meter.accounts
     assert (accounts["m"].cost, accounts["j"].cost) == (pytest.approx(2), pytest.approx(10))
 
@@ -92,7 +58,7 @@ def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
     silent, dear = ModelConfig(**MODEL), ModelConfig(**MODEL, **prices(5, 6, currency="EUR"))
     with pytest.raises(UserError, match="--grounder-price-in"), spending(first, {"grounder": silent}):
         pass
-    with pytest.raises(UserError, match=r"evidence .*EUR"), spending(first, {"evidence": dear}):
+    with pytest.raises(UserError, match=r"EUR"), spending(first, {"evidence": dear}):
         pass
     with spending(first, {"grounder": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
         pass
@@ -103,7 +69,7 @@ def test_a_command_gets_its_models_and_a_second_one_may_have_prices_without_a_bu
     seen = {}
 
     @model_options()
-    @model_options("judge", prefix="judge-", shared=False, priced=True)
+    @model_options("judge", prefix="judge-", second=True)
     def command(
         out: Annotated[str, typer.Option(help="File.")], endpoint: ModelConfig, judge: ModelConfig
     ) -> None:

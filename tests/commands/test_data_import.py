@@ -80,12 +80,9 @@ def test_leaks_are_listed_with_status_2(download, tmp_path):
         imported(download, out)[0], question="On page two of document 1, what stands?"
     )
     other.write_text(asked.to_json() + "\n")
-    assert "1 documents in both, 1 pairs" in data(
-        "leakage", out, other, "--out", tmp_path / "l.json", status=2
-    )
-    found = json.loads((tmp_path / "l.json").read_text())
-    assert found["documents"] == [{"first": "d1", "second": "d1", "how": "id", "share": 1.0}]
-    assert found["questions"][0]["same_document"] is True
+    told = data("leakage", out, other, status=2)
+    assert "1 documents in both, 1 pairs" in told
+    assert "│ d1 │ d1 │ id │ 100% │" in told
     other.write_text(dataclasses.replace(asked, question="Who wrote it?").to_json() + "\n")
     data("leakage", out, other, status=2)
     data("leakage", out, other, "--by", "question")

@@ -9,7 +9,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands import report
-from docagent_rl.commands.report import report_command, write_report
+from docagent_rl.commands.report import report_command
 from tests.chat_server import ChatServer, serving
 from tests.commands.conftest import called
 from tests.lab.eval.scoring.test_run import mixed, verdict
@@ -95,11 +95,13 @@ def test_what_cannot_be_done_is_one_error(tmp_path, arguments, message):
 
 
 def test_another_file_is_not_replaced(tmp_path):
-    files = {"report.md": "# new", "report.json": '{"docagent_rl_report": 1}'}
-    (tmp_path / "report.md").write_text("mine")
+    run_of(tmp_path / "a", mixed(2))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.md").write_text("mine")
     with pytest.raises(UserError, match=r"report\.md"):
-        write_report(files, tmp_path, force=False)
-    assert (tmp_path / "report.md").read_text() == "mine"
-    write_report(files, tmp_path, force=True)
-    write_report(files | {"report.md": "# newer"}, tmp_path, force=False)
-    assert (tmp_path / "report.md").read_text() == "# newer"
+        reported(tmp_path / "a", "--out", out)
+    assert [path.read_text() for path in out.iterdir()] == ["mine"]
+    reported(tmp_path / "a", "--out", out, "--force")
+    reported(tmp_path / "a", "--out", out, "--pass-at", 1)  # that of an earlier report
+    assert "mine" not in (out / "report.md").read_text()

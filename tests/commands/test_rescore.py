@@ -74,9 +74,6 @@ def test_texts_are_counted_by_the_run_s_tokenizer(world, tmp_path, processor):
     assert rescored(run, tmp_path / "out")["same"] == 1.0
     model.rename(tmp_path / "moved")
     assert rescored(run, tmp_path / "estimated")["same"] < 1.0
-    assert rescored(run, tmp_path / "named", "--tokenizer", tmp_path / "moved")["same"] == 1.0
-    with pytest.raises(UserError, match=r"tokenizer\.json"):
-        rescored(run, tmp_path / "none", "--tokenizer", tmp_path)
 
 
 def test_other_weights_and_another_estimator(world, tmp_path):
