@@ -89,7 +89,7 @@ def resources_of(long_workspace) -> Callable:
 
     from docagent_rl.config import DocAgentConfig
     from docagent_rl.rollout.resources import TrajectoryResources
-    from docagent_rl.training.settings.opening_check import load_tokenizer
+    from docagent_rl.training.settings.models import load_tokenizer
 
     def make(recipe: str, *overrides: str) -> TrajectoryResources:
         config = long_workspace.config(recipe, *overrides)

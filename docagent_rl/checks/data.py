@@ -1,17 +1,27 @@
-"""Checks of questions and documents against the system that is to play them."""
+"""Checks of data files, and of their questions against the system that is to play them."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.base.terminal import visible
 from docagent_rl.checks.check import PlannedRun
-from docagent_rl.config import data_files
-from docagent_rl.rollout.playability import listed
+from docagent_rl.config import DocAgentConfig, Unplayable, data_files
+from docagent_rl.rollout.chat import template_kwargs
+from docagent_rl.rollout.playability import listed, open_all
+from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.parquet import AGENT_NAME, read_table, validate_parquet
-from docagent_rl.training.settings.opening_check import KEYS, run_questions
+from docagent_rl.samples.sample import Sample
+from docagent_rl.training.settings.models import load_tokenizer
 
+KEYS = ("train_files", "val_files")
+_MANY = 1000
+"""Questions that take a while."""
 AGENT_LOOPS = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
 
 
@@ -54,3 +64,86 @@ def check_questions(run: PlannedRun) -> Iterator[str]:
                 f"so there would be no step. Set {key} to {train.used} or less (and "
                 "actor_rollout_ref.actor.ppo_mini_batch_size with it), or add questions"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The questions of `data.train_files` or `data.val_files` that verl takes and our loop plays.
+
+    `rows` counts the questions in the files, `used` those that verl takes (`data.train_max_samples`,
+    `data.val_max_samples`); `samples` are those that may be played, without those of other agent loops.
+    """
+
+    key: str
+    rows: int
+    samples: tuple[Sample, ...]
+    used: int
+
+
+def run_questions(config: DictConfig, key: str) -> Questions:
+    """Read the questions of `train_files` or `val_files`, which exist and are valid."""
+    rows: list[tuple[str, str]] = []
+    for file in data_files(config, key):
+        columns = read_table(file, columns=["agent_name", "sample"]).to_pydict()
+        rows += zip(columns["agent_name"], columns["sample"], strict=True)
+    most = OmegaConf.select(config, f"data.{key.removesuffix('_files')}_max_samples") or -1
+    used = min(most, len(rows)) if most > 0 else len(rows)
+    # verl draws them at random when it shuffles
+    drawn = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
+    samples = tuple(Sample.from_json(text) for agent, text in drawn if agent == AGENT_NAME)
+    return Questions(key, len(rows), samples, used)
+
+
+def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
+    """Make the prompt of every question, of files that are valid, and name those that cannot be played.
+
+    They are problems where they train and `docagent.rollout.unplayable` is `refuse`, or where a file has no
+    others; else they are reported on standard error.
+    """
+    limit = int(config.data.max_prompt_length)
+    promised = parsed.rollout.prompt_tokens
+    if promised is not None and promised > limit:
+        yield (
+            f"docagent.rollout.prompt_tokens={promised} is above data.max_prompt_length={limit}: "
+            "environments would fill prompts that the rollout refuses"
+        )
+        return
+    resources = TrajectoryResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
+    for key in KEYS:
+        yield from _file_problems(run_questions(config, key), resources, limit)
+
+
+def _file_problems(questions: Questions, resources: TrajectoryResources, limit: int) -> Iterator[str]:
+    name, count = f"data.{questions.key}", len(questions.samples)
+    validate = questions.key == "val_files"
+    if count > _MANY:
+        _say(f"{name}: making {count} prompts")
+    found = open_all(questions.samples, resources, limit=limit, validate=validate)
+    if found.adapted:
+        ways = [f"{how}: {len(names)}, e.g. {min(names)}" for how, names in sorted(found.adapted.items())]
+        _say(f"{name}: documents whose prompt was made to fit {limit} tokens:\n  " + "\n  ".join(ways))
+    if not found.unplayable:
+        return
+    lines = []  # one a document: what cannot be played is mostly a matter of the document
+    ordered = sorted(found.unplayable, key=lambda each: each.doc_id)
+    for doc_id, group in groupby(ordered, key=lambda each: each.doc_id):
+        first, *others = group
+        more = f" and {len(others)} more" if others else ""
+        lines.append(f"document {doc_id!r}, question {first.question_id!r}{more}: {first.reason}")
+    number = len(found.unplayable)
+    message = (
+        f"{name}: {number} of {found.questions} questions cannot be played by {resources.system.name}\n  "
+        f"{listed(lines)}"
+    )
+    if number == count:
+        yield message
+    elif validate:
+        _say(f"{message}\n  they count as wrong and are reported beside the score")
+    elif resources.config.rollout.unplayable is Unplayable.MASK:
+        _say(f"{message}\n  their trajectories are masked and counted")
+    else:
+        yield f"{message}\n  drop them, or set docagent.rollout.unplayable=mask to train on the others"
+
+
+def _say(text: str) -> None:
+    print(visible(f"docagent-rl: {text}"), file=sys.stderr)

@@ -94,8 +94,9 @@ def largest_fit(
     Where a critic does not fit beside the policy, the smallest model of the family is tried as critic; where
     nothing fits at the recipes' lengths, shorter contexts are.
     """
-    gpus, memory = (cluster.nodes or 1) * (cluster.gpus_per_node or 1), int(gpu_memory * GIB)
-    possible = [each for each in recipes if each.parameters * training.least <= gpus * memory]
+    memory = int(gpu_memory * GIB)
+    room = (cluster.nodes or 1) * (cluster.gpus_per_node or 1) * memory
+    possible = [each for each in recipes if each.parameters * training.least <= room]
     for share, each in product(SHARES, possible):
         for choice, critic in product(training.choices(gpu_memory), each.critics):
             if (found := _fit(each.recipe, (*choice, *critic), share, cluster, memory)) is not None:

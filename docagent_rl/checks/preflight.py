@@ -22,7 +22,7 @@ from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
 from docagent_rl.training.serving.requests import size_server_cache
-from docagent_rl.training.settings import adapters, arithmetic, keys, models, opening_check
+from docagent_rl.training.settings import adapters, arithmetic, keys, models
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
@@ -30,9 +30,8 @@ logger = logging.getLogger(__name__)
 TITLES_VARIABLE = "SPT_NOENV"
 """Without it, vLLM's engines write their title over their environment, as Ray's processes do in any case."""
 NO_MULTIRUN = (
-    "--multirun (-m, hydra.mode=MULTIRUN) is not supported: its runs would share one process and one Ray, "
-    "and none would get what the checks before a run settle. Give the command once for each run, with a "
-    "trainer.experiment_name of its own: for lr in 1e-6 2e-6; do python -m verl.trainer.main_ppo ... "
+    "--multirun (-m) is not supported: its runs would share one process and one Ray. Give the command once "
+    "for each run, with a trainer.experiment_name of its own: for lr in 1e-6 2e-6; do ... "
     "actor_rollout_ref.actor.optim.lr=$lr trainer.experiment_name=lr_$lr; done"
 )
 
@@ -65,7 +64,7 @@ CHECKS = (
     Check("vision tower", MACHINE, lambda run: models.vision_problems(run.config, run.section)),
     Check("adapters of the tower", MACHINE, lambda run: adapters.tower_problems(run.config)),
     Check("questions", MACHINE, data.check_questions),
-    Check("their prompts", MACHINE, lambda run: opening_check.check_openings(run.config, run.section)),
+    Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
 )
 """Every check of a run with reinforcement learning, in the order in which they run."""
 
@@ -78,25 +77,22 @@ def _provide(part: str, run: PlannedRun) -> None:
 
 
 def check(config: DictConfig) -> DocAgentConfig:
-    """Check everything about a composed configuration, and return its section `docagent`.
-
-    Raises:
-        UserError: the first problem found.
-        InfrastructureError: a service does not answer.
-    """
+    """Check everything about a composed configuration, and return its section `docagent`."""
     return _checked(config, When.TRAINING).section
 
 
 def check_statically(config: DictConfig) -> DocAgentConfig:
-    """Check what the configuration alone tells, and return its section `docagent`.
-
-    Raises:
-        UserError: the first problem found.
-    """
+    """Check what the configuration alone tells, and return its section `docagent`."""
     return _checked(config, When.RECIPE).section
 
 
 def _checked(config: DictConfig, when: When) -> PlannedRun:
+    """Read and check a configuration.
+
+    Raises:
+        UserError: the problems that the first check which finds any has found.
+        InfrastructureError: a service does not answer.
+    """
     configuration.check_keys(config)
     run = PlannedRun.of(config)
     run_checks(CHECKS, when, run)
@@ -104,10 +100,7 @@ def _checked(config: DictConfig, when: When) -> PlannedRun:
 
 
 class Preflight(Callback):
-    """Hydra callback of every recipe: refuses a run that cannot work, or that could not be checked.
-
-    Hydra turns exceptions of callbacks into warnings, so problems end the process by `SystemExit`.
-    """
+    """Hydra callback of every recipe: refuses a run that cannot work, or that could not be checked."""
 
     def on_run_start(self, config: DictConfig, **_: Any) -> None:
         """Run every check in the driver, before the trainer's main function.
@@ -128,10 +121,7 @@ class Preflight(Callback):
             refuse(error, config)
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
-        """Refuse `--multirun`: its jobs would not get what the checks settle, and share one process and Ray.
-
-        Of a job Hydra tells only after it has copied the job's configuration.
-        """
+        """Refuse `--multirun`: of a job Hydra tells only after it has copied the job's configuration."""
         refuse(UserError(NO_MULTIRUN), config)
 
 

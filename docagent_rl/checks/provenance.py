@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from omegaconf import DictConfig, OmegaConf
@@ -63,18 +63,14 @@ class Source(StrEnum):
         return NOTES[list(Source).index(self)]
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A value that a paper prints of a key."""
+class Printed(NamedTuple):
+    """A value that a paper prints of a key: in the terms of the configuration, or a sentence; and where."""
 
     value: Any
-    """In the terms of the configuration, or a sentence."""
     where: str
-    """Section, equation or table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """A text about keys of the configuration, which are given in full."""
 
     keys: tuple[str, ...]
@@ -100,17 +96,15 @@ class Provenance:
         return {key for source in chosen for note in self.notes.get(source, ()) for key in note.keys}
 
 
-def read_provenance(name: str, root: Traversable = ROOT) -> Provenance:
+def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] = ()) -> Provenance:
     """Read the provenance file of a recipe in the folder `root`; it is empty where there is none.
+
+    `above` are the recipes that take it over.
 
     Raises:
         UserError: the file is not of the form that this module describes, or takes over itself.
     """
-    return _read(name, root, ())
-
-
-def _read(name: str, root: Traversable, above: tuple[str, ...]) -> Provenance:
-    file = root / FOLDER / f"{name}.yaml"
+    file, where = root / FOLDER / f"{name}.yaml", f"recipes/{FOLDER}/{name}.yaml"
     if above and not file.is_file():
         file = ROOT / FOLDER / f"{name}.yaml"  # a user's recipe may be like one of the package
     if name in above:
@@ -119,35 +113,26 @@ def _read(name: str, root: Traversable, above: tuple[str, ...]) -> Provenance:
         if above:
             raise UserError(f"recipes/{FOLDER}/{above[-1]}.yaml: like: there is no {FOLDER}/{name}.yaml")
         return Provenance()
-    where = f"recipes/{FOLDER}/{name}.yaml"
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         like = data.pop("like", None)
         printed = {key: Printed(*entry) for key, entry in (data.pop("printed", None) or {}).items()}
-        own = {
-            Source(kind): [
-                Note(tuple(key.strip() for key in keys.split(",")), str(text))
-                for keys, text in (texts or {}).items()
-            ]
-            for kind, texts in data.items()
-        }
+        own = {Source(kind): _notes(texts or {}) for kind, texts in data.items()}
     except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}") from error
     if like is None:
         return Provenance(printed, own, None, own)
-    base = _read(like, root, (*above, name))
+    base = read_provenance(like, root, (*above, name))
     notes = {kind: [*base.notes.get(kind, ()), *own.get(kind, ())] for kind in Source}
     return Provenance({**base.printed, **printed}, notes, like, own)
 
 
+def _notes(texts: Mapping[str, Any]) -> list[Note]:
+    return [Note(tuple(map(str.strip, keys.split(","))), str(text)) for keys, text in texts.items()]
+
+
 def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT) -> list[str]:
-    """Return a sentence for each setting without provenance, or with a wrong one.
-
-    A recipe without a provenance file is the user's own and has no problems.
-
-    Raises:
-        UserError: see `read_provenance`.
-    """
+    """Return a sentence for each setting without provenance, or with a wrong one; none without a file."""
     found = read_provenance(name, root)
     if not found.printed and not found.notes:
         return []
@@ -156,7 +141,10 @@ def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT)
 
 def _problems(name: str, found: Provenance, config: DictConfig, root: Traversable) -> Iterator[str]:
     departs = found.keys(Source.DEPARTS)
-    values = _with_environment(config, kind=recipe_kind(name, root))
+    values = OmegaConf.create(plain(config))
+    if recipe_kind(name, root) is Kind.RL:  # every key of its environment, as the variant fills it
+        env = get_system(values.docagent.system).parse_config(plain(values.docagent.env))
+        OmegaConf.update(values, ENV, env.model_dump(mode="json"), merge=False, force_add=True)
     for key, printed in found.printed.items():
         same = OmegaConf.select(values, key) == printed.value
         if not same and key not in departs:
@@ -174,15 +162,6 @@ def _problems(name: str, found: Provenance, config: DictConfig, root: Traversabl
     for key in sorted(_opinions(name, values, root)):
         if not any(f"{key}.".startswith(f"{each}.") for each in known):
             yield f"{key} has no provenance; say where its value comes from"
-
-
-def _with_environment(config: DictConfig, kind: Kind) -> DictConfig:
-    """Return the configuration with every key of its environment, as the variant fills it."""
-    values = OmegaConf.create(plain(config))
-    if kind is Kind.RL:
-        env = get_system(values.docagent.system).parse_config(plain(values.docagent.env))
-        OmegaConf.update(values, ENV, env.model_dump(mode="json"), merge=False, force_add=True)
-    return values
 
 
 def _opinions(name: str, values: DictConfig, root: Traversable) -> set[str]:

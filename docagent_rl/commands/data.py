@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_outputs
@@ -167,23 +166,19 @@ def show(
 
     Example: docagent-rl data show data/train.parquet --rows 3
     """
-    samples = read_samples(file)
+    samples, console = read_samples(file), Console(soft_wrap=True)
     chosen = samples[: max(rows, 0)]
-    title = shown(f"{file.name}: {len(chosen)} of {len(samples)} samples")
-    table = Table(title=title, show_lines=True, expand=True)
-    widths = {"id": 2, "split": 1, "question": 4, "answers": 2, "evidence": 2, "sources": 2}
-    for heading, ratio in widths.items():
-        table.add_column(heading, ratio=ratio, min_width=5, overflow="fold")
     for sample in chosen:
         try:
             gold = sorted(sample.gold_pages)
         except UserError as error:
             raise UserError(f"{file}: question {sample.question_id!r}: {error}") from error
         answers = "(no answer in the document)" if sample.answerable is False else " | ".join(sample.answers)
-        pages = (f"p. {page}" if doc_id == sample.doc_id else f"{doc_id} p. {page}" for doc_id, page in gold)
-        cells = sample.question_id, sample.split.value, sample.question, answers, ", ".join(pages)
-        table.add_row(*map(shown, (*cells, ", ".join(sample.evidence_sources))))
-    Console().print(table)
+        pages = ", ".join(f"{doc_id} p. {page}" for doc_id, page in gold)
+        console.rule(shown(f"{sample.question_id} ({sample.split.value})"))
+        for line in (sample.question, answers, pages, ", ".join(sample.evidence_sources)):
+            console.print(shown(line))
+    typer.echo(f"{file.name}: {len(chosen)} of {len(samples)} samples")
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -64,21 +64,12 @@ def import_command(
     target = out or Path(f"{benchmark.value}.jsonl")
     if target.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
-    changes: dict[str, Any] = {
-        "split": split,
-        "min_pages": min_pages,
-        "max_pages": max_pages,
-        "sample": limit,
-        "answerable_only": answerable_only,
-        "hidden": hidden,
-        "parts": _parts(part),
-    }
+    changes: dict[str, Any] = {"split": split, "min_pages": min_pages, "max_pages": max_pages}
+    changes |= {"sample": limit, "answerable_only": answerable_only, "hidden": hidden, "parts": _parts(part)}
     given = {name: value for name, value in changes.items() if value}
-    chosen = dataclasses.replace(preset(paper) if paper else Selection(), seed=seed, unit=by, **given)
-    gathering = Gathering(store, RenderSettings(dpi=dpi), workers, progress=True)
     settings = ImportSettings(
-        gathering=gathering,
-        selection=chosen,
+        gathering=Gathering(store, RenderSettings(dpi=dpi), workers, progress=True),
+        selection=dataclasses.replace(preset(paper) if paper else Selection(), seed=seed, unit=by, **given),
         exclude=[sample for path in exclude or () for sample in questions_of(path)],
         datasets=frozenset(dataset or ()),
         any_count=any_count,

@@ -132,12 +132,11 @@ def probe_command(
     run = play_config(recipe, agent, overrides or ())
     store = DocumentStore(check_play(run, samples).store)
     evaluations: dict[Path, Evaluation] = {}
+    of_run = (samples, trajectories, seed, overrides or ())
     for each in dict.fromkeys((Condition.AS_IS, *(condition or Condition))):
         path, changed = shown_store(each, store, samples, out / "stores", seed=seed), copy.deepcopy(run)
         changed.docagent.shown_store = None if path is None else str(path.resolve())
-        evaluations[out / each.value] = Evaluation(
-            recipe, agent, changed, samples, trajectories, seed, overrides or ()
-        )
+        evaluations[out / each.value] = Evaluation(recipe, agent, changed, *of_run)
 
     async def play_and_score() -> dict[Condition, list[ScoredTrajectory]]:
         await _play(evaluations, model, out, at_a_time, announce=True)

@@ -164,31 +164,25 @@ def _audit_run(path: Path) -> Audit:
     parts = [audit_checkpoints(path)] if has_checkpoints(path) else []
     if (path / "trajectories").is_dir():
         parts.append(audit_archives(path))
-    damages = {damage.path: damage for part in parts for damage in part.damages}
+    audit = Audit(", ".join(part.contents for part in parts))
+    for part in parts:
+        audit.damages += part.damages
+        audit.unsealed += part.unsealed
     for file in sorted(path.glob("credit/*.parquet")):  # a run may go without any
         try:
             read_credit(file)
         except UserError as error:
-            damages[file] = Damage(file, str(error))
-    contents = ", ".join(part.contents for part in parts)
-    return Audit(contents, list(damages.values()), sum(part.unsealed for part in parts))
+            audit.damages.append(Damage(file, str(error)))
+    return audit
 
 
 def _repair_advice(path: Path) -> str:
     if (path / MARKER).is_file():
-        return (
-            f"Repeat `docagent-rl ingest FOLDER --store {path}`: damaged pages are made anew. "
-            "Delete what is listed without pages."
-        )
+        again = f"Repeat `docagent-rl ingest FOLDER --store {path}`: damaged pages are made anew."
+        return f"{again} Delete what is listed without pages."
     if has_checkpoints(path):
-        return (
-            "A run goes on from the last whole checkpoint before these, if there is one. Checkpoints listed "
-            "here may be deleted."
-        )
-    return (
-        f"Make it anew: docagent-rl index build --store STORE --out {path} --force "
-        "(an index of vectors with its --model)"
-    )
+        return "A run goes on from the last whole checkpoint before these; those listed may be deleted."
+    return f"Make it anew: docagent-rl index build --store STORE --out {path} --force (vectors: its --model)"
 
 
 def demo_command(

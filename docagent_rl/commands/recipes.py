@@ -38,10 +38,7 @@ from docagent_rl.systems import SYSTEMS, get_system
 
 _KINDS = {
     Kind.RL: ("reinforcement learning", "python"),
-    Kind.SFT: (
-        "supervised fine-tuning (docs/sft.md)",
-        "torchrun --standalone --nproc-per-node <GPUs>",
-    ),
+    Kind.SFT: ("supervised fine-tuning (docs/sft.md)", "torchrun --standalone --nproc-per-node <GPUs>"),
 }
 app = typer.Typer(help="List and check what can be run.")
 prompts_app = typer.Typer(
@@ -67,12 +64,9 @@ def list_command(context: typer.Context) -> None:
         for name in recipe_names(kind=kind):
             table.add_row(name, Text(recipe_summary(name)))
         console.print(table)
-        launch = f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)"
-        console.print(launch, markup=False, soft_wrap=True)
-    console.print("docagent-rl recipes show <recipe>   says where its settings come from", markup=False)
-    console.print(
-        "--config-name base docagent.system=package.module:SYSTEM   runs a system of your own", markup=False
-    )
+        typer.echo(f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)")
+    typer.echo("docagent-rl recipes show <recipe>   says where its settings come from")
+    typer.echo("--config-name base docagent.system=package.module:SYSTEM   runs a system of your own")
 
 
 @app.command("show")
@@ -89,19 +83,16 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
     console.print(Text(recipe_summary(name, root)))
     if recipe_kind(name, root) is Kind.RL and (reward := reward_of(composed(name, root=root))) is not None:
         console.print(Text(f"reward: {reward.formula}"))
-    provenance = read_provenance(name, root)
-    if provenance.printed:
-        key = Column("key", overflow="fold")
-        table = Table(key, "value", "where", title="Printed:", title_justify="left")
-        for setting, printed in provenance.printed.items():
-            table.add_row(Text(setting), Text(str(printed.value)), Text(printed.where))
-        console.print(table)
+    found = read_provenance(name, root)
+    tables = {"Printed:": [(key, f"{value} ({where})") for key, (value, where) in found.printed.items()]}
     for source in Source:
-        if notes := provenance.notes.get(source):
+        tables[source.heading] = [("\n".join(keys), text) for keys, text in found.notes.get(source, ())]
+    for title, rows in tables.items():
+        if rows:
             key = Column("key", overflow="fold")
-            table = Table(key, "what", title=source.heading, title_justify="left", show_lines=True)
-            for note in notes:
-                table.add_row(Text("\n".join(note.keys)), Text(note.text))
+            table = Table(key, "what", title=title, title_justify="left", show_lines=True)
+            for row in rows:
+                table.add_row(*map(Text, row))
             console.print(table)
 
 
@@ -116,11 +107,8 @@ def ablations_command(names: Names = None) -> None:
     for ablation in ablation_names():
         if not names or set(names) & set(ablation_recipes(ablation)):
             table.add_row(ablation, Text(ablation_summary(ablation)), Text(ablation_row(ablation)))
-    console = Console()
-    console.print(table)
-    console.print(
-        "python -m verl.trainer.main_ppo --config-name <recipe> +ablations=<ablation>", markup=False
-    )
+    Console().print(table)
+    typer.echo("python -m verl.trainer.main_ppo --config-name <recipe> +ablations=<ablation>")
 
 
 @app.command("check")

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.lab.rescoring.difference import Change, Turns
-    from docagent_rl.rollout.trajectory import Trajectory
 
 PAGE, DATA = "rescore.md", RESCORED
 _MARK, _VERSION = "docagent_rl_rescore", 1
@@ -87,6 +86,7 @@ async def _rescored(
     from docagent_rl.lab.rescoring.difference import Change
     from docagent_rl.lab.rescoring.stored import rescore_all, trajectories_of
     from docagent_rl.rollout.env_resources import EnvResources
+    from docagent_rl.training.trainer.archive import write_trajectories
     from docagent_rl.training.trainer.estimators import load_modules
     from docagent_rl.training.trainer.stored_credit import Crediting
 
@@ -112,7 +112,11 @@ async def _rescored(
         if sampled and all(credit.possible for credit in credits):
             turns[0].extend(credits[0].turns([each.before for each in sampled]))
             turns[1].extend(credits[1].turns([each.after for each in sampled]))
-        output.write([each.after for each in found])
+        if found:
+            first = found[0].after
+            write_trajectories(
+                output.folder, first.step, [each.after for each in found], validation=first.split == "val"
+            )
 
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         for name, file in files.items():
@@ -155,14 +159,6 @@ class _Output:
             remove_seal(steps / name)
         atomic_write(data, begun)
         atomic_write(composed, kept)
-
-    def write(self, trajectories: Sequence[Trajectory]) -> None:
-        """Write the trajectories of a step."""
-        from docagent_rl.training.trainer.archive import write_trajectories
-
-        if trajectories:
-            first = trajectories[0]
-            write_trajectories(self.folder, first.step, trajectories, validation=first.split == "val")
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""

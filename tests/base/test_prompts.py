@@ -5,7 +5,7 @@ import os
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.prompts import PromptSpec, load_prompt, prompt_names
+from docagent_rl.base.prompts import PromptSpec, load_prompt
 
 SPEC = PromptSpec(frozenset({"user"}), frozenset({"system"}), frozenset({"question", "turns"}))
 
@@ -89,10 +89,6 @@ def test_templates_cannot_reach_into_python(write):
 def test_unknown_names(name):
     with pytest.raises(UserError, match=name if name == "none.yaml" else "vrag_rl_paper"):
         load_prompt(name, SPEC)
-
-
-def test_packaged_prompts():
-    assert {"judge", "vrag_rl_paper", "vrag_rl_released"} <= set(prompt_names())
 
 
 QUESTION = frozenset({"question"})

@@ -26,11 +26,6 @@ def test_nulls_count_as_left_out_at_every_depth():
     assert filled({}, {"a": {"b": None}}) == {"a": {}}
 
 
-def test_a_mapping_over_a_plain_value_replaces_it():
-    assert filled({"a": 1}, {"a": {"b": 2}}) == {"a": {"b": 2}}
-    assert filled({"a": {"b": 2}}, {"a": 1}) == {"a": 1}
-
-
 def test_changes_go_over_what_they_change():
     base = {"a": 1, "b": {"c": 2, "d": 3}, "e": None}
     assert merged(base, {"b": {"c": 5}, "e": {"f": 4}, "a": 7}) == {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import torch
@@ -66,11 +65,3 @@ def cut(path: Path, part: float = 0.5) -> None:
     """Leave the beginning alone."""
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * part)])
-
-
-def save_for_ever(root: Path, first: int, begun: Event) -> None:
-    """One checkpoint after the other, until the process is killed."""
-    torch.set_num_threads(1)
-    begun.set()
-    for step in range(first, first + 10_000):
-        save(root, step, size=200_000)

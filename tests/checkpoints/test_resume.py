@@ -1,22 +1,18 @@
 from __future__ import annotations
 
 import copy
-import multiprocessing
-import random
 import re
-import time
 from functools import cache
 from pathlib import Path
 
 import pytest
-import torch
 from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck, read_tracker, step_of
-from docagent_rl.checkpoints.resume import latest_checkpoint, named_checkpoint, settle_resume
+from docagent_rl.checkpoints.manifest import TRACKER, CheckpointCheck
+from docagent_rl.checkpoints.resume import named_checkpoint, settle_resume
 from docagent_rl.checks.recipe_check import composed
-from tests.checkpoints.saved import cut, flip, save, save_for_ever
+from tests.checkpoints.saved import cut, flip, save
 
 FULL = CheckpointCheck.FULL
 GRPO, ALDEN = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b"
@@ -150,33 +146,3 @@ def test_another_number_of_processes_and_asynchronous_saves_are_refused(tmp_path
     assert settled(tmp_path, **{"trainer.n_gpus_per_node": 2}) == BY_VERL
     with pytest.raises(UserError, match="async_save=true"):
         settled(tmp_path, **{"actor_rollout_ref.actor.checkpoint.async_save": True})
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_a_run_goes_on_from_a_whole_checkpoint(tmp_path):
-    """A process that saves one checkpoint after the other, killed at random moments; it never goes back."""
-    processes = multiprocessing.get_context("forkserver")  # the imports are done once
-    processes.set_forkserver_preload(["tests.checkpoints.saved"])
-    moments, reached = random.Random(3), 0
-    for _ in range(12):
-        begun = processes.Event()
-        saver = processes.Process(target=save_for_ever, args=(tmp_path, reached + 1, begun))
-        saver.start()
-        try:
-            assert begun.wait(120)
-            time.sleep(moments.uniform(0.0, 0.2))
-        finally:
-            saver.kill()
-            saver.join()
-        choice = latest_checkpoint(tmp_path, FULL)
-        if choice.folder is None:
-            assert reached == 0
-            continue
-        step = step_of(choice.folder)
-        assert step >= reached
-        assert choice.by_itself or reached == 0  # killed before the tracker named the first
-        assert read_tracker(tmp_path) == (step if choice.by_itself else None)
-        assert torch.load(choice.folder / "data.pt")["step"] == step
-        assert torch.load(choice.folder / MODEL)["w"].shape == (200_000,)
-        reached = step
-    assert reached > 0

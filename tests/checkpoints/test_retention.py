@@ -74,10 +74,3 @@ def test_the_best_by_validation_stays_until_a_better_one_comes(tmp_path):
         left.append(whole(tmp_path))
     # the newest, and the best that was known when it was saved
     assert left == [[1], [2, 1], [3, 2], [4, 2], [5, 2], [6, 5]]
-
-
-def test_scores_of_checkpoints_that_were_not_saved_keep_nothing(tmp_path):
-    retention = Retention({"actor": 1})
-    retention.rate(save(tmp_path, 1), 0.9)
-    saved(retention, tmp_path, 2, 3)
-    assert whole(tmp_path) == [3, 1]

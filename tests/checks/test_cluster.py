@@ -67,13 +67,6 @@ def test_several_nodes_need_one_ray(monkeypatch, head):
     checked(*several)
 
 
-def test_a_ray_by_its_address(head):
-    found = attachment(make(given := f"ray_kwargs.ray_init.address={head}"))
-    assert (found.asked, found.address.rpartition(":")[2]) == (True, head.rpartition(":")[2])
-    with pytest.raises(UserError, match=r"docagent\.workspace=workspace"):
-        checked(given)
-
-
 def test_a_ray_left_on_this_machine_is_named(started, caplog):
     found = attachment(make())
     assert (found.source, found.asked) == (str(started), False)

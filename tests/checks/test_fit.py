@@ -3,10 +3,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from omegaconf import OmegaConf
 
 from docagent_rl.checks.budget import GIB, total
-from docagent_rl.checks.budget_table import read_run
 from docagent_rl.checks.fit import (
     CRITIC_OFFLOADED,
     ON_GPU,
@@ -18,7 +16,6 @@ from docagent_rl.checks.fit import (
 )
 from docagent_rl.checks.pages import budget_of_recipe
 from docagent_rl.checks.recipe_check import AS_WRITTEN, Cluster, composed
-from docagent_rl.config import DocAgentConfig, plain
 
 ONE = Cluster(1, 1)
 
@@ -71,12 +68,3 @@ def test_the_command_is_that_of_a_run_within_the_gpu(memory, recipes, found):
     _, overrides = fit.command.split(f"--config-name {fit.recipe}")
     lines = budget_of_recipe(fit.recipe, overrides.split(), AS_WRITTEN, memory)
     assert all(total(lines, place) == total(fit.lines, place) <= memory * GIB for place in ON_GPU)
-
-
-@pytest.mark.slow
-def test_sizes_go_together_on_the_gpus_that_are_given():
-    known = {each.recipe: each for each in candidates("vrag_rl")}
-    fit = largest_fit([known["vrag_rl_qwen2_5_vl_3b"]], Training.WHOLE, Cluster(1, 2), 80)
-    assert "trainer.n_gpus_per_node=2" in fit.overrides
-    config = OmegaConf.merge(composed(fit.recipe, fit.overrides))
-    assert read_run(config, DocAgentConfig.parse(plain(config.docagent))).gpus_per_node == 2

@@ -86,11 +86,3 @@ def test_leaks_are_listed_with_status_2(download, tmp_path):
     other.write_text(dataclasses.replace(asked, question="Who wrote it?").to_json() + "\n")
     data("leakage", out, other, status=2)
     data("leakage", out, other, "--by", "question")
-
-
-@pytest.mark.parametrize(
-    "options", [["--part", "a"], ["--part", "a=0"], ["--part", "a=rest", "--part", "b=rest"]]
-)
-def test_parts_that_mean_nothing_are_refused(download, options):
-    with pytest.raises(UserError, match="--part"):
-        data("import", "mmlongbench_doc", download.root, *options)

@@ -12,7 +12,6 @@ import pytest
 from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands import eval as eval_commands
 from docagent_rl.commands.ask import ask_command
 from docagent_rl.commands.eval import eval_command, probe_command
 from docagent_rl.endpoints.usage import message_tokens
@@ -122,14 +121,6 @@ async def test_baselines_see_what_they_should_and_nothing_else(world, questions,
             assert sum(each.reward for each in found) >= reward
             blind = not any(each.metrics["pages_seen"] or each.reward for each in found)
             assert blind is (agent == "question_only")
-
-
-def test_an_interrupt_has_its_own_status(world, questions, tmp_path, monkeypatch):
-    async def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(eval_commands, "_play", interrupted)
-    called(eval_command, *arguments(world, tmp_path, "run", agent="oracle"), status=130)
 
 
 CONDITIONS = ["as_is", "blank", "text_layer", "no_evidence", "shuffled"]

@@ -10,7 +10,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.ingest import check_command, ingest_command
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.training.trainer.archive import write_lines
 from tests.checkpoints.saved import flip, save
@@ -53,27 +52,12 @@ def test_bad_files_are_listed_and_the_status_is_2(inbox, ingested, document):
         ingested("--strict")
 
 
-def test_files_that_are_passed_over_are_counted_by_kind(inbox, ingested):
-    for name in ("a.docx", "b.DOCX", "c.eml", "README"):
-        (inbox / name).touch()
-    assert "4 files are neither PDFs nor images" in (told := ingested())
-    assert "(2 .docx, 1 without an ending, 1 .eml)" in told
-
-
 def test_a_renderer_that_is_not_installed_is_one_error(inbox, ingested, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match="poppler"):
         ingested("--renderer", "pdf2image")
     assert not (tmp_path / "store").exists()
     ingested("--renderer", "acrobat", status=2)
-
-
-def test_an_interrupted_run_has_its_own_status(inbox, ingested, monkeypatch):
-    def interrupt(*args, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("docagent_rl.commands.ingest.ingest", interrupt)
-    ingested(status=130)
 
 
 FAST = RenderSettings(dpi=10)
@@ -139,23 +123,6 @@ def test_every_damaged_object_is_listed_with_its_pages(folder):
     ingest(folder / "inbox", folder / "store", settings=FAST, workers=1)
     check(folder / "store")
     assert DocumentStore(folder / "store").page(PageRef("report", 2)).text() == "beta"
-
-
-def test_all_damaged_files_of_an_index_and_manifests_are_listed(folder):
-    (arrays,) = (folder / "index").glob("files-*")
-    damaged = [arrays / "data.npy", arrays / "vocabulary.json"]
-    for file in damaged:
-        content = bytearray(file.read_bytes())
-        content[-2] ^= 1
-        file.write_bytes(content)
-    manifest = StoreLayout(folder / "store").manifest("report")
-    manifest.write_bytes(manifest.read_bytes().replace(b"report.pdf", b"deport.pdf"))
-    told = check(folder / "index", folder / "store", status=1)
-    for part in ("2 damaged", f"{manifest}: damaged", *(f"{file}: " for file in damaged)):
-        assert part in told
-    header = folder / "index" / "docagent_index.json"
-    header.write_bytes(header.read_bytes()[:-20])
-    assert f"{header}: damaged" in check(folder / "index", status=1)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.commands import report
 from docagent_rl.commands.report import report_command
 from tests.chat_server import ChatServer, serving
 from tests.commands.conftest import called
@@ -68,14 +67,6 @@ async def test_a_judge_behind_an_endpoint_and_its_key(tmp_path, monkeypatch):
     for path in (*(tmp_path / "out").iterdir(), *(tmp_path / "a").glob("*.json*")):
         assert KEY.encode() not in path.read_bytes()
     assert (tmp_path / "out" / "report.json").read_bytes() == (tmp_path / "out2" / "report.json").read_bytes()
-
-
-def test_an_interrupt_has_its_own_status(tmp_path, monkeypatch):
-    async def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(report, "_scored", interrupted)
-    called(report_command, tmp_path / "a", "--out", tmp_path / "out", status=130)
 
 
 @pytest.mark.parametrize(

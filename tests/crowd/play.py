@@ -23,7 +23,7 @@ from docagent_rl.rollout.images import join_features
 from docagent_rl.rollout.trajectory import Trajectory, whole_line
 from docagent_rl.systems import get_system
 from docagent_rl.training.agent_loop.output import IMAGES
-from docagent_rl.training.settings.opening_check import load_tokenizer
+from docagent_rl.training.settings.models import load_tokenizer
 from tests.composing import by_choices, file_key, kept, list_key
 from tests.crowd.pulse import Pulse
 from tests.crowd.server import ScriptedServer, WatchedLoop

@@ -94,21 +94,3 @@ def test_the_job_of_a_run_that_fails_fails_and_ends_before_anything_starts_witho
         assert code != 0
         assert calls == []
     assert slurm("vrag_rl_qwen2_5_vl_7b", status=3)[0] == 3
-
-
-def test_the_manifest_asks_for_what_the_run_needs():
-    spec, entry = JOB["spec"]["rayClusterSpec"], JOB["spec"]["entrypoint"].split()
-    workers = sum(group["replicas"] for group in spec["workerGroupSpecs"])
-    assert f"trainer.nnodes={1 + workers}" in entry
-    variables = yaml.safe_load(JOB["spec"]["runtimeEnvYAML"])["env_vars"]
-    for pod in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
-        (container,) = pod["template"]["spec"]["containers"]
-        resources = container["resources"]
-        gpus = resources["limits"]["nvidia.com/gpu"]
-        assert f"trainer.n_gpus_per_node={gpus}" in entry
-        assert (pod["rayStartParams"]["num-gpus"], resources["requests"]) == (gpus, resources["limits"])
-        mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-        assert mounts.keys() == {volume["name"] for volume in pod["template"]["spec"]["volumes"]}
-        assert {"/dev/shm", variables["DOCAGENT_WORKSPACE"]} <= set(mounts.values())
-    pins = (DOCS.parent / "requirements" / "gpu.txt").read_text()
-    assert re.findall(r"^ray(?:\[.*\])?==([0-9.]+)", pins, re.MULTILINE) == [spec["rayVersion"]]

@@ -114,15 +114,3 @@ def test_what_the_trainer_cannot_work_with_is_one_message(end, tmp_path):
 def test_an_error_of_another_kind_is_looked_after_once(end):
     assert end(ValueError("no"), [None], speaks=False) is None
     assert end(ValueError("no"), [DEATH]).startswith(f"docagent-rl: {DEATH}")
-
-
-def test_a_run_that_succeeds_leaves_no_traceback_of_an_earlier_start(tmp_path):
-    left = tmp_path / "failure_traceback.txt"
-    left.write_text("of the first start")
-    watch = RunWatch()
-    watch._watch = Watch(WatchConfig())
-    watch._watch.stop = lambda: None
-    job = JobReturn(status=JobStatus.COMPLETED)
-    for _ in range(2):
-        watch.on_job_end(OmegaConf.create({"docagent": {"run_dir": str(tmp_path)}}), job)
-        assert not left.exists()

@@ -65,7 +65,7 @@ class EnginePlayer:
         """
         # import vLLM and verl
         from docagent_rl.training.engine.engine import TokenEngine
-        from docagent_rl.training.settings.opening_check import load_tokenizer
+        from docagent_rl.training.settings.models import load_tokenizer
 
         folder = model_folder(model)
         with open_dict(run):

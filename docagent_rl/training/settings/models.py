@@ -158,3 +158,32 @@ def on_meta(config: PretrainedConfig) -> nn.Module:
         model = kind.from_config(config)
     model.tie_weights()
     return model
+
+
+def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
+    """Load tokenizer and processor of the model as verl loads them for the rollout.
+
+    Raises:
+        UserError: the model has no tokenizer that can be loaded.
+    """
+    from verl.utils import hf_processor, hf_tokenizer
+    from verl.utils.fs import copy_to_local
+
+    model = config.actor_rollout_ref.model
+    source = str(model.get("tokenizer_path") or model.path)
+    trusted = bool(model.get("trust_remote_code", False))
+    try:
+        path = copy_to_local(source, use_shm=bool(model.get("use_shm", False)))
+        tokenizer = hf_tokenizer(path, trust_remote_code=trusted)
+        processor = hf_processor(path, trust_remote_code=trusted)
+    except (OSError, ValueError, ImportError) as error:
+        raise UserError(
+            f"actor_rollout_ref.model.path={source}: no tokenizer can be loaded: {error}"
+        ) from error
+    template = model.get("custom_chat_template")
+    for part in (tokenizer, processor):
+        if part is not None and template is not None:
+            part.chat_template = template
+    if processor is not None and not getattr(processor, "chat_template", None):
+        processor.chat_template = tokenizer.chat_template
+    return tokenizer, processor

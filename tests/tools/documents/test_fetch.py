@@ -13,8 +13,7 @@ import pypdfium2
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.base.errors import InfrastructureError, UserError
-from tools.documents.apt import read_member
+from docagent_rl.base.errors import UserError
 from tools.documents.fetch import fetch, place
 from tools.documents.manifest import Fetched, Manifest, Scan
 
@@ -145,16 +144,3 @@ def test_another_document_or_none_is_refused_and_leaves_nothing(guide, run, tmp_
     with pytest.raises(UserError, match=named):
         run(changed(guide, **changes))
     assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]
-
-
-def test_a_damaged_package_and_a_mirror_that_is_gone_are_refused(guide, repository, run):
-    deb = repository / "a-guide.deb"
-    deb.write_bytes(deb.read_bytes()[:-40] + bytes(40))
-    with pytest.raises(InfrastructureError, match="apt-get download"):
-        run(guide)
-    deb.write_bytes(b"no archive")
-    with pytest.raises(UserError, match=r"a-guide\.deb"):
-        read_member(deb, "guide.pdf")
-    (repository / "Packages").unlink()
-    with pytest.raises(InfrastructureError, match="apt-get update"):
-        run(guide)

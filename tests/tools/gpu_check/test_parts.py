@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from typing import Any
 
 import pandas as pd
@@ -10,9 +9,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from docagent_rl.checks.recipe_check import Finding, composed, judged
-from tools.gpu_check.check import CheckError, Machine
+from tools.gpu_check.check import Machine
 from tools.gpu_check.meter import Cost, Meter
-from tools.gpu_check.parts import recipe
 from tools.gpu_check.parts.recipe import KINDS, SHORT, SMALL, overrides
 from tools.gpu_check.parts.widths import extrapolated
 
@@ -60,20 +58,3 @@ def test_a_gpu_computes_as_the_recipe_says(kind):
     assert own["actor_rollout_ref.actor.use_dynamic_bsz"]
     rollout = {"enforce_eager": False, "free_cache_engine": True, "enable_prefix_caching": True}
     assert {name: own[f"actor_rollout_ref.rollout.{name}"] for name in rollout} == rollout
-
-
-def test_a_run_that_is_not_ready_in_time_is_named_and_those_before_it_count(monkeypatch, tmp_path):
-    first, second, *_ = KINDS
-
-    def one(kind, machine, folder, end):
-        if kind == second:
-            raise subprocess.TimeoutExpired("a run", 1.0)
-        return {"apart": {"mean": 0.001}}
-
-    monkeypatch.setattr(recipe, "_one", one)
-    found = recipe.run(Machine("a GPU", 80.0, vllm=True), tmp_path)
-    assert found.numbers["not_run"] == [kind.title for kind in KINDS[1:]]
-    assert first.title in found.numbers
-    monkeypatch.setattr(recipe, "KINDS", (second,))
-    with pytest.raises(CheckError):
-        recipe.run(Machine("a GPU", 80.0, vllm=True), tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -63,12 +62,6 @@ def test_a_check_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch):
     assert found.outcome is Outcome.FAIL
     assert "600 s" in found.summary
     assert ends(int(found.log.split()[0]), within=60)
-
-
-def test_a_result_of_an_earlier_run_does_not_count(tmp_path):
-    good = json.dumps({"outcome": "PASS", "summary": "well"})
-    codes = f"open(result, 'w').write({good!r})", ""
-    assert [outcome(tmp_path, code).outcome for code in codes] == [Outcome.PASS, Outcome.FAIL]
 
 
 def test_what_a_machine_lacks_or_would_begin_too_late_is_not_run(tmp_path):

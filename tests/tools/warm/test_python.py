@@ -97,10 +97,3 @@ def test_a_killed_client_takes_its_program_along(warm):
     process.kill()
     process.wait()
     assert ends(int(pid))
-
-
-def test_lazy_imports_are_waited_for_and_fail_with_the_first_program():
-    with WarmPython(["decimal"], lazy=True) as warm:
-        assert run(warm, "-c", "import sys; print('decimal' in sys.modules)").stdout == "True\n"
-    with WarmPython(["docagent_rl.no_such_module"], lazy=True) as warm:
-        assert run(warm, "-c", "").returncode == 1

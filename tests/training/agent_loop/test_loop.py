@@ -17,7 +17,7 @@ from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, whole_line
 from docagent_rl.training.agent_loop.loop import DocAgentLoop
-from docagent_rl.training.settings.opening_check import load_tokenizer
+from docagent_rl.training.settings.models import load_tokenizer
 from tests.thinking_template import THINKING_TEMPLATE
 
 TEXT, IMAGES = "mm_doc_r1_qwen3_8b", "doc_v_star_qwen2_5_vl_7b"
