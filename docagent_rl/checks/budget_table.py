@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
@@ -25,6 +23,7 @@ from docagent_rl.checks.budget import (
     budget,
     total,
 )
+from docagent_rl.checks.gpu import gpu_memory
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.models import get_family
 from docagent_rl.rollout.images import CAPACITY
@@ -203,19 +202,3 @@ def _limits(config: DictConfig) -> dict[Place, int]:
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         found[Place.DISK] = shutil.disk_usage(existing).free
     return found
-
-
-def gpu_memory() -> int | None:
-    """Return the bytes of the smallest GPU of this machine, by the driver; None where there is none."""
-    if importlib.util.find_spec("pynvml") is None:
-        return None
-    pynvml: Any = importlib.import_module("pynvml")  # nvidia-ml-py, of the GPU requirements alone
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(n) for n in range(pynvml.nvmlDeviceGetCount())]
-        return min((int(pynvml.nvmlDeviceGetMemoryInfo(h).total) for h in handles), default=None)
-    finally:
-        pynvml.nvmlShutdown()

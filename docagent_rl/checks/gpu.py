@@ -7,11 +7,10 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from docagent_rl.training.hardware import TORCH_VARLEN, flash_attn_version
 
-QUERY = ("--query-gpu=driver_version", "--format=csv,noheader")
 OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
 """By CUDA's major version (CUDA Toolkit release notes, table of minor version compatibility)."""
 OLDEST_CAPABILITY = (8, 0)
@@ -31,21 +30,26 @@ class Finding:
     """Training cannot start so."""
 
 
-def ask_driver() -> Version | str | None:
-    """Ask `nvidia-smi` for the driver's version; return its error in words, or None where there is none."""
+def ask_gpus(field: str) -> list[str] | str | None:
+    """Ask `nvidia-smi` for a number of each GPU; return its error in words, or None where there is none."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
+    query = [program, f"--query-gpu={field}", "--format=csv,noheader,nounits"]
     try:
-        answer = subprocess.run([program, *QUERY], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{type(error).__name__}: {error}"
-    lines = (answer.stdout or answer.stderr).split("\n")
-    first = lines[0].strip() or f"no answer, status {answer.returncode}"
-    try:
-        return first if answer.returncode else Version(first)
-    except InvalidVersion:
-        return first
+    lines = [line.strip() for line in (answer.stdout or answer.stderr).splitlines() if line.strip()]
+    if answer.returncode or not all(line[0].isdigit() for line in lines) or not lines:
+        return lines[0] if lines else f"no answer, status {answer.returncode}"
+    return lines
+
+
+def gpu_memory() -> int | None:
+    """Return the bytes of the smallest GPU of this machine, by the driver; None where there is none."""
+    sizes = ask_gpus("memory.total")  # in MiB
+    return min(map(int, sizes)) << 20 if isinstance(sizes, list) else None
 
 
 def check_gpu() -> list[Finding]:
@@ -57,14 +61,14 @@ def check_gpu() -> list[Finding]:
     if torch.cuda.is_available():  # then the driver will do, be it by forward compatibility
         value = f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}"
         return [Finding(MACHINE, "accelerator", value)]
-    found, driver = [Finding(MACHINE, "accelerator", "none (platform cpu)")], ask_driver()
+    found, driver = [Finding(MACHINE, "accelerator", "none (platform cpu)")], ask_gpus("driver_version")
     if driver is not None:
         found.append(check_driver(driver, torch.version.cuda, wanted=not is_cpu_platform()))
     return found
 
 
-def check_driver(driver: Version | str, cuda: str | None, *, wanted: bool) -> Finding:
-    """Compare the driver, or what kept it from answering, with what torch's build needs.
+def check_driver(driver: list[str] | str, cuda: str | None, *, wanted: bool) -> Finding:
+    """Compare the driver's version, or what kept it from answering, with what torch's build needs.
 
     `cuda` is that of the build, such as `13.0`, or None; `wanted` whether verl would train on the GPU.
     """
@@ -73,11 +77,12 @@ def check_driver(driver: Version | str, cuda: str | None, *, wanted: bool) -> Fi
         advice = "nvidia-smi does not reach the driver: load its kernel module, or give the container GPUs"
     elif cuda is None:
         advice = "torch is a build without CUDA: set up with PINS=gpu make setup"
-    elif driver >= Version(oldest):
+    elif Version(driver[0]) >= Version(oldest):
         advice = ""
     else:
         advice = f"the wheels are for CUDA {cuda}, which needs driver {oldest} or later: install one"
-    return Finding(MACHINE, "NVIDIA driver", str(driver), advice, blocks=wanted and bool(advice))
+    value = driver if isinstance(driver, str) else driver[0]
+    return Finding(MACHINE, "NVIDIA driver", value, advice, blocks=wanted and bool(advice))
 
 
 def check_attention() -> Finding:

@@ -59,8 +59,18 @@ def ingest_command(
     limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
     try:
-        how = {"workers": workers, "strict": strict, "replace": replace, "ray": ray, "ocr": ocr}
-        report = ingest(folder, store, settings=settings, limits=limits, progress=True, **how)
+        report = ingest(
+            folder,
+            store,
+            settings=settings,
+            limits=limits,
+            workers=workers,
+            progress=True,
+            strict=strict,
+            replace=replace,
+            ray=ray,
+            ocr=ocr,
+        )
     except KeyboardInterrupt:
         interrupted()
     typer.echo(_ingest_summary(report))

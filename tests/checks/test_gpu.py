@@ -4,13 +4,12 @@ import importlib
 import sys
 
 import pytest
-from packaging.version import Version
 
-from docagent_rl.checks.gpu import ask_driver, check_attention, check_driver, check_varlen
+from docagent_rl.checks.gpu import ask_gpus, check_attention, check_driver, check_varlen, gpu_memory
 from docagent_rl.training import hardware
 from docagent_rl.training.hardware import without_flash_attn
 
-NEW, OLD = Version("580.65.06"), Version("570.133.20")
+NEW, OLD = ["580.65.06"] * 2, ["570.133.20"]
 
 
 @pytest.mark.parametrize(
@@ -19,14 +18,14 @@ NEW, OLD = Version("580.65.06"), Version("570.133.20")
         (NEW, "13.0", ""),
         (OLD, "13.0", "13.0, which needs driver 580"),
         (OLD, "12.8", ""),
-        (Version("1000.5"), "13.0", ""),
+        (["1000.5"], "13.0", ""),
         (NEW, None, "without CUDA"),
         ("No devices were found", "13.0", "does not reach"),
     ],
 )
 def test_driver_has_to_fit_the_wheels(driver, cuda, advice):
     finding = check_driver(driver, cuda, wanted=True)
-    assert (finding.value, finding.blocks) == (str(driver), bool(advice))
+    assert finding.blocks is bool(advice)
     assert advice in finding.advice
     assert not check_driver(driver, cuda, wanted=False).blocks
 
@@ -34,19 +33,16 @@ def test_driver_has_to_fit_the_wheels(driver, cuda, advice):
 def test_nvidia_smi_of_this_machine_is_asked(tmp_path, monkeypatch):
     program = tmp_path / "nvidia-smi"
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert ask_driver() is None
+    assert ask_gpus("name") is gpu_memory() is None
     for script, expected in (
-        (
-            '[ "$*" = "--query-gpu=driver_version --format=csv,noheader" ] && echo 580.95.05',
-            Version("580.95.05"),
-        ),
-        ("echo broken >&2\nexit 3", "broken"),
-        ("echo No devices were found", "No devices were found"),
-        ("exit 0", "no answer, status 0"),
+        ('[ "$1" = "--query-gpu=memory.total" ] && printf "81559\\n40960\\n"', 40960 << 20),
+        ("echo broken >&2\nexit 3", None),
+        ("echo No devices were found", None),
     ):
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-        assert ask_driver() == expected
+        assert gpu_memory() == expected
+    assert ask_gpus("memory.total") == "No devices were found"
 
 
 @pytest.fixture
