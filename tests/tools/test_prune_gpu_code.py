@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from tools.prune_gpu_code import CONTAINER, CUBIN, ENTRY, MAGIC, SECTION, codes, prune
 
 PTX = 1
@@ -53,14 +51,3 @@ def test_machine_code_of_one_architecture_stays(tmp_path):
         wanted = wanted.replace(letter * size, bytes(size))
     assert path.read_bytes() == wanted
     assert prune(path, 90) == (40, 48)
-
-
-def test_a_library_without_gpu_code_stays_as_it_is(tmp_path):
-    path = tmp_path / "library.so"
-    whole = library(b"").replace(SECTION, b".xx_fatbin")
-    path.write_bytes(whole)
-    assert prune(path, 90) == (0, 0)
-    assert path.read_bytes() == whole
-    path.write_bytes(b"no library")
-    with pytest.raises(ValueError, match="ELF"):
-        prune(path, 90)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from tensordict import TensorDict
@@ -14,14 +13,6 @@ from verl.utils import tensordict_utils as tu
 
 PATCH = 3 * 2 * 14 * 14
 """Numbers of a patch: channels, frames, height, width."""
-
-
-class Pictures(StrEnum):
-    """The pictures that the rows of a batch show."""
-
-    IMAGES = "images"
-    NONE = "none"
-    MIXED = "mixed"
 
 
 @dataclass(frozen=True)
@@ -51,11 +42,8 @@ class Row:
         return self.prompt + self.text + self.images * (self.image_tokens + 2)
 
 
-ROWS = {
-    Pictures.IMAGES: [Row(9, 40, 2), Row(5, 23, 1), Row(14, 31, 1, (4, 4)), Row(3, 60, 3)],
-    Pictures.NONE: [Row(9, 40), Row(5, 83), Row(14, 31), Row(3, 60)],
-    Pictures.MIXED: [Row(9, 40, 2), Row(5, 83), Row(14, 31), Row(3, 60, 1, (16, 4))],
-}
+ROWS = [Row(9, 40, 2), Row(5, 83), Row(14, 31), Row(3, 60, 1, (16, 4))]
+"""With images and without."""
 
 
 def nested(rows: list[Tensor]) -> Tensor:

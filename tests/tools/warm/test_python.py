@@ -8,22 +8,6 @@ import pytest
 from tests.processes import ends
 from tools.warm import WarmPython
 
-MULTIPROCESSING = """
-import multiprocessing, sys
-
-def work(queue):
-    queue.put(("decimal" in sys.modules, 41 + 1))
-
-if __name__ == "__main__":
-    context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    process = context.Process(target=work, args=(queue,))
-    process.start()
-    print(queue.get(timeout=300))
-    process.join()
-    print(process.exitcode)
-"""
-
 
 @pytest.fixture(scope="module")
 def warm():
@@ -73,23 +57,11 @@ def test_how_a_program_ends(warm, program, code, said):
     assert run(warm, "-c", "print(1)").stdout == "1\n"
 
 
-def test_processes_of_multiprocessing(warm, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(MULTIPROCESSING)
-    assert run(warm, str(program)).stdout == "(True, 42)\n0\n"
-
-
 def started(warm: WarmPython, program: str) -> tuple[subprocess.Popen, str]:
     """A program that says a line and goes on; its process and the line."""
     program = f"import os, signal, sys, time\n{program}\ntime.sleep(600)"
     process = subprocess.Popen([warm.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True)
     return process, process.stdout.readline()
-
-
-def test_signals_reach_the_program(warm):
-    process, _ = started(warm, "signal.signal(signal.SIGTERM, lambda *_: sys.exit(5)); print()")
-    process.terminate()
-    assert process.wait(300) == 5
 
 
 def test_a_killed_client_takes_its_program_along(warm):

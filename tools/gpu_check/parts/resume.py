@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from tools.gpu_check.batches import ROWS, Pictures, make_batch
+from tools.gpu_check.batches import ROWS, make_batch
 from tools.gpu_check.check import Machine, Result, expect, passed
 from tools.gpu_check.models import SMALL, configuration, write_checkpoint
 from tools.gpu_check.parts.models import settings_of_recipes
@@ -27,7 +27,7 @@ def run(machine: Machine, folder: Path) -> Result:
     """See the module."""
     config = configuration(SMALL)
     path = write_checkpoint(folder / "model", config)
-    batch = make_batch(ROWS[Pictures.MIXED], config)
+    batch = make_batch(ROWS, config)
     settings = replace(settings_of_recipes(machine), lr=1e-3)
     first = make_worker(path, settings)
     before = [update(first, batch)[:2] for _ in range(2)]
