@@ -55,7 +55,7 @@ def collect_command(
     teacher: ModelConfig,
     grounder: ModelConfig,
 ) -> None:
-    """Have a teacher or a script play a system's real environment, and keep what passes the filters.
+    """Have a teacher or a script play a system, and keep what passes the filters.
 
     OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that filters leave), funnel.json,
     verdicts.jsonl, and replies/ (what was paid for). Interrupted, the same command goes on; whole,

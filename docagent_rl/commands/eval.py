@@ -111,7 +111,7 @@ def probe_command(
     force: Force = False,
     model: ModelConfig,
 ) -> None:
-    """Play the same questions with pages blanked, exchanged, or without evidence, and say what is left.
+    """Play questions with pages blanked, exchanged, or without evidence, and say what is left.
 
     Searches find what they find in the documents as they are; what the agent is shown differs: as_is,
     blank (white pages without texts), text_layer (white pages with their texts), no_evidence (white where

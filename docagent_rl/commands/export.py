@@ -14,7 +14,7 @@ def export_command(
     model: str = argument(..., "A run, a checkpoint global_step_<n>, or a LoRA adapter of PEFT's format."),
     out: Path | None = option(None, "Copy it to this new folder; default: <checkpoints>/merged/."),
 ) -> None:
-    """Merge a run's weights, a LoRA adapter included, into a model that anything loads; print its folder.
+    """Merge a run's weights, LoRA's too, into a model that anything loads; print its folder.
 
     As `eval --model` and `ask --model` do by themselves; a model that is whole already is left where it is.
 

@@ -17,26 +17,14 @@ COMMANDS = {
     "demo": "Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.",
     "recipes": "List and check what can be run.",
     "prompts": "Show the prompts of the systems, and check files of your own.",
-    "collect": (
-        "Have a teacher or a script play a system's real environment, and keep what passes the filters."
-    ),
+    "collect": "Have a teacher or a script play a system, and keep what passes the filters.",
     "ask": "Have an agent answer about PDFs, and say on which pages its answer rests.",
     "eval": "Play a system or a baseline over questions, record every trajectory, and score them.",
-    "probe": (
-        "Play the same questions with pages blanked, exchanged, or without evidence, and say what is left."
-    ),
-    "rescore": (
-        "Reward stored trajectories by another variant, weight, judge or estimator, and compare; no model."
-    ),
-    "view": (
-        "Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost."
-    ),
-    "export": (
-        "Merge a run's weights, a LoRA adapter included, into a model that anything loads; print its folder."
-    ),
-    "report": (
-        "Score runs, and print and write their numbers beside the papers', with intervals and breakdowns."
-    ),
+    "probe": "Play questions with pages blanked, exchanged, or without evidence, and say what is left.",
+    "rescore": "Reward stored trajectories by another variant, weight, judge or estimator; no model.",
+    "view": "Open runs in the browser: trajectories with their pages, curves, warnings, lost evidence.",
+    "export": "Merge a run's weights, LoRA's too, into a model that anything loads; print its folder.",
+    "report": "Score runs, and write their numbers beside the papers', with intervals and breakdowns.",
     "doctor": "Check versions, what is registered in every kind of process, and the machine.",
 }
 """The first line of each command's help. Its module has it as `<name>_command`, `<name>_app` or `app`."""

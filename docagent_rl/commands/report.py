@@ -34,7 +34,7 @@ def report_command(
     seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
 ) -> None:
-    """Score runs, and print and write their numbers beside the papers', with intervals and breakdowns.
+    """Score runs, and write their numbers beside the papers', with intervals and breakdowns.
 
     Where a benchmark needs a judge or an extractor and none is named, the embedded rule judge stands in, and
     its numbers are marked. Scores are kept in the folder of a run; what was asked of a judge is kept as well,

@@ -42,7 +42,7 @@ def rescore_command(
     at_a_time: int = option(32, "Trajectories at a time.", min=1),
     force: Force = False,
 ) -> None:
-    """Reward stored trajectories by another variant, weight, judge or estimator, and compare; no model.
+    """Reward stored trajectories by another variant, weight, judge or estimator; no model.
 
     Every trajectory is said again, word for word, in the environments of the run's configuration with the
     given values in it. With an estimator that needs no critic, advantages are compared as well, on either

@@ -23,7 +23,7 @@ def view_command(
     query: str | None = option(None, "For --export: what to show, e.g. 'step=3&reward=0:0.2', 'uid=G'."),
     force: Force = False,
 ) -> None:
-    """Open runs in the browser: trajectories with their pages, curves, warnings, where evidence is lost.
+    """Open runs in the browser: trajectories with their pages, curves, warnings, lost evidence.
 
     Serves those who open the printed address, which holds a token, until interrupted; nothing is fetched from
     elsewhere. An index is kept in the folder of each run (view.sqlite, may be deleted).
