@@ -113,17 +113,13 @@ def ablations_command(names: Names = None) -> None:
 
 @app.command("check")
 def check_command(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Recipes, or files; default: all. Words with = are overrides, as behind the launch command.",
-            metavar="[NAME]... [KEY=VALUE]...",
-        ),
-    ] = None,
+    names: list[str] | None = argument(
+        None, "Recipes, or files; words with = are overrides.", metavar="[NAME]... [KEY=VALUE]..."
+    ),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
 ) -> None:
-    """Check recipes without running them, as they are and with their profile for the CPU and each ablation.
+    """Check recipes (all by default) without running them, with their profile for the CPU and each ablation.
 
     Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together: as the
     recipe has them, or as --nnodes and --gpus-per-node say. With overrides, what the launch command would
@@ -203,12 +199,10 @@ def variants_command() -> None:
 
 def _verdict(findings: Sequence[Finding]) -> Text:
     """List the problems of a recipe with the overrides that lead to them, once a profile; or return `ok`."""
-    unchanged = {finding.profile: finding.problem for finding in findings if finding.ablation is None}
-    lines = [
-        " ".join([*finding.overrides, finding.problem])
-        for finding in findings
-        if finding.problem and (finding.ablation is None or finding.problem != unchanged.get(finding.profile))
-    ]
+    plain = {each.profile: each.problem for each in findings if each.ablation is None}
+    found = [each for each in findings if each.problem]
+    told = (each for each in found if each.ablation is None or each.problem != plain.get(each.profile))
+    lines = [" ".join([*each.overrides, str(each.problem)]) for each in told]
     return Text("\n".join(lines), style="red") if lines else Text("ok", style="green")
 
 
