@@ -89,11 +89,7 @@ def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
 
 
 def prompt_file(name_or_path: str) -> Path:
-    """Return the path of a prompt, from its name or path.
-
-    Raises:
-        UserError: there is no prompt of this name.
-    """
+    """Return the path of a prompt, from its name or path."""
     if name_or_path.endswith((".yaml", ".yml")):
         return Path(name_or_path)
     if name_or_path not in _files():

@@ -84,11 +84,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -> dict[str, Any]:
-    """Read a file of keys and values; `name` is what messages call it, by default its path.
-
-    Raises:
-        UserError: it cannot be read, or is no mapping: then the message gives the example.
-    """
+    """Read a file of keys and values; `name` is what messages call it, by default its path."""
     name = name or str(file)
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))

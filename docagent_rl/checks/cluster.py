@@ -36,11 +36,7 @@ class Attachment:
 
 
 def attachment(config: DictConfig) -> Attachment | None:
-    """Return the Ray that the run attaches to, in Ray's own order; `None` where it starts its own.
-
-    Raises:
-        UserError: there is to be one, and there is none.
-    """
+    """Return the Ray that the run attaches to, in Ray's own order; `None` where it starts its own."""
     from ray._private.services import canonicalize_bootstrap_address
     from ray._private.utils import get_ray_address_file
 

@@ -168,9 +168,6 @@ def examine(
     """Ask one process of each kind after the other; one that fails or hangs leaves the others be.
 
     The vLLM engine gets `model`, or a tiny one that is made; each process may take `timeout_s` seconds.
-
-    Raises:
-        UserError: vLLM is to be asked without a model, and none can be built.
     """
     if ProcessKind.VLLM in kinds:
         if model is not None and not (model / "config.json").is_file():

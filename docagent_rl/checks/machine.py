@@ -26,11 +26,7 @@ MODEL = "actor_rollout_ref.model.path"
 
 
 def check_folders(config: DictConfig) -> None:
-    """See that the folders of a run can be written to; nothing stays there.
-
-    Raises:
-        UserError: one cannot, or its disk is full.
-    """
+    """See that the folders of a run can be written to; nothing stays there."""
     for key in FOLDERS:
         path = Path(str(OmegaConf.select(config, key))).expanduser()
         # or the first folder above it that is there

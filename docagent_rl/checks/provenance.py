@@ -100,9 +100,6 @@ def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] 
     """Read the provenance file of a recipe in the folder `root`; it is empty where there is none.
 
     `above` are the recipes that take it over.
-
-    Raises:
-        UserError: the file is not of the form that this module describes, or takes over itself.
     """
     file, where = root / FOLDER / f"{name}.yaml", f"recipes/{FOLDER}/{name}.yaml"
     if above and not file.is_file():

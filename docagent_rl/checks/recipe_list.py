@@ -41,11 +41,7 @@ class Kind(Enum):
 
 
 def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
-    """Return name and folder of a recipe that is named, or given as the path of its file.
-
-    Raises:
-        UserError: there is no such file.
-    """
+    """Return name and folder of a recipe that is named, or given as the path of its file."""
     if not recipe.endswith(".yaml"):
         return recipe, root
     path = Path(recipe)
@@ -64,11 +60,7 @@ def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[
 
 
 def require_recipes(names: Iterable[str], root: Traversable = ROOT, kind: Kind | None = None) -> None:
-    """See that there are recipes of these names, of one kind or of any (`None`).
-
-    Raises:
-        UserError: there is no recipe of a name; names the nearest one.
-    """
+    """See that there are recipes of these names, of one kind or of any (`None`), or name the nearest one."""
     known = recipe_names(root, kind)
     for name in names:
         if name not in known and not name.endswith(".yaml"):
@@ -141,11 +133,7 @@ def ablation_summary(name: str, root: Traversable = ROOT) -> str:
 
 
 def ablation_recipes(name: str, root: Traversable = ROOT) -> list[str]:
-    """Return the recipes that an ablation belongs to, as its line `# for:` lists them.
-
-    Raises:
-        UserError: the file has no such line.
-    """
+    """Return the recipes that an ablation belongs to, as its line `# for:` lists them."""
     if not (recipes := _field(name, "for", root)):
         raise UserError(f"recipes/{ABLATIONS}/{name}.yaml: the line `# for: <recipe>, ...` is missing")
     return [recipe.strip() for recipe in recipes.split(",")]

@@ -70,11 +70,7 @@ class SftSection(Section):
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> SftSection:
-        """Validate the section.
-
-        Raises:
-            UserError: every problem, with its key.
-        """
+        """Validate the section."""
         try:
             return cls.model_validate(data)
         except ValidationError as error:

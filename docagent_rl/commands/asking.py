@@ -64,9 +64,6 @@ def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
 
     The costs are printed on standard error at the end, of a command that fails, too. `others` are further
     models that options may name, by the prefix of these.
-
-    Raises:
-        UserError: one budget cannot count them all (`shared_meter`).
     """
     from docagent_rl.endpoints.meter import metering
 

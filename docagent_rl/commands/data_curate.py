@@ -141,11 +141,7 @@ def _left_out(
 
 
 def questions_of(file: Path) -> list[Sample]:
-    """Return the questions of a file, or of the trajectories in a file or in a run's folder, each once.
-
-    Raises:
-        UserError: it holds neither.
-    """
+    """Return the questions of a file, or of the trajectories in a file or in a run's folder, each once."""
     from docagent_rl.lab.agents.run_folder import trajectories_of
 
     if file.suffix == ".parquet":

@@ -103,11 +103,7 @@ def export_command(
 
 
 def both_files(out: Path) -> tuple[Path, Path]:
-    """Return the files for training and validation.
-
-    Raises:
-        UserError: the name is that of the second.
-    """
+    """Return the files for training and validation."""
     if out.suffix != ".parquet":
         return out / "train.parquet", out / "val.parquet"
     if out.name == "val.parquet":
@@ -116,11 +112,7 @@ def both_files(out: Path) -> tuple[Path, Path]:
 
 
 def codec_of(model: str, template_kwargs: str) -> Any:
-    """Return the codec of a model: chat turns as tokens.
-
-    Raises:
-        UserError: there is no such model, or the arguments are no JSON object.
-    """
+    """Return the codec of a model: chat turns as tokens."""
     from transformers import AutoProcessor, AutoTokenizer
 
     from docagent_rl.rollout.chat import ChatCodec, check_template

@@ -30,11 +30,7 @@ _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def check_model(agent: Agent, model: ModelConfig) -> None:
-    """See that the options say who plays; call it before anything imports vLLM, which is kept quiet.
-
-    Raises:
-        UserError: a model is missing, or named in vain.
-    """
+    """See that the options say who plays; call it before anything imports vLLM, which is kept quiet."""
     if agent.modelled and not model.model:
         raise UserError(
             "name the model that plays: --model with --base-url for one behind an endpoint, or --model PATH "
@@ -75,9 +71,6 @@ async def open_player(
     `run` is the composed configuration, checked, and `parsed` its section `docagent`. The model writes the
     turns: a path of weights where it has no address. `wrap` puts another environment in the place of each
     that a model plays.
-
-    Raises:
-        UserError: something that is named is missing or does not fit.
     """
     if agent.modelled and not model.base_url:
         # imports torch, vLLM and verl

@@ -136,11 +136,7 @@ class _Output:
     """Replace what another command has left there."""
 
     def claim(self, config: DictConfig) -> None:
-        """Check that nothing but an earlier rescore lies there, and remove the trajectories of that.
-
-        Raises:
-            UserError: something else lies there.
-        """
+        """Check that nothing but an earlier rescore lies there, and remove the trajectories of that."""
         from omegaconf import OmegaConf
 
         from docagent_rl.checkpoints.audit import remove_seal
