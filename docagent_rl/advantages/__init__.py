@@ -7,26 +7,13 @@ known by a name, those of this package as well as your own.
 
 from docagent_rl.advantages import gae, grpo, spo  # noqa: F401  register
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
-from docagent_rl.advantages.registry import (
-    Card,
-    Case,
-    Critic,
-    Estimator,
-    Family,
-    Need,
-    register,
-    registered_estimators,
-)
+from docagent_rl.advantages.registry import Estimator, Need, register, registered_estimators
 
 __all__ = [
     "AdvantageInputs",
     "Advantages",
-    "Card",
-    "Case",
-    "Critic",
     "Discounts",
     "Estimator",
-    "Family",
     "Need",
     "register",
     "registered_estimators",

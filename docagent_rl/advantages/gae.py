@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
-from docagent_rl.advantages.registry import Card, Case, Critic, Family, Need, register
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
+from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.scan import lambda_returns
 from docagent_rl.advantages.trajectories import compress, linked, turn_table
 from docagent_rl.base.errors import UserError
 
-_SHORT = Discounts(lam_token=0.95)
-_TOKEN_CARD = Card(
-    Family.CRITIC,
-    (
-        Case("`token_gae`, lam = 1", {"whiten": False}, "g1", "g2"),
-        Case("`token_gae`, lam = 0.95", {"whiten": False}, discounts=_SHORT),
-        Case("`token_gae`, lam = 0.95, exact critic", {"whiten": False}, "g1", "g2", Critic.EXACT, _SHORT),
-    ),
-)
 
-
-@register("token_gae", needs=(Need.VALUES,), card=_TOKEN_CARD)
+@register("token_gae", needs=(Need.VALUES,))
 def token_gae(inputs: AdvantageInputs, *, whiten: bool = True) -> Advantages:
     """Token-level GAE that steps over observations as if they were absent.
 
@@ -79,38 +68,7 @@ class Anchor(StrEnum):
     """The first sampled token: the value of the state before the turn (VAGEN, development branch)."""
 
 
-def _case(
-    name: str,
-    first: str,
-    second: str,
-    critic: Critic = Critic.WRONG,
-    gamma: float = 1.0,
-    lam: float = 1.0,
-    **options: Any,
-) -> Case:
-    discounts = Discounts(gamma_turn=gamma, lam_turn=lam)
-    return Case(f"`turn_gae`, {name}", {"whiten": False, **options}, first, second, critic, discounts)
-
-
-_SEEN = ("g1 - D (V1(go on) - V1(stop))", "g2 - p q (1-q) (V2(good) - V2(bad))")
-_TOLL = "g1 - D (1-lam) (b - E[V2])"
-_BROADCAST: dict[str, Any] = {"broadcast": True, "allow_biased": True}
-_TURN_CARD = Card(
-    Family.CRITIC,
-    (
-        _case("lam_turn = 1", "g1", "g2"),
-        _case("lam_turn = 0.5, `anchor=end`", _TOLL, "g2", lam=0.5),
-        _case("lam_turn = 0.5, `anchor=start`", _TOLL, "g2", lam=0.5, anchor=Anchor.START),
-        _case("lam_turn = 0.5, exact critic", "g1", "g2", Critic.EXACT, lam=0.5),
-        _case("lam_turn = 1, gamma_turn = 0.9", "D (c + gamma b - a)", "g2", gamma=0.9),
-        _case("`broadcast`, `anchor=start`", "g1", "g2", anchor=Anchor.START, **_BROADCAST),
-        _case("`broadcast`, `anchor=end`", *_SEEN, **_BROADCAST),
-        _case("`broadcast`, `anchor=end`, exact critic", "0", "0", Critic.EXACT, **_BROADCAST),
-    ),
-)
-
-
-@register("turn_gae", needs=(Need.VALUES,), card=_TURN_CARD)
+@register("turn_gae", needs=(Need.VALUES,))
 def turn_gae(
     inputs: AdvantageInputs,
     *,

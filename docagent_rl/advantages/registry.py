@@ -1,18 +1,18 @@
-"""Advantage estimators by name, those of this package and those of users' own modules: options, bias card."""
+"""Advantage estimators by name, those of this package and those of users' own modules, and their options."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import Enum
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
-from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, Discounts
+from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.base.errors import UserError
 
 REQUIRED = inspect.Parameter.empty
@@ -57,50 +57,6 @@ def option_type(name: str, function: Callable[..., Any], option: str) -> Any:
         ) from error
 
 
-class Family(StrEnum):
-    """A table of the bias card, by what the advantage is made of."""
-
-    TRAJECTORY = "One number a trajectory"
-    TURN = "One number a turn, compared within the group (`turn_grpo`)"
-    SIMILARITY = "Compared with similar trajectories"
-    CRITIC = "With a critic"
-    OTHER = "Other"
-
-
-class Critic(StrEnum):
-    """The values that an estimator with a critic is given on the card."""
-
-    WRONG = "a critic that is wrong"
-    EXACT = "an exact critic"
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A line of the bias card.
-
-    Attributes:
-        name: unique in the card; Markdown.
-        options: as `docagent.advantage.options` holds them.
-        first: closed form of the expected gradient of going on, empty where there is none.
-        second: the same for picking well.
-    """
-
-    name: str
-    options: Mapping[str, Any]
-    first: str = ""
-    second: str = ""
-    critic: Critic = Critic.WRONG
-    discounts: Discounts | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The lines of an estimator on the card of expected gradients (`examples/bias_card`)."""
-
-    family: Family
-    cases: tuple[Case, ...]
-
-
 Function = Callable[..., Advantages]
 """`(inputs: AdvantageInputs, option=default, ...) -> Advantages`; options may stand behind a `*`."""
 
@@ -132,13 +88,11 @@ class Estimator:
     Attributes:
         name: its name in `algorithm.adv_estimator`.
         needs: what has to be in its input.
-        card: its lines of the bias card.
     """
 
     name: str
     function: Function
     needs: frozenset[Need]
-    card: Card | None = None
 
     @property
     def embeds(self) -> bool:
@@ -231,9 +185,7 @@ class Estimator:
 _ESTIMATORS: dict[str, Estimator] = {}
 
 
-def register(
-    name: str, *, needs: tuple[Need, ...] = (), card: Card | None = None
-) -> Callable[[Function], Function]:
+def register(name: str, *, needs: tuple[Need, ...] = ()) -> Callable[[Function], Function]:
     """Make an estimator known as `algorithm.adv_estimator=<name>`.
 
     The function gets one `AdvantageInputs` of the whole batch, trajectories that failed left out, and by
@@ -243,7 +195,6 @@ def register(
     Args:
         name: of the estimator; one that verl itself uses is refused when a run starts.
         needs: what it reads beside rewards, masks and turns.
-        card: its lines of the bias card.
 
     Raises:
         UserError: another function has this name, or this one does not take a batch, and options by name.
@@ -257,7 +208,7 @@ def register(
                 f"estimator {name!r} is registered already, by {'.'.join(_origin(known.function))}: "
                 "choose another name"
             )
-        _ESTIMATORS[name] = Estimator(name, function, frozenset(needs), card)
+        _ESTIMATORS[name] = Estimator(name, function, frozenset(needs))
         return function
 
     return decorate

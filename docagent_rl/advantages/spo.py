@@ -16,7 +16,7 @@ from docagent_rl.advantages.groups import (
     group_metrics,
 )
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
-from docagent_rl.advantages.registry import Card, Case, Family, Need, register
+from docagent_rl.advantages.registry import Need, register
 from docagent_rl.advantages.similarity import Negatives, SelfWeight, baseline_weights, cosines
 from docagent_rl.advantages.trajectories import RowWeight, compress, trajectory_table
 from docagent_rl.base.errors import UserError
@@ -106,16 +106,7 @@ def similarity_advantages(
     return scores
 
 
-_CARD = Card(
-    Family.SIMILARITY,
-    (
-        Case("`spo`, `self_weight=include`", {"self_weight": SelfWeight.INCLUDE}, "-> h g1", "-> g2"),
-        Case("`spo`, `self_weight=loo`", {"self_weight": SelfWeight.LOO}, "-> h g1", "g2"),
-    ),
-)
-
-
-@register("spo", needs=(Need.EMBEDDINGS,), card=_CARD)
+@register("spo", needs=(Need.EMBEDDINGS,))
 def spo(
     inputs: AdvantageInputs,
     *,

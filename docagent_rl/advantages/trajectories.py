@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from docagent_rl.advantages.inputs import AdvantageInputs, Advantages, originals
+from docagent_rl.advantages.scan import reverse_scan
 from docagent_rl.base.errors import UserError
 
 
@@ -131,6 +132,24 @@ class TurnTable:
     trajectory: Tensor
     ordinal: Tensor
     rewards: Tensor
+
+    @property
+    def horizon(self) -> int:
+        """Return the largest number of turns of a trajectory."""
+        return int(self.ordinal.max()) + 1 if len(self.ordinal) else 0
+
+    def sum_onwards(self, x: Tensor) -> Tensor:
+        """Sum x (N,) from each turn to the end of its trajectory."""
+        return reverse_scan(x, linked(self.trajectory).to(x.dtype))
+
+    def padded_mean(self, x: Tensor, group: Tensor, size: Tensor) -> Tensor:
+        """Return the mean (N,) of x (N,) at each turn's ordinal over all trajectories of its group.
+
+        Trajectories that have ended count with 0. `group` is (N,), `size` the trajectories of each group.
+        """
+        cell = group * self.horizon + self.ordinal
+        total = torch.zeros(len(size) * self.horizon, dtype=x.dtype, device=x.device)
+        return total.index_add(0, cell, x)[cell] / size[group]
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ def bias_card_command(
     similarity: Annotated[float, typer.Option(help="Cosine between stopping and going on (SPO).")] = 0.6,
     module: Annotated[
         list[str] | None,
-        typer.Option(help="Module with estimators of your own that declare a `Card`; may be repeated."),
+        typer.Option(help="Module that registers estimators of your own; may be repeated."),
     ] = None,
     force: Force = False,
 ) -> None:
@@ -54,13 +54,16 @@ def bias_card_command(
     from bias_card.toy import Toy
     from docagent_rl.base.user_code import import_module
 
-    for name in module or []:
+    modules = module or []
+    for name in modules:
         import_module(name, f"--module {name}")
     toy = Toy(go_on, good, stop_reward, go_on_reward, good_reward, bad_reward)
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        measured = bias_card(toy, group_size, similarity)
+        measured = bias_card(toy, group_size, similarity, modules)
         card = list(
-            progress.track(measured, total=len(bias_rows(similarity)), description="enumerating groups")
+            progress.track(
+                measured, total=len(bias_rows(similarity, modules)), description="enumerating groups"
+            )
         )
     page, picture = bias_page(card, toy, group_size, similarity), bias_plot(card, group_size)
     write_outputs({out / "bias_card.svg": picture, out / "bias_card.md": page}, force=force)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -128,13 +128,16 @@ def measure(row: BiasRow, groups: ToyGroups) -> Measured:
     )
 
 
-def bias_card(toy: Toy | None = None, group_size: int = 4, similarity: float = 0.6) -> Iterator[Measured]:
+def bias_card(
+    toy: Toy | None = None, group_size: int = 4, similarity: float = 0.6, modules: Collection[str] = ()
+) -> Iterator[Measured]:
     """Measure all estimators of the card, one after the other.
 
     Args:
         toy: the problem; by default p = 0.3, q = 0.6, and so on.
         group_size: trajectories a group, 2 to 64.
         similarity: SPO's cosine between trajectories that stop and trajectories that go on, in [0, 1].
+        modules: see `bias_rows`.
 
     Raises:
         UserError: see `measure`; the group size or the similarity is out of range.
@@ -142,7 +145,7 @@ def bias_card(toy: Toy | None = None, group_size: int = 4, similarity: float = 0
     if not 0 <= similarity <= 1:
         raise UserError(f"similarity {similarity}: give a cosine from 0 to 1.")
     groups = ToyGroups.enumerate(toy or Toy(), group_size)
-    return (measure(row, groups) for row in bias_rows(similarity))
+    return (measure(row, groups) for row in bias_rows(similarity, modules))
 
 
 def _push_and_toll(

@@ -69,6 +69,7 @@ trajectories only. Each verdict follows from what the baseline has seen.
 - **Normalising each turn index.** A trajectory is charged the mean reward of every turn it reaches, and the
   policy chooses how many it reaches: a toll of `b` on going on under the mean over survivors, of `p b` under
   the mean padded with zeros. `rtg_centered` and `fixed_horizon` sum the rewards first and centre afterwards.
+  The package has these two alone; the others are `examples/bias_card/indexed.py`.
   *split* indexes the rewards before the last by turn and compares the last over all trajectories: a toll of
   `c`, padded `p c`.
 - **A turn that few reach.** `rtg_centered` compares the second turn with those that reached it, and says
@@ -163,9 +164,9 @@ def _table(card: Sequence[Measured]) -> str:
         cells = [
             row.name,
             numbers[0],
-            f"`{row.first}`" if row.first else "",
+            f"`{row.case.first}`" if row.case.first else "",
             numbers[1],
-            f"`{row.second}`" if row.second else "",
+            f"`{row.case.second}`" if row.case.second else "",
             *numbers[2:],
             f"**{each.verdict}**{each.explanation.removeprefix(each.verdict)}",
         ]

@@ -153,31 +153,16 @@ def spo(inputs: AdvantageInputs, negatives: str, loo: bool, std: str) -> torch.T
     return write(inputs, scores)
 
 
-def turn_grpo(inputs: AdvantageInputs, baseline: str, padded: bool, std: str, loo: bool) -> torch.Tensor:
+def turn_grpo(inputs: AdvantageInputs, padded: bool, std: str, loo: bool) -> torch.Tensor:
     scores = {}
     for members in groups_of(inputs):
         to_go = {s: [sum(r[k:]) for k in range(len(r))] for s, r in members.items()}
-        totals = [sum(r) for r in members.values()]
-
-        def against(own: int, table: dict, k: int, padded: bool, std: str = "none") -> float:
-            column = {s: r[k] if k < len(r) else 0.0 for s, r in table.items() if padded or k < len(r)}
-            if len(column) == 1:
-                return 0.0
-            others = [x for s, x in column.items() if not (loo and s == own)]
-            eps = 1e-6 if std != "none" else 0.0
-            return (column[own] - sum(others) / len(others)) / (deviation(list(column.values()), std) + eps)
-
-        for s, rewards in members.items():
-            ks = range(len(rewards))
-            if baseline in ("rtg_centered", "fixed_horizon"):
-                row = [against(s, to_go, k, baseline == "fixed_horizon") for k in ks]
-                eps = 1e-6 if std != "none" else 0.0
-                scores[s] = [x / (deviation(totals, std) + eps) for x in row]
-                continue
-            row = [against(s, members, k, padded, std) for k in ks]
-            if baseline == "index_suffix":
-                row = [sum(row[k:]) for k in ks]
-            elif baseline == "index_broadcast":
-                row = [sum(row)] * len(row)
-            scores[s] = [0.0] * len(row) if len(members) == 1 else row
+        spread = deviation([sum(r) for r in members.values()], std) + (1e-6 if std != "none" else 0.0)
+        for s, row in to_go.items():
+            scores[s] = []
+            for k, own in enumerate(row):
+                column = {o: r[k] if k < len(r) else 0.0 for o, r in to_go.items() if padded or k < len(r)}
+                others = [x for o, x in column.items() if not (loo and o == s)]
+                centred = 0.0 if len(column) == 1 else own - sum(others) / len(others)
+                scores[s].append(centred / spread)
     return write(inputs, scores)

@@ -41,7 +41,6 @@ CASES = [
 SMALL = Shape([[[(0, 3), (1, 2)], [(2, 2)]], [[(0, 4)]], [[(1, 2), (1, 1)]]], [0, 0, 1], seed=9)
 MISSING = {Need.VALUES: "values", Need.EMBEDDINGS: "embeddings", Need.PREFIXES: "prefix_embeddings"}
 every = pytest.mark.parametrize(("name", "options"), CASES, ids=str)
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def made(name: str, options: dict, inputs: AdvantageInputs) -> Advantages:

@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from docagent_rl.advantages.groups import (
-    GroupTurns,
-    IndexMean,
     Singleton,
     Std,
     cell_mean,
@@ -16,7 +14,6 @@ from docagent_rl.advantages.groups import (
     check_singletons,
     equal_cells,
     group_metrics,
-    index_advantages,
 )
 from docagent_rl.base.errors import UserError
 
@@ -66,16 +63,3 @@ def test_metrics_count_groups_of_one_apart_from_groups_of_equals() -> None:
     assert group_metrics(x, cell, 5, 1e-6, "p") == {"p/singleton_groups": 0.25, "p/equal_groups": 0.25}
     assert group_metrics(x[:1], cell[:1], 1, 1e-6, "p") == {"p/singleton_groups": 1, "p/equal_groups": 0}
     assert group_metrics(x[:0], cell[:0], 1, 1e-6, "p") == {"p/singleton_groups": 0, "p/equal_groups": 0}
-
-
-def test_padded_and_unbiased_spread_by_hand() -> None:
-    """Turn 0 has rewards 6, 3 and 0; the first trajectory alone has a turn 1, which has 6, 0 and 0."""
-    turns = GroupTurns(
-        rewards=torch.tensor([6.0, 6.0, 3.0, 0.0]).double(),
-        trajectory=torch.tensor([0, 0, 1, 2]),
-        ordinal=torch.tensor([0, 1, 0, 0]),
-        group=torch.zeros(4, dtype=torch.long),
-        size=torch.tensor([3]),
-    )
-    found = index_advantages(turns, mean=IndexMean.PADDED, std=Std.UNBIASED, eps=1.0)
-    assert found.tolist() == pytest.approx([3 / 4, 4 / (math.sqrt(12) + 1), 0.0, -3 / 4])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -12,9 +11,8 @@ import torch
 from pydantic import Field
 
 from docagent_rl.advantages import AdvantageInputs, Advantages, Need, register, registered_estimators
-from docagent_rl.advantages.groups import Std, index_advantages
+from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.grpo import grpo, outcome_advantages, turn_grpo
-from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.registry import _ESTIMATORS, REQUIRED, Estimator, option_type, options_of
 from docagent_rl.advantages.spo import similarity_advantages, spo, spo_prefix
 from docagent_rl.base.errors import UserError
@@ -171,7 +169,6 @@ SIMILAR = [
     ({"std": "group"}, {"eps": 0.1}),
     ({}, {"row_weight": "1/rows"}),
 ]
-SUFFIX = {"baseline": "index_suffix"}
 OPTIONS = {
     "trajectory_grpo": [
         ({}, {"std": "biased"}),
@@ -185,14 +182,10 @@ OPTIONS = {
     "spo_prefix": SIMILAR,
     "turn_grpo": [
         ({}, {"baseline": "fixed_horizon"}),
-        (SUFFIX, {"index_mean": "padded"}),
-        *[
-            case
-            for base in ({}, SUFFIX)
-            for case in [(base, {"std": "biased"}), (base, {"loo": True}), (base, {"tol": 10.0})]
-        ],
+        ({}, {"std": "biased"}),
+        ({}, {"loo": True}),
+        ({}, {"tol": 10.0}),
         ({"std": "biased"}, {"eps": 0.1}),
-        ({"std": "biased", **SUFFIX}, {"eps": 0.1}),
         ({}, {"singleton": "raw"}),
     ],
 }
@@ -206,7 +199,6 @@ def made(name, options):
     return registered_estimators()[name].compute(inputs, options).advantages
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("name", "base", "change"), CASES, ids=lambda value: str(value))
 def test_it_changes_advantages(name, base, change):
     before, after = made(name, base), made(name, {**base, **change})
@@ -220,13 +212,6 @@ def test_eps_is_added_to_the_deviation(std):
     deviation = math.sqrt(sum((x - mean) ** 2 for x in (1.8, 0.7, 0.4)) / n)
     found = made("trajectory_grpo", {"std": std, "eps": 0.5})
     assert float(found[0, 0]) == pytest.approx((1.8 - mean) / (deviation + 0.5))
-
-
-def test_lines_of_the_card_say_their_discounts():
-    for case in [case for each in registered_estimators().values() if each.card for case in each.card.cases]:
-        said = re.findall(r"(lam_turn|gamma_turn) = ([\d.]+)", case.name)
-        given = case.discounts or Discounts()
-        assert [getattr(given, name) for name, _ in said] == [float(value) for _, value in said], case.name
 
 
 def keywords(inputs: AdvantageInputs, *, decay: float = 0.9, share: Fraction | None = None) -> Advantages: ...
@@ -265,7 +250,7 @@ def test_functions_that_cannot_be_called(function, message):
 
 @pytest.mark.parametrize(
     "function",
-    [index_advantages, outcome_advantages, similarity_advantages, grpo, turn_grpo, spo, spo_prefix],
+    [outcome_advantages, similarity_advantages, grpo, turn_grpo, spo, spo_prefix],
 )
 def test_what_counts_as_equal_and_what_is_added_to_a_std_is_a_millionth(function):
     options = options_of("mine", function)
