@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from docagent_rl.actions.base import Action, Span, StopCause
 from docagent_rl.envs.images import Picture
@@ -30,6 +31,27 @@ class ImagePart:
 
 
 Part = TextPart | ImagePart
+
+
+Line = str | Picture
+"""A line or an image of a message."""
+
+
+def parts_of(lines: Iterable[Line]) -> tuple[Part, ...]:
+    """Return lines and images as the parts of a message, a line break wherever two of them meet."""
+    parts: list[Part] = []
+    text = ""
+    for line in lines:
+        if isinstance(line, str):
+            text += line + "\n"
+            continue
+        if text:
+            parts.append(TextPart(text))
+        parts.append(ImagePart(line))
+        text = "\n"
+    if text.strip():
+        parts.append(TextPart(text.rstrip("\n")))
+    return tuple(parts)
 
 
 class Role(Enum):
@@ -156,10 +178,23 @@ class EnvState:
     `terms` is its reward, for systems that reward the last turn alone; `end` is `None` while it goes on.
     """
 
+    shown_by_turn: ClassVar[tuple[str, ...]] = ()
+    """Fields that are as before the turn where its observation was never shown."""
     sample: Sample
     log: TurnLog = field(default_factory=TurnLog, kw_only=True)
     terms: RewardTerms = field(default_factory=RewardTerms, kw_only=True)
     end: EndReason | None = field(default=None, kw_only=True)
+    _before: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+
+    def begin_turn(self) -> None:
+        """Note what the turn that begins may change."""
+        self._before = {name: copy(getattr(self, name)) for name in self.shown_by_turn}
+
+    def take_back(self) -> None:
+        """Return to the state before the last turn, whose observation was never shown."""
+        for name, value in self._before.items():
+            setattr(self, name, value)
+        self.log.turns[-1].dropped = True
 
     def settle(self, end: EndReason, values: Mapping[str, float]) -> RewardTerms:
         """End the trajectory with these terms, of which `total` is the reward, and return them."""
@@ -174,6 +209,14 @@ class EnvState:
             "finished": float(self.end is EndReason.ANSWERED),
             "context_full": float(self.end is EndReason.CONTEXT_FULL),
         }
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers of the whole trajectory by name (reward terms, counters, rates).
+
+        The names are the same for every trajectory of a system, so that they can be averaged; a number that
+        means nothing for one, such as a recall where nothing is gold, is left out (`measured`).
+        """
+        return self.common_metrics(())
 
 
 StateT = TypeVar("StateT", bound=EnvState)
@@ -218,8 +261,8 @@ class UnknownActionError(TypeError):
 class DocEnv(ABC, Generic[StateT]):
     """One trajectory of one system. Make a new environment for every trajectory; nothing is shared.
 
-    A system writes `show_prompt`, `step`, `conclude` and `metrics`, and `new_state` where it keeps more
-    than `EnvState`; or it extends `ToolEnv`, which does most of that.
+    A system writes `show_prompt`, `step` and `conclude`, and `new_state` where it keeps more than `EnvState`;
+    or it extends `ToolEnv`, which does most of that.
 
     Raises (all methods that touch services):
         InfrastructureError: a retriever or a judge failed after its own retries and deadline.
@@ -287,13 +330,9 @@ class DocEnv(ABC, Generic[StateT]):
         The observation that was offered last and dropped, if any, counts as never shown.
         """
 
-    @abstractmethod
     def metrics(self) -> dict[str, float]:
-        """Return numbers of the whole trajectory by name (reward terms, counters, rates).
-
-        The names are the same for every trajectory of a system, so that they can be averaged; a number that
-        means nothing for one, such as a recall where nothing is gold, is left out (`measured`).
-        """
+        """Return numbers of the whole trajectory by name (see `EnvState.metrics`)."""
+        return self.state.metrics()
 
     def outcome(self) -> Mapping[str, Any] | None:
         """Return the answer of another model, JSON-ready, for the last turn; `None`: the policy answers."""

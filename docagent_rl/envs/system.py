@@ -44,9 +44,6 @@ class System:
 
     Its configuration has the fields or properties `prompt`, `assistant_turns`, `max_images` and
     `max_image_tokens`, unless the functions below compute them.
-
-    Raises:
-        UserError: the configuration lacks one of them.
     """
 
     name: str
@@ -108,17 +105,6 @@ class System:
     """The policy sees images; otherwise `display` is for a role's model, whose grid it keeps."""
     model_family: str = "qwen2_5_vl"
     """The family of the models that it was published with (`docagent_rl.models`)."""
-
-    def __post_init__(self) -> None:
-        for key in ("default_prompt", "max_turns", "max_images", "max_image_tokens"):
-            getter = getattr(self, key)
-            if isinstance(getter, attrgetter):
-                (name,) = getter.__reduce__()[1]
-                if name not in self.config_type.model_fields and not hasattr(self.config_type, name):
-                    raise UserError(
-                        f"system {self.name}: {self.config_type.__name__} has no {name!r}: add the field, or "
-                        f"give its System {key}=, a function of the configuration"
-                    )
 
     def parse_config(self, data: Mapping[str, Any] | BaseModel) -> Any:
         """Validate plain data as the system's configuration; a configuration is returned as it is.

@@ -9,8 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from docagent_rl.actions.base import Answer, Grammar
+from docagent_rl.actions.coordinates import CropError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
+from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
     AssistantTurn,
     DocEnv,
@@ -27,7 +29,7 @@ from docagent_rl.envs.base import (
 )
 from docagent_rl.envs.checks import checked_gold
 from docagent_rl.envs.services import EnvServices
-from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import SearchScope, View, page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
@@ -37,7 +39,7 @@ class ToolEnv(DocEnv[StateT]):
     """The environment of a system whose turns each hold one action of a grammar.
 
     A system writes `new_state`, `make_grammar` and `variables`; where the reward comes with the last turn
-    also `execute`, `score`, `settle` and `take_back`, otherwise its own `step` and `conclude`.
+    also `act`, `score` and `settle`, otherwise its own `step` and `conclude`.
 
     `prompt` has the parts of `spec`, by default the package's; `validate` plays for an evaluation. It reads
     `assistant_turns` of the configuration, `prompt` where none is given, `allow_empty_gold` in `gold_pages`,
@@ -105,12 +107,12 @@ class ToolEnv(DocEnv[StateT]):
         """Settle a trajectory that the rollout had to end (see `DocEnv.conclude`)."""
         state = self.running
         if state.log.turns:
-            self.take_back(state)
-            state.log.turns[-1].dropped = True
+            state.take_back()
         return self.settle(reason, 0.0)
 
     def read(self, state: StateT, turn: AssistantTurn) -> LoggedTurn:
         """Parse a turn, before anything it asks for is done."""
+        state.begin_turn()
         return LoggedTurn(len(state.log.turns) + 1, self._grammar.parse(turn.text, turn.stop))
 
     def limit(self, state: StateT, logged: LoggedTurn) -> EndReason | None:
@@ -122,8 +124,21 @@ class ToolEnv(DocEnv[StateT]):
         return logged.to_dict()
 
     async def execute(self, state: StateT, logged: LoggedTurn, text: str) -> Sequence[Part]:
-        """Carry out the action of a turn; return what it shows."""
+        """Return what a turn shows: what its action leads to, or what is wrong with it."""
+        if logged.invalid is None:
+            try:
+                return await self.act(state, logged)
+            except (RefusedError, CropError, DisplayError) as error:
+                logged.refuse(str(error))
+        return [self.correction(logged, text)]
+
+    async def act(self, state: StateT, logged: LoggedTurn) -> Sequence[Part]:
+        """Carry out a valid action, or raise `RefusedError`; return what it shows."""
         raise NotImplementedError
+
+    def correction(self, logged: LoggedTurn, text: str) -> TextPart:
+        """Return what tells the policy what is wrong with its turn."""
+        return self.part("feedback", reason=self.feedback(logged))
 
     async def score(self, state: StateT, logged: LoggedTurn, action: Answer) -> float:
         """Return how right an answer is, in `[0, 1]`, and note its effect."""
@@ -132,9 +147,6 @@ class ToolEnv(DocEnv[StateT]):
     def settle(self, end: EndReason, outcome: float) -> RewardTerms:
         """End the trajectory and return its reward."""
         raise NotImplementedError
-
-    def take_back(self, state: StateT) -> None:
-        """Restore the state before the last turn, whose observation was never shown."""
 
     def part(self, name: str, **variables: Any) -> TextPart:
         """Return a part of the prompt file, filled in."""
@@ -191,18 +203,16 @@ class ToolEnv(DocEnv[StateT]):
         return checked_gold(sample, self._services.store, allow_empty=allowed)
 
     async def search_pages(
-        self, logged: LoggedTurn, query: str, shown: Collection[PageRef], most: int, *, exclude: bool
+        self, logged: LoggedTurn, query: str, shown: Collection[PageRef], most: int
     ) -> list[View]:
         """Return views of the best `most` pages that a search finds beside those `shown`, and note them.
 
-        With `exclude` the retriever leaves those out, and so reaches beyond `search.top_k`. The state has the
-        `gold` pages.
+        The state has the `gold` pages.
         """
         state: Any = self.state
         search, store = self._config.search, self._services.store
         doc_id = state.sample.doc_id if search.scope is SearchScope.DOCUMENT else None
-        left_out = frozenset(shown) if exclude else ()
-        hits = await self.search(logged, query, doc_id=doc_id, top_k=search.top_k, exclude=left_out)
+        hits = await self.search(logged, query, doc_id=doc_id, top_k=search.top_k)
         ranked = new_hits(hits, shown)[:most]
         logged.effect = {"kind": "pages" if ranked else "no_new_page", "hits": len(hits)}
         if not ranked:

@@ -12,6 +12,10 @@ ParsedT = TypeVar("ParsedT", bound=ParsedTurn)
 """The turn that a system's grammar returns."""
 
 
+class RefusedError(ValueError):
+    """An action cannot be executed here; the message is one clause for the feedback."""
+
+
 @dataclass(slots=True)
 class LoggedTurn(Generic[ParsedT]):
     """One assistant turn and its effect.

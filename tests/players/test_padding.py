@@ -93,8 +93,7 @@ def mm_doc_r1(corpus, sample, variant):
 
 
 def unidoc_rl(corpus, sample, variant):
-    exclude = {"exclude_selected": True}
-    rules = UniDoc(variant).lifted(max_turns=2 * MANY, image_limit=999, search=exclude)
+    rules = UniDoc(variant).lifted(max_turns=2 * MANY, image_limit=999, search={"top_k": 99})
     oracle, _ = rules.best(corpus, sample)
     page = min(sample.gold_pages)
     at = rules.places(corpus, sample)[page]

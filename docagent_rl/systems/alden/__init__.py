@@ -45,7 +45,6 @@ SYSTEM = System(
         "answer_metric",
         "numeric_metric",
         "polar_exact",
-        "list_scoring",
         "remember_malformed",
     ),
     two_rankings=lambda config: config.two_rankings,

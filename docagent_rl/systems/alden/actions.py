@@ -93,10 +93,6 @@ class AldenGrammar:
     without one the last fetch, whose tags hold no other tag; an answer beside it is ignored, an answer alone
     is `Invalid`. A fetch without a readable page number is executed too, as a `Fetch` without pages. A turn
     that was cut off or ended at a control token is `Invalid` whatever it holds.
-
-    With `lenient` any turn is valid that begins with a thought and ends with its action, as the released
-    regular expressions have it, also with two actions or with tags inside the thought. The other switches are
-    those of `AldenConfig`.
     """
 
     def __init__(
@@ -105,11 +101,9 @@ class AldenGrammar:
         modality: Modality = Modality.VISUAL,
         fetch_syntax: FetchSyntax = FetchSyntax.PLAIN,
         fetch: bool = True,
-        lenient: bool = False,
     ) -> None:
         self._modality = modality
         self._syntax = fetch_syntax
-        self._lenient = lenient
         self._tags = ("search", "fetch", "answer") if fetch else ("search", "answer")
         self._mark = re.compile(f"<(/?)({'|'.join(('think', *self._tags))})>")
         self._scanner = TagScanner(self._tags)
@@ -123,7 +117,7 @@ class AldenGrammar:
             detail = "the turn was cut off" if truncated else "the turn holds a control token"
             return AldenTurn(Invalid(None, None, reason, detail), thoughts=scan.hidden)
         marks = list(self._mark.finditer(text))
-        pairs = _pairs(marks, across=self._lenient)
+        pairs = _pairs(marks)
         chosen = self._chosen(text, pairs)
         if chosen is None:
             return AldenTurn(_missing(marks), thoughts=scan.hidden)
@@ -131,7 +125,7 @@ class AldenGrammar:
         others = (pair for pair in pairs if pair is not chosen and scan.visible[pair.outer[0]] == "<")
         surplus = tuple(self._read(text, pair)[0] for pair in others)
         action, form = self._read(text, chosen)
-        fault = _fault(action, framed=self._framed(text, marks, chosen))
+        fault = _fault(action, framed=_framed(text, marks, chosen))
         if isinstance(action, Answer) and fault:
             detail = "the turn is not one thought followed by one answer"
             action, fault = bad_argument(detail, chosen.outer, chosen.inner), None
@@ -145,20 +139,6 @@ class AldenGrammar:
                 return of_kind[-1]
         # a blank query is chosen when there is nothing better, so that the turn can be told what is wrong
         return next((pair for pair in reversed(pairs) if pair.tag == "search"), None)
-
-    def _framed(self, text: str, marks: list[re.Match[str]], chosen: _Pair) -> bool:
-        ends = text.rstrip().endswith(f"</{chosen.tag}>") and text.lstrip().startswith("<think>")
-        if not ends:
-            return False
-        if self._lenient:
-            return any(
-                first[0] == "</think>"
-                and second[0] == f"<{chosen.tag}>"
-                and _blank_between(text, first, second)
-                for first, second in itertools.pairwise(marks)
-            )
-        shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
-        return [mark[0] for mark in marks] == shape and _blank_between(text, marks[1], marks[2])
 
     def _read(self, text: str, pair: _Pair) -> tuple[Action, PageForm]:
         start, end = pair.inner
@@ -179,23 +159,23 @@ class AldenGrammar:
         return Fetch(pair.outer, pair.inner, (page,)), PageForm(match[1] or PageForm.IMAGE)
 
 
-def _pairs(marks: list[re.Match[str]], *, across: bool) -> list[_Pair]:
-    """Return the action tags closed by the very next tag; with `across`, by the next of their name."""
-    pairs: list[_Pair] = []
-    opened: dict[str, re.Match[str]] = {}
-    for mark in marks:
-        slash, tag = mark.groups()
-        if not across and (not slash or tag not in opened):
-            opened.clear()
-        if not slash:
-            opened[tag] = mark
-        elif tag != "think" and (first := opened.pop(tag, None)) is not None:
-            pairs.append(_Pair(tag, (first.start(), mark.end()), (first.end(), mark.start())))
-    return pairs
+def _pairs(marks: list[re.Match[str]]) -> list[_Pair]:
+    """Return the action tags that are closed by the very next tag."""
+    return [
+        _Pair(first[2], (first.start(), second.end()), (first.end(), second.start()))
+        for first, second in itertools.pairwise(marks)
+        if not first[1] and second[1] and first[2] == second[2] != "think"
+    ]
 
 
-def _blank_between(text: str, first: re.Match[str], second: re.Match[str]) -> bool:
-    return not text[first.end() : second.start()].strip()
+def _framed(text: str, marks: list[re.Match[str]], chosen: _Pair) -> bool:
+    """Return whether the turn is one thought, then the chosen action, and nothing but blanks around them."""
+    shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
+    if [mark[0] for mark in marks] != shape:
+        return False
+    thought, action = marks[1], marks[2]
+    edges = text[: marks[0].start()], text[thought.end() : action.start()], text[marks[3].end() :]
+    return not any(edge.strip() for edge in edges)
 
 
 def _missing(marks: list[re.Match[str]]) -> Invalid:

@@ -20,21 +20,11 @@ from docagent_rl.systems.alden.rewards import (
     AnswerRule,
     DroppedCall,
     FetchCredit,
-    ListScoring,
     Overlap,
     SearchCredit,
 )
 
 Variant = Literal["paper", "released"]
-
-
-class RepeatPage(StrEnum):
-    """The answer to a request for a page that was shown before, in the same form."""
-
-    RESEND = "resend"
-    """It is shown again in full."""
-    REMINDER = "reminder"
-    """One line says so."""
 
 
 class OnFull(StrEnum):
@@ -152,11 +142,6 @@ class AldenConfig(VariantSection):
     fetch: bool = True
     """There is a fetch; `false` is the ablation without it, in grammar and prompt."""
     fetch_syntax: FetchSyntax
-    released_lenient_regex: bool = False
-    """Take any turn for valid that begins with a thought and ends with its action."""
-    fetch_label: bool = False
-    """Write the page number before a fetched page as well."""
-    repeat_page: RepeatPage = RepeatPage.RESEND
     final_turn_notice: bool = False
     """Ask for the answer in the observation before the last turn."""
     ocr_tokens: int = Field(1024, ge=1)
@@ -173,7 +158,6 @@ class AldenConfig(VariantSection):
     """For references that hold a digit. `char_f1`, which the paper has throughout, takes `42` for `24`."""
     polar_exact: bool
     """Yes, no and noanswer have to match exactly."""
-    list_scoring: ListScoring = ListScoring.JOINED
     reward: AldenReward
     query_repetition: QueryRepetitionConfig
     allow_empty_gold: bool = False
@@ -234,4 +218,4 @@ class AldenConfig(VariantSection):
 
     def answer_rule(self) -> AnswerRule:
         """Return how answers are scored."""
-        return AnswerRule(self.answer_metric, self.numeric_metric, self.list_scoring, self.polar_exact)
+        return AnswerRule(self.answer_metric, self.numeric_metric, self.polar_exact)

@@ -15,12 +15,13 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
     EndReason,
-    ImagePart,
+    Line,
     Observation,
     RewardTerms,
     StepResult,
     TokenTerm,
     UnknownActionError,
+    parts_of,
 )
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.envs.tool_env import ToolEnv
@@ -29,7 +30,7 @@ from docagent_rl.envs.views import page_view
 from docagent_rl.retrieval import Hit
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.alden.actions import AldenGrammar, FetchSyntax, PageForm
-from docagent_rl.systems.alden.config import AldenConfig, OnFull, RepeatPage
+from docagent_rl.systems.alden.config import AldenConfig, OnFull
 from docagent_rl.systems.alden.rewards import (
     REFUSAL,
     AnswerMetric,
@@ -44,12 +45,9 @@ from docagent_rl.systems.alden.rewards import (
 from docagent_rl.systems.alden.state import (
     AldenLoggedTurn,
     AldenState,
-    Line,
-    PageKey,
     Result,
     cut_text,
     new_state,
-    parts,
 )
 
 logger = logging.getLogger(__name__)
@@ -71,7 +69,7 @@ class AldenEnv(ToolEnv[AldenState]):
     title = "ALDEN"
     spec = PromptSpec(
         required=frozenset(
-            {"system", "user", "page_label", "image_list", "text_list", "reminder", "final_turn"}
+            {"system", "user", "page_label", "image_list", "text_list", "final_turn"}
             | {"no_page", "no_text", "no_room", "no_such_page", "malformed_fetch"}
         ),
         variables=frozenset(
@@ -92,7 +90,6 @@ class AldenEnv(ToolEnv[AldenState]):
             modality=config.modality,
             fetch_syntax=config.fetch_syntax,
             fetch=config.fetch,
-            lenient=config.released_lenient_regex,
         )
 
     def variables(self, state: AldenState) -> dict[str, Any]:
@@ -110,14 +107,14 @@ class AldenEnv(ToolEnv[AldenState]):
     def new_state(self, sample: Sample) -> AldenState:
         """Return the state before the first turn (see `DocEnv.new_state`)."""
         allowed = self._config.allow_empty_gold or self._validate
-        return new_state(sample, self._services.store, allow_empty_gold=allowed)
+        return new_state(sample, self._services.store, self._config.terms, allow_empty_gold=allowed)
 
     async def step(self, turn: AssistantTurn) -> StepResult:
         """Execute the action of a turn (see `DocEnv.step`)."""
         state = self.running
-        parsed = self._grammar.parse(turn.text, turn.stop)
-        logged = AldenLoggedTurn(len(state.log.turns) + 1, parsed)
-        state.open_turn(logged)
+        logged = self.read(state, turn)
+        parsed = logged.parsed
+        state.log.turns.append(logged)
         if isinstance(parsed.action, Invalid):
             logged.effect = {"kind": "invalid"}
             return self._ended(EndReason.INVALID, _MALFORMED)
@@ -149,7 +146,7 @@ class AldenEnv(ToolEnv[AldenState]):
             return self._ended(EndReason.IMAGE_LIMIT, self._taken_back(state, values), tokens)
         last_call = logged.turn == self._config.max_turns - 1
         notice = [self.text("final_turn")] if self._config.final_turn_notice and last_call else []
-        observation = Observation.user(*parts(["<result>", *result.lines, "</result>", *notice]))
+        observation = Observation.user(*parts_of(["<result>", *result.lines, "</result>", *notice]))
         return StepResult(observation, terms=self._rewarded(values, tokens), info=self.info(logged))
 
     async def conclude(self, reason: EndReason) -> RewardTerms:
@@ -168,10 +165,6 @@ class AldenEnv(ToolEnv[AldenState]):
         terms = self._rewarded(values, before.tokens)
         state.end = reason
         return RewardTerms(terms.values, reward=terms.reward - before.reward)
-
-    def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name (see `AldenState.metrics`)."""
-        return self.state.metrics(self._config.terms)
 
     async def _search(
         self, state: AldenState, logged: AldenLoggedTurn, action: Search, query: Query
@@ -301,23 +294,20 @@ class AldenEnv(ToolEnv[AldenState]):
 
     async def _fetched(self, state: AldenState, page: int, form: PageForm) -> Result:
         """Show one page, which exists."""
-        hits, label = [Hit(PageRef(state.sample.doc_id, page), 0.0)], self._config.fetch_label
-        result = Result()
+        result, hits = Result(), [Hit(PageRef(state.sample.doc_id, page), 0.0)]
         if form is PageForm.IMAGE:
-            await self._add_images(result, state, hits, label=label)
+            await self._add_images(result, state, hits)
         else:
-            await self._add_texts(result, state, hits, label=label, cut=self._config.cut_fetched_text)
+            await self._add_texts(result, state, hits, cut=self._config.cut_fetched_text)
         return result
 
     async def _add_images(
-        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool
+        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool = False
     ) -> None:
         budget = self._config.image_budget
         store, rule, turn = self._services.store, self._config.display, len(state.log.turns)
         views = await asyncio.to_thread(lambda: [page_view(store.page(h.ref), rule, turn) for h in hits])
         for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
-            if self._reminded(result, state, (hit.ref.page, PageForm.IMAGE)):
-                continue
             tokens = state.image_tokens + view.tokens
             if state.images >= budget.images or (
                 budget.image_tokens is not None and tokens > budget.image_tokens
@@ -327,43 +317,32 @@ class AldenEnv(ToolEnv[AldenState]):
                 return
             state.images, state.image_tokens = state.images + 1, tokens
             result.tokens += view.tokens
-            self._add(result, state, hit, PageForm.IMAGE, rank, label=label, line=ImagePart(view.image))
-            result.described[-1] |= view.to_dict()
+            found = {"form": PageForm.IMAGE.value, "rank": rank, **view.to_dict()}
+            self._add(result, state, hit, view.image, found, label=label)
 
     async def _add_texts(
-        self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool, cut: bool
+        self, result: Result, state: AldenState, hits: Sequence[Hit], *, cut: bool, label: bool = False
     ) -> None:
         texts = await asyncio.to_thread(self._read, hits, cut=cut)
         for rank, (hit, text) in enumerate(zip(hits, texts, strict=True), start=1):
-            if not self._reminded(result, state, (hit.ref.page, PageForm.TEXT)):
-                line = text or self.text("no_text")
-                self._add(result, state, hit, PageForm.TEXT, rank, label=label, line=line)
-                result.described[-1]["characters"] = len(text)
+            found = {"form": PageForm.TEXT.value, "rank": rank, "characters": len(text)}
+            self._add(result, state, hit, text or self.text("no_text"), found, label=label)
 
     def _add(
         self,
         result: Result,
         state: AldenState,
         hit: Hit,
-        form: PageForm,
-        rank: int,
+        line: Line,
+        found: Mapping[str, Any],
         *,
         label: bool,
-        line: Line,
     ) -> None:
         page = hit.ref.page
-        result.keys.append((page, form))
-        result.lines += [self.text("page_label", page=page)] if label else []
-        result.lines.append(line)
-        told = {"page": str(hit.ref), "form": form.value, "rank": rank}
-        result.described.append({**told, "score": float(hit.score), "gold": page in state.gold})
-
-    def _reminded(self, result: Result, state: AldenState, key: PageKey) -> bool:
-        if self._config.repeat_page is RepeatPage.RESEND or key not in state.shown:
-            return False
-        result.keys.append(key)
-        result.lines.append(self.text("reminder", page=key[0]))
-        return True
+        result.keys.append((page, PageForm(found["form"])))
+        result.lines += [self.text("page_label", page=page), line] if label else [line]
+        scored = {"score": float(hit.score), "gold": page in state.gold}
+        result.described.append({"page": str(hit.ref), **found, **scored})
 
     def _read(self, hits: Sequence[Hit], *, cut: bool) -> list[str]:
         texts = [self._services.store.page(hit.ref).text().strip() for hit in hits]

@@ -155,15 +155,6 @@ class AnswerMetric(StrEnum):
     """Edit distance, 0 below one half."""
 
 
-class ListScoring(StrEnum):
-    """The scoring of a reference of several items, joined by `;`."""
-
-    JOINED = "joined"
-    """The answers are one text."""
-    ITEMS = "items"
-    """F1 over items, each right or wrong as a whole."""
-
-
 @dataclass(frozen=True, slots=True)
 class AnswerRule:
     """The scoring of answers.
@@ -171,13 +162,11 @@ class AnswerRule:
     Args:
         metric: for references without a digit.
         numeric_metric: for references with one.
-        lists: for references of several items.
         polar_exact: yes, no and noanswer on either side count only when both sides are the same.
     """
 
     metric: AnswerMetric
     numeric_metric: AnswerMetric
-    lists: ListScoring = ListScoring.JOINED
     polar_exact: bool = False
 
     def score(self, prediction: str, references: Sequence[str]) -> float:
@@ -189,8 +178,6 @@ class AnswerRule:
             sides = squad_normalise(prediction), squad_normalise(reference)
             if sides[0] != sides[1] and not _POLAR.isdisjoint(sides):
                 return 0.0
-        if self.lists is ListScoring.ITEMS and len(_items(reference)) > 1:
-            return _f1(_items(prediction), _items(reference))
         return _LIKENESS[self.numeric_metric if is_numeric(reference) else self.metric](prediction, reference)
 
 
@@ -228,10 +215,6 @@ def is_refusal(text: str) -> bool:
 def as_refusal(reference: str) -> str:
     """Return a reference in ALDEN's words: the canonical "not answerable" becomes the refusal sentence."""
     return REFUSAL if squad_normalise(reference) == squad_normalise(NOT_ANSWERABLE) else reference
-
-
-def _items(text: str) -> Counter[str]:
-    return Counter({item: 1 for item in map(squad_normalise, text.split(";")) if item})
 
 
 def _f1(prediction: Counter[str], reference: Counter[str]) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.envs.base import EnvState, ImagePart, Part, RewardTerms, TextPart
+from docagent_rl.envs.base import EnvState, Line, RewardTerms
 from docagent_rl.envs.checks import checked_gold, references
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.retrieval.tokens import UNSPACED
@@ -31,9 +31,12 @@ _FAILED_FETCHES = frozenset({"malformed_fetch", "no_such_page", "no_room"})
 class AldenState(EnvState):
     """The state of one trajectory; a refusal among its references is in ALDEN's own words."""
 
+    shown_by_turn: ClassVar = ("shown", "seen", "images", "image_tokens")
     num_pages: int
     gold: frozenset[int]
     references: tuple[str, ...]
+    term_names: tuple[str, ...] = ()
+    """The reward terms that the configuration has."""
     shown: list[PageKey] = field(default_factory=list)
     """Pages shown, in order, each once a form."""
     seen: list[PageKey] = field(default_factory=list)
@@ -44,17 +47,11 @@ class AldenState(EnvState):
     """Words of the earlier queries."""
     rewards: list[RewardTerms] = field(default_factory=list)
     """The terms of every turn, as far as it is rewarded."""
-    _before: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
     def answerable(self) -> bool:
         """Some reference is an answer."""
         return not all(map(is_refusal, self.references))
-
-    def open_turn(self, logged: LoggedTurn) -> None:
-        """Begin a turn; what it shows can be taken back until the next one."""
-        self._before = (len(self.shown), len(self.seen), self.images, self.image_tokens)
-        self.log.turns.append(logged)
 
     def show(self, keys: Iterable[PageKey], *, remember: bool) -> None:
         """Note pages as shown, and for later rewards as seen."""
@@ -64,13 +61,7 @@ class AldenState(EnvState):
             if remember and key not in self.seen:
                 self.seen.append(key)
 
-    def take_back(self) -> None:
-        """Undo what the last turn showed."""
-        shown, seen, self.images, self.image_tokens = self._before
-        del self.shown[shown:], self.seen[seen:]
-        self.log.turns[-1].dropped = True
-
-    def metrics(self, terms: Iterable[str]) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name; `reward/*` are sums over the turns.
 
         A malformed turn counts as invalid even when its call was executed. Repeated calls showed nothing but
@@ -86,7 +77,10 @@ class AldenState(EnvState):
         pages = {page for page, _ in self.shown}
         answer = effects[-1] if effects and effects[-1].get("kind") == "answer" else {}
         return {
-            **{f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.rewards) + 0.0 for name in terms},
+            **{
+                f"reward/{name}": sum(t.values.get(name, 0.0) for t in self.rewards) + 0.0
+                for name in self.term_names
+            },
             **numbers,
             "invalid_actions": invalid,
             "invalid_action_rate": invalid / numbers["turns"] if turns else 0.0,
@@ -106,7 +100,9 @@ class AldenState(EnvState):
         }
 
 
-def new_state(sample: Sample, store: DocumentStore, *, allow_empty_gold: bool) -> AldenState:
+def new_state(
+    sample: Sample, store: DocumentStore, terms: tuple[str, ...], *, allow_empty_gold: bool
+) -> AldenState:
     """Return the state of a trajectory before its first turn.
 
     Raises a `UserError` for a question that cannot be played: its document or a gold page is missing, a gold
@@ -124,11 +120,9 @@ def new_state(sample: Sample, store: DocumentStore, *, allow_empty_gold: bool) -
         store.document(sample.doc_id).num_pages,
         frozenset(ref.page for ref in gold),
         tuple(map(as_refusal, references(sample))),
+        terms,
     )
 
-
-Line = str | ImagePart
-"""A line of a result: text, or an image."""
 
 _LETTERS_A_TOKEN = 4
 # digits, characters of scripts without spaces and marks one by one; runs of letters; runs of line breaks
@@ -137,7 +131,7 @@ _PIECE = re.compile(rf"[{UNSPACED}]|\d|[^\W\d_{UNSPACED}]+|\n+|[^\w\s]|_")
 
 @dataclass(slots=True)
 class Result:
-    """The result of one call: lines, the pages among them, also those of which a line only reminds.
+    """The result of one call: lines, and the pages among them.
 
     `tokens` are visual ones; `full`: an image found no room.
     """
@@ -152,22 +146,6 @@ class Result:
     def pages(self) -> set[int]:
         """The pages, in either form."""
         return {page for page, _ in self.keys}
-
-
-def parts(lines: Iterable[Line]) -> tuple[Part, ...]:
-    """Return lines as parts of a message: texts joined by line breaks, images between them."""
-    found: list[Part] = []
-    for line in lines:
-        last = found[-1] if found else None
-        if isinstance(line, ImagePart):
-            if isinstance(last, TextPart):
-                found[-1] = TextPart(last.text + "\n")
-            found.append(line)
-        elif isinstance(last, TextPart):
-            found[-1] = TextPart(f"{last.text}\n{line}")
-        else:
-            found.append(TextPart(f"\n{line}" if last else line))
-    return tuple(found)
 
 
 def cut_text(text: str, max_tokens: int) -> str:

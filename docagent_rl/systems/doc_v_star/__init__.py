@@ -9,7 +9,7 @@ from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 
 SMALL = {
     "max_turns": 4,
-    "overview": {"cell_px": 56, "header_px": 28, "smaller_cells_px": [42, 28], "fit_cells_px": [42, 28]},
+    "overview": {"cell_px": 56, "header_px": 28, "fit_cells_px": [42, 28]},
     "display": {"long_side": 224, "short_side": 168},
     "retrieval": {"max_pages": 2},
     "fetch": {"max_pages": 2},

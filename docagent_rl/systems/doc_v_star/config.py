@@ -13,15 +13,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.envs.images import Colour
 from docagent_rl.rewards.answer_kinds import FILE_EXTENSIONS, IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
-from docagent_rl.systems.doc_v_star.overview import (
-    OverviewFit,
-    OverviewPlan,
-    OverviewStyle,
-    PageBox,
-)
+from docagent_rl.systems.doc_v_star.overview import OverviewPlan, OverviewStyle, PageBox
 from docagent_rl.systems.doc_v_star.rewards import DocVStarReward
 
 Variant = Literal["paper"]
@@ -53,30 +47,16 @@ class OverviewConfig(Section):
     """Size of the page number."""
     pages_per_sheet: int = Field(36, ge=1)
     """Pages of one image at most."""
-    padding: Colour = (224, 224, 224)
-    """Colour around a thumbnail, red, green and blue from 0 to 255."""
-    max_sheets: int = Field(13, ge=1)
-    """Images beyond which cells shrink; 13 hold 468 pages."""
-    smaller_cells_px: tuple[Annotated[int, Field(ge=1)], ...] = (192, 128)
-    """Cells for longer documents, tried in turn; a sheet of the same area then holds more of them. Beyond the
-    last there are more sheets."""
-    fit: OverviewFit = OverviewFit.SAMPLE
-    """The treatment of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`)."""
     fit_cells_px: tuple[Annotated[int, Field(ge=1)], ...] = (228, 200, 172, 144, 116, 88)
-    """Cells for it, tried in turn; those that are not smaller than its own are passed over. With the header
+    """Cells of an overview that does not fit the prompt (`docagent.rollout.prompt_tokens`), tried in turn,
+    those below `cell_px`; a sheet of the same area then holds more of them. Where the smallest do not fit,
+    the overview shows one page in two, or in three and so on, as large as fits, and says so. With the header
     each of these makes whole rows of visual tokens; the smallest shows 500 pages in 8,192 tokens."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        sides = (self.cell_px, *self.smaller_cells_px)
-        if any(after >= before for before, after in itertools.pairwise(sides)):
-            raise ValueError(
-                f"smaller_cells_px must fall, starting below cell_px={self.cell_px}, found {sides[1:]}"
-            )
         if any(after >= before for before, after in itertools.pairwise(self.fit_cells_px)):
             raise ValueError(f"fit_cells_px must fall, found {self.fit_cells_px}")
-        if not all(0 <= part <= 255 for part in self.padding):
-            raise ValueError(f"padding is red, green and blue from 0 to 255, found {self.padding}")
         if self.header_px and self.font_px > self.header_px:
             raise ValueError(f"font_px={self.font_px} does not fit into header_px={self.header_px}")
         return self
@@ -84,28 +64,14 @@ class OverviewConfig(Section):
     @property
     def styles(self) -> tuple[OverviewStyle, ...]:
         """All looks a sheet may have, the largest cells first."""
-        smaller = {*self.smaller_cells_px, *(cell for cell in self.fit_cells_px if cell < self.cell_px)}
-        return (self._full, *(self._full.smaller(cell) for cell in sorted(smaller, reverse=True)))
-
-    @property
-    def _full(self) -> OverviewStyle:
-        return OverviewStyle(self.cell_px, self.header_px, self.font_px, self.pages_per_sheet, self.padding)
-
-    def style(self, num_pages: int) -> OverviewStyle:
-        """Return the look of the sheets of a document, whatever the prompt holds: the largest cells that need
-        no more than `max_sheets`. Where even the smallest need more, there are more: no page is left out.
-        """
-        styles = [self._full, *map(self._full.smaller, self.smaller_cells_px)]
-        return next((each for each in styles if each.sheets(num_pages) <= self.max_sheets), styles[-1])
+        full = OverviewStyle(self.cell_px, self.header_px, self.font_px, self.pages_per_sheet)
+        return (full, *(full.smaller(cell) for cell in self.fit_cells_px if cell < self.cell_px))
 
     def plans(self, num_pages: int) -> Iterator[OverviewPlan]:
         """Yield what may be shown of a document, best first: the first that fits the prompt is shown."""
-        full = self.style(num_pages)
-        smaller = [full.smaller(cell) for cell in self.fit_cells_px if cell < full.cell]
-        styles = [full] if self.fit is OverviewFit.ERROR else [full, *smaller]
-        for stride in range(1, num_pages + 1 if self.fit is OverviewFit.SAMPLE else 2):
-            for style in styles:
-                yield OverviewPlan(num_pages, style, full.cell, stride)
+        for stride in range(1, num_pages + 1):
+            for style in self.styles:
+                yield OverviewPlan(num_pages, style, self.cell_px, stride)
 
 
 class RetrievalConfig(Section):
@@ -159,15 +125,12 @@ class AnswerConfig(Section):
     """Similarities of free text below it count as 0."""
     identifier_rule: IdentifierRule = IdentifierRule.ALL
     """The answers that must match exactly."""
-    file_extensions: tuple[str, ...] = FILE_EXTENSIONS
-    """Endings, without the dot, that make a single word the name of a file."""
     abstentions: tuple[Annotated[str, Field(pattern=r"\w")], ...] = Field(ABSTENTIONS, min_length=1)
     """Texts that decline to answer; the prompt asks for the first."""
 
     def rule(self) -> AnswerRule:
         """Return the scoring function."""
-        extensions = tuple(extension.casefold().lstrip(".") for extension in self.file_extensions)
-        return AnswerRule(self.threshold, self.identifier_rule, extensions, self.abstentions)
+        return AnswerRule(self.threshold, self.identifier_rule, FILE_EXTENSIONS, self.abstentions)
 
 
 class DocVStarConfig(VariantSection):

@@ -14,12 +14,14 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import (
     AssistantTurn,
     EndReason,
+    Line,
     Message,
     Observation,
     Part,
     RewardTerms,
     Role,
     TextPart,
+    parts_of,
 )
 from docagent_rl.envs.token_budget import cut_to_chars, estimated_tokens
 from docagent_rl.envs.tool_env import ToolEnv, new_hits
@@ -30,7 +32,7 @@ from docagent_rl.systems.doc_v_star.actions import DocVStarGrammar, Fault
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan, overview
 from docagent_rl.systems.doc_v_star.rewards import HitRule, evidence_score, format_score
-from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, Item, State, new_state, parts
+from docagent_rl.systems.doc_v_star.state import DocVStarLoggedTurn, State, new_state
 
 _MESSAGE_TOKENS = 8
 """Tokens that a chat template puts around a message, cautiously."""
@@ -48,7 +50,7 @@ _LISTED = 10
 class _Served:
     """The pages that an action asked for, by what became of them."""
 
-    items: list[Item] = field(default_factory=list)
+    items: list[Line] = field(default_factory=list)
     pages: list[dict[str, Any]] = field(default_factory=list)
     visited: list[int] = field(default_factory=list)
     withheld: list[int] = field(default_factory=list)
@@ -127,8 +129,7 @@ class DocVStarEnv(ToolEnv[State]):
             raise UserError(
                 f"question {sample.question_id!r}: question and overview of {sample.doc_id!r}, "
                 f"{len(state.pages)} pages and {tokens} visual tokens, do not fit a prompt of {limit} tokens "
-                f"with docagent.env.overview.fit={self._config.overview.fit.value}: raise "
-                "data.max_prompt_length, change that key, or drop the question"
+                "however few pages it shows: raise data.max_prompt_length, or drop the question"
             )
         rules, items = self.text("system"), [self.text("user"), *self._overview(), *self._last_words()]
         self._count([rules])
@@ -139,7 +140,7 @@ class DocVStarEnv(ToolEnv[State]):
                 f"pages, leaves less than reserve_tokens={self._config.reserve_tokens} of "
                 f"context_tokens={self._config.context_tokens}: raise it or drop the question"
             )
-        return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, parts(items))))
+        return Observation((Message(Role.SYSTEM, (TextPart(rules),)), Message(Role.USER, parts_of(items))))
 
     def adapted(self) -> str | None:
         """Return what the overview had to give up (see `DocEnv.adapted`)."""
@@ -157,7 +158,7 @@ class DocVStarEnv(ToolEnv[State]):
         stray = {Fault.RELEVANT_PAGES} if len(listed) < len(parsed.relevant) else set()
         state.relevant.update(dict.fromkeys(listed))
         self._count([turn.text])
-        state.settled = len(state.visited)
+        state.begin_turn()
         return DocVStarLoggedTurn(number, parsed, faults={*parsed.faults, *stray}, listed=listed)
 
     def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
@@ -171,11 +172,6 @@ class DocVStarEnv(ToolEnv[State]):
         turn = cast(DocVStarLoggedTurn, logged)
         faults = [fault.value for fault in Fault if fault in turn.faults]
         return {**turn.to_dict(), "faults": faults, "relevant_pages": turn.listed}
-
-    def take_back(self, state: State) -> None:
-        """Forget the pages that the last observation showed."""
-        for page in list(state.visited)[state.settled :]:
-            del state.visited[page]
 
     async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Retrieve or fetch pages; the working memory and the turns left follow."""
@@ -209,11 +205,7 @@ class DocVStarEnv(ToolEnv[State]):
         }
         return state.settle(end, {**values, "total": reward.formula.total(values)})
 
-    def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name (see `Trajectory.metrics`)."""
-        return self.state.metrics()
-
-    async def _retrieve(self, state: State, logged: LoggedTurn, action: Search) -> list[Item]:
+    async def _retrieve(self, state: State, logged: LoggedTurn, action: Search) -> list[Line]:
         settings, doc_id = self._config.retrieval, state.sample.doc_id
         k = settings.k(len(state.pages))
         if len(state.visited) == len(state.pages):
@@ -241,11 +233,11 @@ class DocVStarEnv(ToolEnv[State]):
         }
         return served.items
 
-    def _fetch(self, state: State, logged: DocVStarLoggedTurn, action: Fetch) -> list[Item]:
+    def _fetch(self, state: State, logged: DocVStarLoggedTurn, action: Fetch) -> list[Line]:
         limit = self._config.fetch.max_pages
         there = [page for page in action.pages if state.has(page)]
         missing = [page for page in action.pages if not state.has(page)]
-        notes: list[Item] = []
+        notes: list[Line] = []
         if missing:
             logged.faults.add(Fault.FETCH_PAGES)
             notes.append(self._note("no_such_page", missing))
@@ -322,19 +314,19 @@ class DocVStarEnv(ToolEnv[State]):
         last = [item for item in self._last_words() if isinstance(item, str)]
         return sum(self._services.count_tokens(text + "\n") for text in (*texts, *last)) <= room
 
-    def _last_words(self) -> list[Item]:
+    def _last_words(self) -> list[Line]:
         """Return what ends the prompt of a trajectory of one turn."""
         return self._ending(1) if self.state.last_turn == 1 else []
 
-    def _shown(self, items: Iterable[Item], turn: int) -> tuple[Part, ...]:
+    def _shown(self, items: Iterable[Line], turn: int) -> tuple[Part, ...]:
         """Return what an action led to, and what every observation before a turn ends with; counted."""
         items = [*items, *self._ending(turn)]
         self._count(items)
-        return parts(items)
+        return parts_of(items)
 
-    def _ending(self, turn: int) -> list[Item]:
+    def _ending(self, turn: int) -> list[Line]:
         """Return the working memory and the turns left, before a turn."""
-        items: list[Item] = []
+        items: list[Line] = []
         if self._config.memory.enabled and self.state.summaries:
             summaries = [{"turn": number, "text": text} for number, text in self.state.summaries]
             items.append(self.text("memory", summaries=summaries))
@@ -342,12 +334,12 @@ class DocVStarEnv(ToolEnv[State]):
         part = "turns_left" if left or not self._config.final_turn_notice else "final_turn"
         return [*items, self.text(part, turn=turn, left=left)]
 
-    def _count(self, items: Iterable[Item]) -> None:
+    def _count(self, items: Iterable[Line]) -> None:
         """Add a message to the count of the context."""
         if self._config.context_tokens is not None:
             self.state.tokens += self._cost(items) + _MESSAGE_TOKENS
 
-    def _cost(self, items: Iterable[Item]) -> int:
+    def _cost(self, items: Iterable[Line]) -> int:
         """Return the tokens: of images by the rule of the display, of texts by a cautious estimate."""
         return sum(
             estimated_tokens(item) + 1
@@ -366,7 +358,7 @@ class DocVStarEnv(ToolEnv[State]):
         rest = self._cost(self._ending(turn)) + _MESSAGE_TOKENS if turn else 0
         return limit - self._config.reserve_tokens - self.state.tokens - rest
 
-    def _overview(self) -> Iterator[Item]:
+    def _overview(self) -> Iterator[Line]:
         plan = self.state.overview
         if plan is None:
             return

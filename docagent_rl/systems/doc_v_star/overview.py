@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -22,6 +21,8 @@ from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.images import Colour, Fill, ImageRef, ImageSheet, Label, Resample, Size, Tile
 
 T = TypeVar("T")
+_PADDING: Colour = (224, 224, 224)
+"""Around a thumbnail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,6 @@ class OverviewStyle:
     header: int = 24
     font: int = 18
     pages_per_sheet: int = 36
-    padding: Colour = (224, 224, 224)
 
     def sheets(self, num_pages: int) -> int:
         """Return the number of sheets of a document."""
@@ -65,19 +65,7 @@ class OverviewStyle:
     def smaller(self, cell: int) -> OverviewStyle:
         """Return the same with smaller cells, and as many more of them as the area of a sheet then has."""
         pages = self.pages_per_sheet * self.cell**2 // cell**2
-        return OverviewStyle(cell, self.header, self.font, pages, self.padding)
-
-
-class OverviewFit(StrEnum):
-    """The treatment of an overview that is too long for the prompt."""
-
-    ERROR = "error"
-    """Its document cannot be played."""
-    SHRINK = "shrink"
-    """It gets smaller thumbnails; where the smallest are still too many, the document cannot be played."""
-    SAMPLE = "sample"
-    """It gets smaller thumbnails, and where the smallest are still too many it shows one page in two, or in
-    three and so on, as large as fits, and says so."""
+        return OverviewStyle(cell, self.header, self.font, pages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +142,7 @@ def _sheet(pages: Sequence[Page], style: OverviewStyle) -> ImageSheet:
         canvas=grid.size,
         size=grid.size,
         tiles=tuple(_thumbnail(page, at, grid) for page, at in zip(pages, cells, strict=True)),
-        fills=tuple(Fill(_square(at, grid), style.padding) for at in cells),
+        fills=tuple(Fill(_square(at, grid), _PADDING) for at in cells),
         labels=tuple(
             Label(str(page.ref.page), (left, top, left + grid.cell, top + grid.header), style.font)
             for page, (left, top) in zip(pages, cells, strict=True)

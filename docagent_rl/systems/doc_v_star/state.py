@@ -1,18 +1,17 @@
-"""The state of a trajectory of Doc-V*, its numbers, and its observations: lines, images, their cost."""
+"""The state of a trajectory of Doc-V*, and its numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar, cast
 
 from docagent_rl.actions.base import Fetch, Search
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, Page
-from docagent_rl.envs.base import EnvState, ImagePart, Part, TextPart, measured
+from docagent_rl.envs.base import EnvState, measured
 from docagent_rl.envs.checks import checked_gold, played_pages, references
-from docagent_rl.envs.images import Picture
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.rewards.answer_rule import Gold, GoldForm
 from docagent_rl.rewards.retrieval import navigation, recall
@@ -44,6 +43,7 @@ class State(EnvState):
         last_turn: the turn that must answer.
     """
 
+    shown_by_turn: ClassVar = ("visited",)
     pages: tuple[Page, ...]
     gold: Gold
     evidence: frozenset[int] | None
@@ -51,8 +51,6 @@ class State(EnvState):
     last_turn: int
     visited: dict[int, int] = field(default_factory=dict)
     """Pages shown at reading resolution, in order, with the turn after which they were shown."""
-    settled: int = 0
-    """Length of `visited` before the last turn: what is left when its observation is dropped."""
     relevant: dict[int, None] = field(default_factory=dict)
     """The pages listed as relevant in any turn, in order."""
     summaries: list[tuple[int, str]] = field(default_factory=list)
@@ -176,24 +174,3 @@ def gold_of(sample: Sample) -> Gold:
 def _covered(name: str, pages: Iterable[int], evidence: frozenset[int]) -> dict[str, float]:
     """Return recall, precision and F1 of some pages (plain, beta = 1); nothing where nothing is evidence."""
     return {f"{name}_{each}": value for each, value in navigation(pages, evidence).items()}
-
-
-Item = str | Picture
-"""A line or an image of an observation."""
-
-
-def parts(items: Iterable[Item]) -> tuple[Part, ...]:
-    """Return lines and images as the parts of a message, a line break wherever two of them meet."""
-    parts: list[Part] = []
-    text = ""
-    for item in items:
-        if isinstance(item, str):
-            text += item + "\n"
-            continue
-        if text:
-            parts.append(TextPart(text))
-        parts.append(ImagePart(item))
-        text = "\n"
-    if text.strip():
-        parts.append(TextPart(text.rstrip("\n")))
-    return tuple(parts)

@@ -37,6 +37,7 @@ VARIANT_DEFAULTS: Mapping[Variant, Mapping[str, Any]] = {
         "search": {"top_k": 10},
         "read": {"max_pages": 3},
         "plan": {"max_items": 10},
+        "display": {"min_pixels": 56 * 56, "max_pixels": READER_PIXELS},
         "reward": {"pages": 1.0, "correctness": 1.0},
     },
 }
@@ -151,18 +152,9 @@ class MMDocConfig(VariantSection):
     answer: AnswerConfig = AnswerConfig()
     reward: MMDocReward
     trajectory_text: TrajectoryTextConfig = TrajectoryTextConfig()
-    display: DisplayRule = DisplayRule(min_pixels=56 * 56, max_pixels=READER_PIXELS)
+    display: DisplayRule
     """The size of page images for the reader; the seeker sees none."""
     prompts: RolePrompts = RolePrompts()
-
-    @classmethod
-    def fill(cls, defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """See `VariantSection.fill`; one bound of the display rule may be left out."""
-        result = super().fill(defaults, given)
-        display = result.get("display")
-        if isinstance(display, Mapping):
-            result["display"] = {"min_pixels": 56 * 56, "max_pixels": READER_PIXELS, **display}
-        return result
 
     @property
     def prompt(self) -> str:

@@ -191,7 +191,7 @@ class MMDocEnv(ToolEnv[State]):
         """
         state = self.running
         if state.log.turns:
-            state.log.turns[-1].dropped = True
+            state.take_back()
         return await self._finish(state, reason)
 
     def outcome(self) -> dict[str, Any] | None:
@@ -200,10 +200,6 @@ class MMDocEnv(ToolEnv[State]):
         if state.answer is None:
             return None
         return {"answer": state.answer, "extracted": state.extracted, "pages": list(state.read)}
-
-    def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name (see `Trajectory.metrics`)."""
-        return self.state.metrics()
 
     def trajectory_text(self) -> str:
         """Return the text of the trajectory that estimators embed (see `state.trajectory_text`)."""

@@ -14,7 +14,6 @@ from docagent_rl.documents.display import DisplayRule
 from docagent_rl.envs.views import CoordsConfig, SearchScope
 from docagent_rl.envs.views import CropConfig as BoxConfig
 from docagent_rl.systems.unidoc_rl.rewards import FormatMode, RoiRule, SelectRule, UniDocReward
-from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting
 
 Variant = Literal["paper", "released"]
 
@@ -73,8 +72,6 @@ class SearchConfig(Section):
     """Pages the retriever ranks for a query."""
     candidates: int = Field(3, ge=1)
     """Pages a search shows at most."""
-    exclude_selected: bool = False
-    """Leave selected pages to the retriever to exclude, and so reach beyond `top_k`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -98,10 +95,6 @@ class CropConfig(BoxConfig):
 
     max_boxes: int = Field(8, ge=1)
     """Boxes of one action at most."""
-    max_pieces: int = Field(64, ge=1)
-    """Pieces of a stack at most: a box of a stack may meet many pieces of it."""
-    max_canvas_pixels: int = Field(50_000_000, ge=1)
-    """Area of a stack before it is resized, at most; guards the memory of the rollout."""
 
 
 class FormatConfig(Section):
@@ -171,14 +164,3 @@ class UniDocConfig(VariantSection):
     def max_image_tokens(self) -> int:
         """Visual tokens of a trajectory at most."""
         return self.max_images * self.display.max_tokens()
-
-    def cutting(self, *, validate: bool = False) -> Cutting:
-        """Return how boxes are read and cut; validation may pad them differently."""
-        crop = self.crop
-        return Cutting(
-            frame=self.coords.frame,
-            rounding=self.coords.rounding,
-            pad=crop.padding(validate=validate),
-            max_pieces=crop.max_pieces,
-            max_canvas_pixels=crop.max_canvas_pixels,
-        )

@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from docagent_rl.actions.base import Action, Answer, Box, Crop, Search, Select
-from docagent_rl.actions.coordinates import CropError
 from docagent_rl.actions.grammar import Reader, TagGrammar, read_answer, read_search
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef, PageRegion
-from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
-    AssistantTurn,
     EndReason,
     EnvState,
     ImagePart,
     Part,
     RewardTerms,
     TextPart,
+    UnknownActionError,
     measured,
 )
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.images import Picture
 from docagent_rl.envs.tool_env import ToolEnv
-from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import View
 from docagent_rl.rewards.retrieval import ndcg, recall
 from docagent_rl.samples.sample import OTHER_BOXES, Sample, magnified_boxes
@@ -40,7 +38,7 @@ from docagent_rl.systems.unidoc_rl.rewards import (
     format_reward,
     interleave,
 )
-from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView
+from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView, region_of, stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +63,26 @@ class Progress:
 class State(EnvState):
     """The state of one trajectory."""
 
+    shown_by_turn: ClassVar = ("progress",)
     gold: frozenset[PageRef]
     wanted: Wanted
     """Gold boxes by page."""
     references: tuple[str, ...]
+    implicit: bool = False
+    """As in `SearchRound.chosen`."""
     progress: Progress = Progress()
-    settled: Progress = Progress()
-    """Progress before the last turn: what is left when its observation is dropped."""
 
     def ran(self, kind: type[Action]) -> int:
         """Return the number of turns that carried out such an action and whose observation was shown."""
         return sum(logged.ran(kind) and not logged.dropped for logged in self.log.turns)
 
-    def selected(self, *, implicit: bool) -> list[PageRef]:
-        """Return the selected page of each search that has one; `implicit` as in `SearchRound.chosen`."""
-        chosen = [item.chosen(implicit=implicit) for item in self.progress.rounds]
+    @property
+    def selected(self) -> list[PageRef]:
+        """The selected page of each search that has one."""
+        chosen = [item.chosen(implicit=self.implicit) for item in self.progress.rounds]
         return [cast(PageRef, page) for page in chosen if page is not None]
 
-    def metrics(self, *, implicit: bool) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Return numbers of the trajectory by name.
 
         Of the searches `no_new_page` found nothing, of the selections `select_fallbacks` took the first
@@ -108,7 +108,7 @@ class State(EnvState):
                 {
                     "retrieval_recall": recall(shown, self.gold),
                     "recall_first": recall([item.candidates[0] for item in rounds], self.gold),
-                    "recall_selected": recall(self.selected(implicit=implicit), self.gold),
+                    "recall_selected": recall(self.selected, self.gold),
                     "retrieval_ndcg": ndcg(shown, self.gold) if self.gold else None,
                 }
             ),
@@ -188,37 +188,30 @@ class UniDocEnv(ToolEnv[State]):
 
     def new_state(self, sample: Sample) -> State:
         """Return the state before the first turn (see `DocEnv.new_state`)."""
-        return State(sample, self.gold_pages(sample), gold_regions(sample), references(sample))
-
-    def read(self, state: State, turn: AssistantTurn) -> LoggedTurn:
-        """Parse a turn; what it achieves can be taken back until the next one."""
-        state.settled = state.progress
-        return super().read(state, turn)
-
-    def take_back(self, state: State) -> None:
-        """Return to the progress before the last turn."""
-        state.progress = state.settled
+        implicit = self._config.selection.implicit
+        return State(sample, self.gold_pages(sample), gold_regions(sample), references(sample), implicit)
 
     def limit(self, state: State, logged: LoggedTurn) -> EndReason | None:
         """Return why nothing but an answer is carried out: the last turn, or too many images."""
         too_many = state.progress.images > self._config.image_limit
         return super().limit(state, logged) or (EndReason.IMAGE_LIMIT if too_many else None)
 
-    async def execute(self, state: State, logged: LoggedTurn, text: str) -> Sequence[Part]:
+    async def act(self, state: State, logged: LoggedTurn) -> Sequence[Part]:
         """Search, select or magnify."""
-        parts: list[Part] | None = None
         match logged.action:
             case Search() as search:
-                parts = await self._search(state, logged, search)
+                return await self._search(state, logged, search)
             case Select() as select:
-                parts = self._select(state, logged, select)
+                return self._select(state, logged, select)
             case Crop() as crop:
-                parts = self._crop(state, logged, crop)
-        if parts is not None:
-            return parts
+                return self._crop(state, logged, crop)
+        raise UnknownActionError(self.title, logged.action)
+
+    def correction(self, logged: LoggedTurn, text: str) -> TextPart:
+        """See `ToolEnv`; boxes have a form to be told of."""
         reason, block = self.feedback(logged), logged.action.block
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
-        return [self.part("feedback", reason=reason, about_boxes=about_boxes)]
+        return self.part("feedback", reason=reason, about_boxes=about_boxes)
 
     async def score(self, state: State, logged: LoggedTurn, action: Answer) -> float:
         """Return the judge's score; validation asks for each."""
@@ -234,20 +227,13 @@ class UniDocEnv(ToolEnv[State]):
             state.wanted,
             fmt=self._format(state, end),
             outcome=outcome,
-            implicit=self._config.selection.implicit,
+            implicit=state.implicit,
         )
         return state.settle(end, values)
 
-    def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name (see `Trajectory.metrics`)."""
-        return self.state.metrics(implicit=self._config.selection.implicit)
-
     async def _search(self, state: State, logged: LoggedTurn, action: Search) -> list[Part]:
-        search = self._config.search
-        selected = frozenset(state.selected(implicit=self._config.selection.implicit))
-        views = await self.search_pages(
-            logged, action.query, selected, search.candidates, exclude=search.exclude_selected
-        )
+        most, selected = self._config.search.candidates, frozenset(state.selected)
+        views = await self.search_pages(logged, action.query, selected, most)
         if not views:
             return [self.part("no_new_page")]
         # without a selection there is nothing to choose from
@@ -273,16 +259,14 @@ class UniDocEnv(ToolEnv[State]):
             lead = ""
         return parts
 
-    def _select(self, state: State, logged: LoggedTurn, action: Select) -> list[Part] | None:
+    def _select(self, state: State, logged: LoggedTurn, action: Select) -> list[Part]:
         progress = state.progress
         if not progress.pending:
-            logged.refuse("no candidates were shown yet")
-            return None
+            raise RefusedError("no candidates were shown yet")
         index = action.choices[0] - 1 if action.choices else None
         fallback = index is None or index >= len(progress.pending)
         if fallback and not self._config.selection.fallback:
-            logged.refuse(f"no candidate has that index, the last is {len(progress.pending) - 1}")
-            return None
+            raise RefusedError(f"no candidate has that index, the last is {len(progress.pending) - 1}")
         index = 0 if index is None or fallback else index
         view = replace(progress.pending[index], turn=logged.turn)
         page = view.image.page
@@ -294,21 +278,17 @@ class UniDocEnv(ToolEnv[State]):
         logged.effect = {"kind": "selection", **chosen, **view.to_dict()}
         return self._picture("page", view.image)
 
-    def _crop(self, state: State, logged: LoggedTurn, action: Crop) -> list[Part] | None:
-        progress, cutting = state.progress, self._config.cutting(validate=self._validate)
+    def _crop(self, state: State, logged: LoggedTurn, action: Crop) -> list[Part]:
+        progress, coords, display = state.progress, self._config.coords, self._config.display
         if progress.view is None:
             searched = "no page was selected since the last search"
-            logged.refuse(searched if progress.rounds else "no page was shown yet")
-            return None
-        try:
-            view = cutting.stack(progress.view, action.boxes, self._config.display, logged.turn)
-        except (CropError, DisplayError) as error:
-            logged.refuse(str(error))
-            return None
+            raise RefusedError(searched if progress.rounds else "no page was shown yet")
+        pad = self._config.crop.padding(validate=self._validate)
+        view = stacked(progress.view, action.boxes, coords, display, pad=pad, turn=logged.turn)
         rounds, drawn = progress.rounds, ()
         # the first boxes of a search count, of a page and not of a crop
         if isinstance(progress.view, View) and not rounds[-1].boxes:
-            drawn = tuple(cutting.region(progress.view, box) for box in action.boxes)
+            drawn = tuple(region_of(progress.view, box, coords.frame) for box in action.boxes)
             rounds = (*rounds[:-1], rounds[-1].drawn(drawn))
         state.progress = progress.shown([view], rounds=rounds, view=view)
         logged.image_tokens = view.tokens
@@ -322,7 +302,6 @@ class UniDocEnv(ToolEnv[State]):
         turns = state.log.turns
         return format_reward(
             self._config.format.mode,
-            turns=len(turns),
             faults=sum(logged.invalid is not None for logged in turns),
             searched=state.ran(Search) > 0,
             selected=not self._config.grammar.select or state.ran(Select) > 0,

@@ -105,15 +105,13 @@ class FormatMode(StrEnum):
 
     STRICT = "strict"
     """1 when every turn was valid and the trajectory ended with an answer, else 0 (the paper's pattern)."""
-    GRADED = "graded"
-    """The share of valid turns."""
     TIERED = "tiered"
     """1 when a search and a selection were executed, a note was written and an answer given; 0.5 without the
     answer; else 0 (the released code)."""
 
 
 def format_reward(
-    mode: FormatMode, *, turns: int, faults: int, searched: bool, selected: bool, noted: bool, finished: bool
+    mode: FormatMode, *, faults: int, searched: bool, selected: bool, noted: bool, finished: bool
 ) -> float:
     """Return the format term, in `[0, 1]` (UniDoc-RL, pattern reward; the paper gives no formula).
 
@@ -121,20 +119,15 @@ def format_reward(
 
     Args:
         mode: what well-formedness means.
-        turns: assistant turns.
         faults: turns without an action that could be executed.
         searched: a search was executed.
         selected: a candidate was chosen, or there is no choosing.
         noted: some turn holds a closed, non-empty information block outside of thoughts.
         finished: the trajectory ended with an answer.
     """
-    match mode:
-        case FormatMode.STRICT:
-            return float(finished and not faults)
-        case FormatMode.GRADED:
-            return (turns - faults) / turns if turns else 0.0
-        case FormatMode.TIERED:
-            return (1.0 if finished else 0.5) if searched and selected and noted else 0.0
+    if mode is FormatMode.STRICT:
+        return float(finished and not faults)
+    return (1.0 if finished else 0.5) if searched and selected and noted else 0.0
 
 
 class UniDocWeights(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,6 @@ from docagent_rl.actions.coordinates import (
     CropError,
     Frame,
     Raster,
-    Rounding,
     box_to_raw,
     box_to_region,
     raster_to_region,
@@ -20,9 +20,13 @@ from docagent_rl.actions.coordinates import (
 )
 from docagent_rl.documents.display import DisplayRule, Size
 from docagent_rl.envs.images import ImageSheet, Tile
-from docagent_rl.envs.views import View
+from docagent_rl.envs.views import CoordsConfig, View
 
 _BLACK = (0, 0, 0)
+MAX_PIECES = 64
+"""Pieces of a stack at most: a box of a stack may meet many pieces of it."""
+MAX_CANVAS_PIXELS = 50_000_000
+"""Area of a stack before it is resized, at most; guards the memory of the rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,72 +53,72 @@ class StackedCropsView:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Cutting:
-    """The reading and cutting of boxes (see `CoordsConfig`, `CropConfig`); `pad` is in units of the frame."""
+def region_of(view: View, box: Box, frame: Frame) -> Box:
+    """Return a box of a page view as fractions of the raw page, clamped, never rounded or padded."""
+    size = frame.size(view.image.size, view.encoder_size)
+    x1, y1, x2, y2 = (min(max(edge, 0.0), 1.0) for edge in box_to_region(box, view.region.box, size))
+    return x1, y1, x2, y2
 
-    frame: Frame
-    rounding: Rounding
-    pad: float = 0.0
-    max_pieces: int = 64
-    max_canvas_pixels: int = 50_000_000
 
-    def region(self, view: View, box: Box) -> Box:
-        """Return a box of a page view as fractions of the raw page, clamped, never rounded or padded."""
-        size = self.frame.size(view.image.size, view.encoder_size)
-        x1, y1, x2, y2 = (min(max(edge, 0.0), 1.0) for edge in box_to_region(box, view.region.box, size))
-        return x1, y1, x2, y2
+def stacked(
+    view: View | StackedCropsView,
+    boxes: Sequence[Box],
+    coords: CoordsConfig,
+    rule: DisplayRule,
+    *,
+    turn: int,
+    pad: float = 0.0,
+) -> StackedCropsView:
+    """Cut boxes of a view from its raw page; stack them, left-aligned, on black.
 
-    def stack(
-        self, view: View | StackedCropsView, boxes: Sequence[Box], rule: DisplayRule, turn: int
-    ) -> StackedCropsView:
-        """Cut boxes of a view, in units of `frame`, from its raw page; stack them, left-aligned, on black.
+    Boxes and `pad` are in units of the frame. A box of a stack may meet several of its pieces and is then cut
+    into as many; what lies beside the pieces vanishes.
 
-        A box of a stack may meet several of its pieces and is then cut into as many; what lies
-        beside the pieces vanishes.
+    Raises:
+        CropError: a box covers nothing, or all together cover too much.
+        DisplayError: the stack has sides that no image processor takes.
+    """
+    page = view.page if isinstance(view, StackedCropsView) else view
+    rasters = [
+        raster for number, box in enumerate(boxes, 1) for raster in _cut(view, box, number, coords, pad)
+    ]
+    if len(rasters) > MAX_PIECES:
+        raise CropError(f"the boxes meet {len(rasters)} pieces of the image, {MAX_PIECES} at most")
+    sizes = [(right - left, bottom - top) for left, top, right, bottom in rasters]
+    canvas = max(width for width, _ in sizes), sum(height for _, height in sizes)
+    if canvas[0] * canvas[1] > MAX_CANVAS_PIXELS:
+        raise CropError("the boxes are too large together")
+    tops = itertools.accumulate((height for _, height in sizes), initial=0)
+    image = ImageSheet(
+        canvas=canvas,
+        size=rule.shown(canvas),
+        tiles=tuple(
+            Tile(replace(page.image, raster=raster, size=size), (0, top))
+            for raster, size, top in zip(rasters, sizes, tops, strict=False)
+        ),
+        background=_BLACK,
+    )
+    return StackedCropsView(image, page, rule.encoder(image.size), rule.tokens(image.size), turn)
 
-        Raises:
-            CropError: a box covers nothing, or all together cover too much.
-            DisplayError: the stack has sides that no image processor takes.
-        """
-        page = view.page if isinstance(view, StackedCropsView) else view
-        rasters = [raster for number, box in enumerate(boxes, 1) for raster in self._cut(view, box, number)]
-        if len(rasters) > self.max_pieces:
-            raise CropError(f"the boxes meet {len(rasters)} pieces of the image, {self.max_pieces} at most")
-        sizes = [(right - left, bottom - top) for left, top, right, bottom in rasters]
-        canvas = max(width for width, _ in sizes), sum(height for _, height in sizes)
-        if canvas[0] * canvas[1] > self.max_canvas_pixels:
-            raise CropError("the boxes are too large together")
-        tops = itertools.accumulate((height for _, height in sizes), initial=0)
-        image = ImageSheet(
-            canvas=canvas,
-            size=rule.shown(canvas),
-            tiles=tuple(
-                Tile(replace(page.image, raster=raster, size=size), (0, top))
-                for raster, size, top in zip(rasters, sizes, tops, strict=False)
-            ),
-            background=_BLACK,
-        )
-        return StackedCropsView(image, page, rule.encoder(image.size), rule.tokens(image.size), turn)
 
-    def _cut(self, view: View | StackedCropsView, box: Box, number: int) -> list[Raster]:
-        """Return the rasters of the raw page that a box of a view covers, one for each piece it meets."""
-        if isinstance(view, StackedCropsView):
-            canvas = view.image.canvas
-            pieces = [(tile.image.raster, tile.at[1]) for tile in view.image.tiles]
-        else:
-            left, top, right, bottom = view.image.raster
-            canvas, pieces = (right - left, bottom - top), [(view.image.raster, 0)]
-        size = self.frame.size(view.image.size, view.encoder_size)
-        x1, y1, x2, y2 = box_to_raw(box, (0, 0, *canvas), size, self.pad)
-        rasters = []
-        for piece, at in pieces:
-            right, down = piece[0], piece[1] - at
-            raw = (x1 + right, y1 + down, x2 + right, y2 + down)
-            try:
-                rasters.append(raw_to_raster(raw, piece, self.rounding))
-            except CropError:
-                continue
-        if not rasters:
-            raise CropError(f"box {number} covers nothing of the image")
-        return rasters
+def _cut(
+    view: View | StackedCropsView, box: Box, number: int, coords: CoordsConfig, pad: float
+) -> list[Raster]:
+    """Return the rasters of the raw page that a box of a view covers, one for each piece it meets."""
+    if isinstance(view, StackedCropsView):
+        canvas = view.image.canvas
+        pieces = [(tile.image.raster, tile.at[1]) for tile in view.image.tiles]
+    else:
+        left, top, right, bottom = view.image.raster
+        canvas, pieces = (right - left, bottom - top), [(view.image.raster, 0)]
+    size = coords.frame.size(view.image.size, view.encoder_size)
+    x1, y1, x2, y2 = box_to_raw(box, (0, 0, *canvas), size, pad)
+    rasters = []
+    for piece, at in pieces:
+        right, down = piece[0], piece[1] - at
+        raw = (x1 + right, y1 + down, x2 + right, y2 + down)
+        with contextlib.suppress(CropError):
+            rasters.append(raw_to_raster(raw, piece, coords.rounding))
+    if not rasters:
+        raise CropError(f"box {number} covers nothing of the image")
+    return rasters

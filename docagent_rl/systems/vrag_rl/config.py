@@ -51,8 +51,6 @@ class SearchConfig(Section):
     """Pages the retriever ranks for a query."""
     pages_per_search: int = Field(1, ge=1)
     """New pages a search shows at most."""
-    exclude_shown: bool = False
-    """Leave pages that were shown to the retriever to exclude, and so reach beyond `top_k`."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from docagent_rl.actions.base import Answer, Crop, Search
-from docagent_rl.actions.coordinates import CropError
 from docagent_rl.actions.grammar import Reader, TagGrammar, read_answer, read_box, read_search
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayError
 from docagent_rl.envs.base import (
-    AssistantTurn,
     EndReason,
     EnvState,
     ImagePart,
     Part,
     RewardTerms,
+    UnknownActionError,
     measured,
 )
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.tool_env import ToolEnv
-from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import View, crop_view
 from docagent_rl.rewards.retrieval import ndcg, recall
 from docagent_rl.samples.sample import Sample
@@ -35,19 +33,42 @@ from docagent_rl.systems.vrag_rl.rewards import TERMS, format_reward
 class VragState(EnvState):
     """The state of one trajectory."""
 
+    shown_by_turn: ClassVar = ("shown", "views")
     gold: frozenset[PageRef]
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
     """Pages that searches showed, in order, each once: the list that the retrieval term reads."""
     views: list[View] = field(default_factory=list)
     """All images shown; a box refers to the last."""
-    settled: tuple[int, int] = (0, 0)
-    """Lengths of `shown` and `views` before the last turn: what is left when its observation is dropped."""
 
     @property
     def searched(self) -> bool:
         """A search was carried out."""
         return self.log.ran(Search) > 0
+
+    def metrics(self) -> dict[str, float]:
+        """Return numbers of the trajectory by name.
+
+        `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer before any
+        search as invalid, as the paper's analysis does. `reward/outcome` is the validation score of either
+        variant: with the gate it is 0 without a search.
+        """
+        numbers = self.common_metrics(TERMS)
+        faults = numbers["invalid_actions"] + (self.end is EndReason.ANSWERED and not self.searched)
+        return {
+            **numbers,
+            "invalid_rate_paper": faults / numbers["turns"] if numbers["turns"] else 0.0,
+            "searches": float(self.log.ran(Search)),
+            "no_new_page": float(self.log.effects("no_new_page")),
+            "crops": float(len(self.views) - len(self.shown)),
+            "pages_seen": float(len(self.shown)),
+            **measured(
+                {
+                    "retrieval_recall": recall(self.shown, self.gold),
+                    "retrieval_ndcg": ndcg(self.shown, self.gold) if self.gold else None,
+                }
+            ),
+        }
 
 
 class VragEnv(ToolEnv[VragState]):
@@ -90,28 +111,20 @@ class VragEnv(ToolEnv[VragState]):
         """Return the state before the first turn (see `DocEnv.new_state`)."""
         return VragState(sample, self.gold_pages(sample), references(sample))
 
-    def read(self, state: VragState, turn: AssistantTurn) -> LoggedTurn:
-        """Parse a turn; what it shows can be taken back until the next one."""
-        state.settled = (len(state.shown), len(state.views))
-        return super().read(state, turn)
-
-    def take_back(self, state: VragState) -> None:
-        """Forget the pages and views of the last turn."""
-        pages, views = state.settled
-        del state.shown[pages:], state.views[views:]
-
     async def execute(self, state: VragState, logged: LoggedTurn, text: str) -> Sequence[Part]:
+        """See `ToolEnv`; a notice may follow before the last turn."""
+        last = self._config.final_turn.notice and logged.turn == self._config.assistant_turns - 1
+        notice = [self.part("final_turn")] if last else []
+        return [*await super().execute(state, logged, text), *notice]
+
+    async def act(self, state: VragState, logged: LoggedTurn) -> Sequence[Part]:
         """Search or zoom."""
-        parts: list[Part] | None = None
-        if isinstance(logged.action, Search):
-            parts = await self._search(state, logged, logged.action)
-        elif isinstance(logged.action, Crop):
-            parts = self._crop(state, logged, logged.action)
-        if parts is None:
-            parts = [self.part("feedback", reason=self.feedback(logged))]
-        if self._config.final_turn.notice and logged.turn == self._config.assistant_turns - 1:
-            parts.append(self.part("final_turn"))
-        return parts
+        match logged.action:
+            case Search() as search:
+                return await self._search(state, logged, search)
+            case Crop() as crop:
+                return self._crop(state, logged, crop)
+        raise UnknownActionError(self.title, logged.action)
 
     async def score(self, state: VragState, logged: LoggedTurn, action: Answer) -> float:
         """Return the judge's score."""
@@ -128,58 +141,26 @@ class VragEnv(ToolEnv[VragState]):
         }
         return state.settle(end, {**values, "total": self._config.reward.formula.total(values)})
 
-    def metrics(self) -> dict[str, float]:
-        """Return numbers of the trajectory by name.
-
-        `retrieval_*` are of questions with gold pages; `invalid_rate_paper` also counts an answer before any
-        search as invalid, as the paper's analysis does. `reward/outcome` is the validation score of either
-        variant: with the gate it is 0 without a search.
-        """
-        state = self.state
-        numbers = state.common_metrics(TERMS)
-        faults = numbers["invalid_actions"] + (state.end is EndReason.ANSWERED and not state.searched)
-        return {
-            **numbers,
-            "invalid_rate_paper": faults / numbers["turns"] if numbers["turns"] else 0.0,
-            "searches": float(state.log.ran(Search)),
-            "no_new_page": float(state.log.effects("no_new_page")),
-            "crops": float(len(state.views) - len(state.shown)),
-            "pages_seen": float(len(state.shown)),
-            **measured(
-                {
-                    "retrieval_recall": recall(state.shown, state.gold),
-                    "retrieval_ndcg": ndcg(state.shown, state.gold) if state.gold else None,
-                }
-            ),
-        }
-
     async def _search(self, state: VragState, logged: LoggedTurn, action: Search) -> list[Part]:
-        search = self._config.search
-        views = await self.search_pages(
-            logged, action.query, state.shown, search.pages_per_search, exclude=search.exclude_shown
-        )
+        most = self._config.search.pages_per_search
+        views = await self.search_pages(logged, action.query, state.shown, most)
         state.shown += [view.image.page for view in views]
         state.views += views
         return [ImagePart(view.image) for view in views] or [self.part("no_new_page")]
 
-    def _crop(self, state: VragState, logged: LoggedTurn, action: Crop) -> list[Part] | None:
+    def _crop(self, state: VragState, logged: LoggedTurn, action: Crop) -> list[Part]:
         if not state.views:
-            logged.refuse("no image was shown yet")
-            return None
+            raise RefusedError("no image was shown yet")
         coords = self._config.coords
-        try:
-            view = crop_view(
-                state.views[-1],
-                action.boxes[0],
-                self._config.display,
-                logged.turn,
-                frame=coords.frame,
-                rounding=coords.rounding,
-                pad=self._config.crop.padding(validate=self._validate),
-            )
-        except (CropError, DisplayError) as error:
-            logged.refuse(str(error))
-            return None
+        view = crop_view(
+            state.views[-1],
+            action.boxes[0],
+            self._config.display,
+            logged.turn,
+            frame=coords.frame,
+            rounding=coords.rounding,
+            pad=self._config.crop.padding(validate=self._validate),
+        )
         logged.effect = {"kind": "crop", **view.to_dict()}
         logged.image_tokens = view.tokens
         state.views.append(view)

@@ -20,7 +20,6 @@ VISUAL = AldenGrammar()
 HYBRID = AldenGrammar(modality=Modality.HYBRID)
 HYBRID_ORDINAL = AldenGrammar(modality=Modality.HYBRID, fetch_syntax=FetchSyntax.ORDINAL)
 ORDINAL = AldenGrammar(fetch_syntax=FetchSyntax.ORDINAL)
-LENIENT = AldenGrammar(lenient=True)
 ANSWER = r"<answer>It says so. \boxed{blue}</answer>"
 
 
@@ -128,7 +127,6 @@ def test_without_fetch_its_tags_mean_nothing():
 
 
 KINDS = ("search", "fetch", "answer")
-RELEASED = {tag: re.compile(rf"^<think>.*?</think>\s*<{tag}>.*?</{tag}>$", re.DOTALL) for tag in KINDS}
 STRICT = {
     tag: re.compile(rf"<think>((?:(?!<).)*)</think>\s*<{tag}>((?:(?!<).)*)</{tag}>", re.DOTALL)
     for tag in KINDS
@@ -144,22 +142,6 @@ def pieces(seed):
     for _ in range(2000):
         kinds = rng.choice([(tags, words), (tags, words, whole), (whole,), (whole, words)])
         yield "".join(rng.choice(rng.choice(kinds)) for _ in range(rng.randrange(1, 8)))
-
-
-def test_the_lenient_frame_is_the_released_expression():
-    """What is executed is valid exactly when the released expression of its kind matches the turn."""
-    text = "<think>I could <fetch>3</fetch></think> <search>b</search>"
-    assert VISUAL.parse(text).fault is FormFault.FRAME
-    assert (LENIENT.parse(text).action.query, LENIENT.parse(text).fault) == ("b", None)
-    checked = 0
-    for text in pieces(1):
-        turn = LENIENT.parse(text)
-        if isinstance(turn.action, Search):
-            checked += 1
-            assert (turn.fault is None) == bool(RELEASED["search"].fullmatch(text.strip())), text
-        if isinstance(turn.action, Answer):
-            assert RELEASED["answer"].fullmatch(text.strip())
-    assert checked > 250
 
 
 def test_the_strict_frame_against_a_plain_expression():
@@ -197,5 +179,4 @@ def test_the_strict_frame_against_a_plain_expression():
 )
 def test_long_turns_parse(text):
     """A parser that is not linear in the length would take minutes."""
-    for grammar in (VISUAL, LENIENT):
-        assert grammar.parse(text).action
+    assert VISUAL.parse(text).action

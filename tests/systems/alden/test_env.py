@@ -18,11 +18,9 @@ from tests.systems.alden.play import answer, fetch, lines, search
 
 
 async def test_a_fetch_shows_a_page_without_its_number(make, sample, play):
-    plain = await play(make(), sample(), [fetch(4)])
-    assert lines(plain.results[0]) == ["<result>", "K#4", "</result>"]
-    # with it, and a notice before the last turn
-    told = await play(make(fetch_label=True, final_turn_notice=True, max_turns=2), sample(), [fetch(4)])
-    assert lines(told.results[0])[:-1] == ["<result>", "Page 4:", "K#4", "</result>"]
+    # and a notice before the last turn
+    told = await play(make(final_turn_notice=True, max_turns=2), sample(), [fetch(4)])
+    assert lines(told.results[0])[:-1] == ["<result>", "K#4", "</result>"]
     off = await play(make(fetch=False), sample(), [fetch(3)])
     assert off.results[0].end is EndReason.INVALID
 
@@ -148,15 +146,10 @@ async def test_a_page_cannot_close_its_result(make, sample, play, store, monkeyp
     assert "</result>" not in said
 
 
-async def test_repeated_pages_are_sent_again_or_not(make, sample, play):
-    turns = [search("pagek3"), fetch(3)]
-    again = await play(make(), sample(), turns)
-    reminded = await play(make(repeat_page="reminder"), sample(), turns)
+async def test_repeated_pages_are_sent_again(make, sample, play):
+    again = await play(make(), sample(), [search("pagek3"), fetch(3)])
     assert lines(again.results[1])[1] == "K#3"
-    assert reminded.results[1].observation.images == ()
-    assert "3" in lines(reminded.results[1])[1]
-    assert again.rewards == reminded.rewards == [1, 0.5]
-    assert again.metrics["image_tokens"] == 2 * reminded.metrics["image_tokens"]
+    assert (again.rewards, again.metrics["repeated_calls"]) == ([1, 0.5], 1)
     # a call that shows anything new is no repetition
     wide = make(search={"top_k": 2, "pages_per_search": 2})
     more = await play(wide, sample(), [search("pagek3"), search("pagek3 pagek4"), search("pagek4")])
@@ -173,7 +166,6 @@ async def test_no_room_for_images(make, sample, play, image_budget):
     assert state.metrics["image_tokens"] <= image_budget.get("image_tokens", 3200)
 
 
-GAMMA = 0.9
 UNANSWERABLE = {"answers": (), "answerable": False, "evidence_pages": ()}
 # like pages 7 and 11 of the specification's example
 LONGER = {"doc_id": "M", "evidence_pages": (2, 6)}
@@ -192,18 +184,14 @@ NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
     ("variant", "changes", "said", "reward"),
     [
         ("paper", UNANSWERABLE, REFUSAL, 5.0),
-        ("released", UNANSWERABLE, REFUSAL, 5.0),
         ("released", UNANSWERABLE, "so the problem is not answerable", 5 * 2 * 4 / 9),
         ("released", UNANSWERABLE, "blue", -2.0),
         ("released", {}, REFUSAL, -5.0),
         ("released", {"answers": (REFUSAL,)}, "blue", -2.0),
         ("released", EITHER, "blue", 5.0),
         ("released", EITHER, REFUSAL, 5.0),
-        ("released", {"answers": ("yes",)}, "yes it is", 0.0),
-        ("paper", {"answers": ("24",)}, "42", 5.0),
         # nothing was looked for
         ("paper", {"answers": ("1997",)}, "1 2 3 4 5 6 7 8 9 0", 5 * 2 * 3 / 14),
-        ("released", {"answers": ("24",)}, "42", 0.0),
     ],
 )
 async def test_answers(make, sample, play, variant, changes, said, reward):
@@ -245,19 +233,6 @@ async def test_turns(make, sample, play, variant, settings, changes, turns, rewa
 
 
 # section 5.7 of the specification: does stalling pay?
-@pytest.mark.parametrize(
-    ("variant", "calls", "value"),
-    [("paper", 1, 5.5), ("paper", 5, 7.0475), ("released", 1, 5.5), ("released", 5, 3.9525)],
-)
-async def test_what_repeated_searches_are_worth(make, sample, play, variant, calls, value):
-    state = await play(make(variant), sample(), [search("pagek3")] * calls + [answer("blue")])
-    discounted = sum(GAMMA**turn * reward for turn, reward in enumerate(state.rewards))
-    assert discounted == pytest.approx(value, abs=1e-4)
-    assert state.metrics["repeated_calls"] == calls - 1
-    assert state.metrics["repeated_call_rate"] == pytest.approx((calls - 1) / calls)
-    # the paper charges repeated queries by their tokens
-    charged = sum(term.reward for result in state.results for term in result.terms.tokens)
-    assert charged == pytest.approx(-(calls - 1) if variant == "paper" else 0)
 
 
 async def test_a_query_in_other_characters_earns_what_repeating_it_earns(make, sample, play):

@@ -14,7 +14,6 @@ from docagent_rl.systems.alden.rewards import (
     REFUSAL,
     AnswerMetric,
     AnswerRule,
-    ListScoring,
     Overlap,
     as_refusal,
     char_f1,
@@ -132,15 +131,6 @@ def test_numeric_references_have_a_metric_of_their_own():
     rule = AnswerRule(CHARACTERS, LETTERS)
     assert [rule.score("42", ["24"]), rule.score("enlist", ["listen"])] == [0, 1]
     assert rule.score("1998 March", ["March 1989"]) == 0.5
-
-
-def test_items_of_a_list():
-    joined, items = PAPER_RULE, AnswerRule(CHARACTERS, CHARACTERS, ListScoring.ITEMS)
-    assert joined.score("Ann; Bob", ["Bob; Ann"]) == 1
-    answers = ["the Ann;Bob", "Ann", "Ann; Ann; Cid", "Bo; An"]
-    assert [items.score(text, ["Bob; Ann"]) for text in answers] == pytest.approx([1, 2 / 3, 1 / 2, 0])
-    # one item is no list
-    assert items.score("Anna", ["Ann;"]) == joined.score("Anna", ["Ann;"]) > 0
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def test_boxes(text, found):
     assert content(text) == found
 
 
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from([r"\boxed{", "{", "}", "a", " ", "b"])).map("".join))
 def test_boxes_against_an_independent_reading(text):
     def bare(found):
@@ -82,7 +83,7 @@ def test_cuts(text, tokens, cut):
     assert cut_text(text, tokens) == cut
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(st.text(max_size=80), st.integers(1, 30))
 def test_a_cut_is_a_beginning(text, tokens):
     cut = cut_text(text, tokens)

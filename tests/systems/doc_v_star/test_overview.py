@@ -18,7 +18,6 @@ from docagent_rl.envs.images import Resample, render
 from docagent_rl.systems.doc_v_star.actions import read_page_list
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import (
-    OverviewFit,
     OverviewStyle,
     PageBox,
     grid_shape,
@@ -27,8 +26,7 @@ from docagent_rl.systems.doc_v_star.overview import (
 )
 
 STYLE = OverviewStyle()
-CONFIGS = {fit: DocVStarConfig(overview={"fit": fit}) for fit in OverviewFit}
-SAMPLE = CONFIGS["sample"]
+PAPER = DocVStarConfig()
 
 
 @dataclass
@@ -101,26 +99,11 @@ def test_thumbnails(page, thumbnail, at):
     assert (tile.image.raster, tile.image.resample) == ((0, 0, *page), Resample.LANCZOS)
 
 
-def choose(num_pages, max_sheets=13):
-    return DocVStarConfig(overview={"max_sheets": max_sheets}).overview.style(num_pages)
-
-
-@pytest.mark.parametrize(
-    ("num_pages", "cell", "per_sheet", "number"),
-    [(468, 256, 36, 13), (469, 192, 64, 8), (832, 192, 64, 13), (833, 128, 144, 6), (1873, 128, 144, 14)],
-)
-def test_long_documents_have_smaller_cells_and_all_their_pages(num_pages, cell, per_sheet, number):
-    style = choose(num_pages)
-    assert (style.cell, style.pages_per_sheet, style.sheets(num_pages)) == (cell, per_sheet, number)
-    assert (style.header, style.font, style.padding) == (STYLE.header, STYLE.font, STYLE.padding)
-    assert style.grid(per_sheet).size[0] <= 1536
-
-
 @settings(max_examples=20)
-@given(st.integers(1, 400), st.integers(1, 500))
-def test_cells_lie_side_by_side(count, first):
+@given(st.integers(1, 400), st.integers(1, 500), st.sampled_from([256, 192, 88]))
+def test_cells_lie_side_by_side(count, first, cell):
     drawn = []
-    for sheet in overview(pages(count, first), choose(count, max_sheets=4)):
+    for sheet in overview(pages(count, first), STYLE.smaller(cell)):
         width, height = sheet.canvas
         boxes = [label.box for label in sheet.labels]
         assert len({box[:2] for box in boxes}) == len(boxes)
@@ -159,10 +142,9 @@ def test_a_sheet_of_real_pages(store):
     assert (pixels[560:, 256:] == 255).all()
 
 
-def best(num_pages, limit, fit="sample"):
+def best(num_pages, limit):
     """The first plan of a document that takes no more than `limit` visual tokens."""
-    config = CONFIGS[fit]
-    return next((p for p in config.overview.plans(num_pages) if config.plan_tokens(p) <= limit), None)
+    return next(p for p in PAPER.overview.plans(num_pages) if PAPER.plan_tokens(p) <= limit)
 
 
 def rank(plan):
@@ -174,11 +156,11 @@ def rank(plan):
 @given(st.integers(1, 468), st.integers(12, 9000))
 def test_the_best_plan_fits_nothing_larger_does_and_it_covers_the_document_evenly(num_pages, limit):
     plan = best(num_pages, limit)
-    assert SAMPLE.plan_tokens(plan) <= limit
-    for other in SAMPLE.overview.plans(num_pages):
+    assert PAPER.plan_tokens(plan) <= limit
+    for other in PAPER.overview.plans(num_pages):
         if other.stride > plan.stride:
             break
-        assert rank(other) >= rank(plan) or SAMPLE.plan_tokens(other) > limit
+        assert rank(other) >= rank(plan) or PAPER.plan_tokens(other) > limit
     pages = plan.choose(range(1, num_pages + 1))
     assert list(pages) == list(range(1, num_pages + 1, plan.stride))
     assert len(pages) == plan.shown
@@ -192,8 +174,8 @@ def test_the_best_plan_fits_nothing_larger_does_and_it_covers_the_document_evenl
         (120, 172, 1, "172 256"),
         (300, 116, 1, "116 256"),
         (468, 88, 1, "88 256"),
-        (560, 116, 2, "116 192 2"),
-        (1200, 88, 3, "88 128 3"),
+        (560, 116, 2, "116 256 2"),
+        (1200, 88, 3, "88 256 3"),
     ],
 )
 def test_what_fits_6800_tokens(num_pages, cell, stride, described):
@@ -203,28 +185,16 @@ def test_what_fits_6800_tokens(num_pages, cell, stride, described):
     assert all(number in plan.describe() for number in described.split())
     if not described:
         assert plan.style.pages_per_sheet == 36
-        assert SAMPLE.plan_tokens(plan) == CONFIGS["error"].overview_tokens(num_pages)
-
-
-@pytest.mark.parametrize(
-    ("fit", "offered"),
-    [
-        ("error", [(200, 1)]),
-        ("shrink", [(200, 1), (128, 1), (64, 1)]),
-        ("sample", [(cell, stride) for stride in (1, 2, 3) for cell in (200, 128, 64)]),
-    ],
-)
-def test_what_may_be_changed_is_a_choice(fit, offered):
-    """Cells that are not smaller are none to fall back on."""
-    cells = {"cell_px": 200, "smaller_cells_px": [], "fit_cells_px": [256, 200, 128, 64]}
-    found = DocVStarConfig(overview={**cells, "fit": fit}).overview.plans(3)
-    assert [(plan.style.cell, plan.stride) for plan in found] == offered
+        assert PAPER.plan_tokens(plan) == PAPER.overview_tokens(num_pages)
 
 
 def test_the_images_of_a_plan():
     plan = best(83, 9000)
     assert (plan.sizes, plan.sheets) == ([(1536, 1680), (1536, 1680), (768, 1120)], 3)
-    assert best(1200, 6800, "shrink") is None
+    cells = {"cell_px": 200, "fit_cells_px": [256, 200, 128, 64]}
+    offered = DocVStarConfig(overview=cells).overview.plans(3)
+    # cells that are not smaller are none to fall back on
+    assert [(p.style.cell, p.stride) for p in offered] == [(c, s) for s in (1, 2, 3) for c in (200, 128, 64)]
 
 
 BOX, LITERAL = PageBox(), PageBox(landscape=True)

@@ -66,7 +66,6 @@ async def test_in_the_release_the_first_candidate_counts_as_selected(
         # K2 was selected only until K4 was
         ("released", {}, [EVERY, EVERY, select(2), EVERY], [2, 3, 5]),
         ("paper", {}, [EVERY, select(0), select(2), EVERY], [1, 2, 4]),
-        ("paper", {"search": {**FIRST_OF_ONE, "exclude_selected": True}}, [EVERY, select(0), EVERY], [2]),
     ],
 )
 async def test_selected_pages_are_left_out_of_later_searches(
@@ -273,19 +272,19 @@ async def test_a_trajectory_without_any_information_block(worked, judge, variant
 
 
 @pytest.mark.parametrize(
-    ("turns", "released", "paper", "graded"),
+    ("turns", "released", "paper"),
     [
-        ([EVERY, select(0), RIGHT], 1, 1, 1),
-        ([EVERY, RIGHT], 0, 1, 1),
-        ([EVERY, select(0), "<answer>blue</answer>"], 0, 1, 1),
-        ([EVERY, select(0), "none", RIGHT], 1, 0, 0.75),
-        ([EVERY, select(0), f"{NOTE}{EVERY}", *["none"] * 7, BOX], 0.5, 0, 0.3),
+        ([EVERY, select(0), RIGHT], 1, 1),
+        ([EVERY, RIGHT], 0, 1),
+        ([EVERY, select(0), "<answer>blue</answer>"], 0, 1),
+        ([EVERY, select(0), "none", RIGHT], 1, 0),
+        ([EVERY, select(0), f"{NOTE}{EVERY}", *["none"] * 7, BOX], 0.5, 0),
     ],
 )
-async def test_formats(make, make_sample, play, turns, released, paper, graded):
-    envs = [make("released"), make(), make(format={"mode": "graded"})]
+async def test_formats(make, make_sample, play, turns, released, paper):
+    envs = [make("released"), make()]
     values = [(await play(env, make_sample(), turns)).terms.values["format"] for env in envs]
-    assert values == [released, paper, graded]
+    assert values == [released, paper]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -10,8 +10,8 @@ from docagent_rl.documents import PageRef
 from docagent_rl.documents.display import DisplayError, DisplayRule
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.images import render
-from docagent_rl.envs.views import page_view
-from docagent_rl.systems.unidoc_rl.stacked_crops import Cutting, StackedCropsView
+from docagent_rl.envs.views import CoordsConfig, page_view
+from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView, region_of, stacked
 
 
 class PortraitPage:
@@ -23,12 +23,15 @@ class PortraitPage:
 
 
 PLAIN = DisplayRule(snap=False)
-IN_PIXELS = Frame.DISPLAYED, Rounding.TRUNCATE
-RELEASED = Cutting(*IN_PIXELS)
+RELEASED = CoordsConfig(frame=Frame.DISPLAYED, rounding=Rounding.TRUNCATE)
 BOXES = [(66, 118, 274, 331), (352, 400, 498, 480)]
 RASTERS = [(153, 274, 638, 771), (820, 931, 1160, 1118)]
 PAGE = page_view(PortraitPage(), PLAIN, 1)
 WHOLE, LINE, HUGE = (0, 0, 532, 753), (0, 100, 532, 101), (-1e308, -5, 1e308, 9999)
+
+
+def stack(view, boxes, turn, rule=PLAIN, coords=RELEASED, **more):
+    return stacked(view, boxes, coords, rule, turn=turn, **more)
 
 
 def rasters(view):
@@ -38,11 +41,11 @@ def rasters(view):
 def test_the_worked_example():
     assert (PAGE.image.size, PAGE.encoder_size, PAGE.tokens) == ((532, 753), (532, 756), 513)
     assert page_view(PortraitPage(), DisplayRule(), 1).image.size == (532, 728)
-    regions = [tuple(1000 * edge for edge in RELEASED.region(PAGE, box)) for box in BOXES]
+    regions = [tuple(1000 * edge for edge in region_of(PAGE, box, Frame.DISPLAYED)) for box in BOXES]
     assert regions[0] == pytest.approx((124.06, 156.71, 515.04, 439.58), abs=0.005)
     assert regions[1] == pytest.approx((661.65, 531.21, 936.09, 637.45), abs=0.005)
 
-    crop = RELEASED.stack(PAGE, BOXES, PLAIN, 2)
+    crop = stack(PAGE, BOXES, 2)
     assert rasters(crop) == RASTERS
     assert [(tile.image.size, tile.at) for tile in crop.image.tiles] == [
         ((485, 497), (0, 0)),
@@ -52,10 +55,10 @@ def test_the_worked_example():
     assert (crop.image.background, crop.image.pages) == ((0, 0, 0), (PageRef("T", 9),))
     assert (crop.encoder_size, crop.tokens, crop.turn) == ((476, 672), 408, 2)
 
-    again = RELEASED.stack(crop, [(60, 500, 300, 720)], PLAIN, 3)
+    again = stack(crop, [(60, 500, 300, 720)], 3)
     assert rasters(again) == [(880, 934, 1120, 1118)]
     assert again.page is PAGE
-    across = RELEASED.stack(crop, [(100, 490, 200, 500)], PLAIN, 3)
+    across = stack(crop, [(100, 490, 200, 500)], 3)
     assert rasters(across) == [(253, 764, 353, 771), (920, 931, 1020, 934)]
 
     described = crop.to_dict()
@@ -64,7 +67,7 @@ def test_the_worked_example():
 
 
 @pytest.mark.parametrize(
-    ("cutting", "boxes", "expected"),
+    ("changes", "boxes", "expected"),
     [
         # order and repetition are the policy's
         ({}, [BOXES[1], BOXES[0], BOXES[1]], [RASTERS[1], RASTERS[0], RASTERS[1]]),
@@ -74,12 +77,12 @@ def test_the_worked_example():
         ({"frame": Frame.NORM1000}, [(0, 500, 1000, 1000)], [(0, 877, 1240, 1754)]),
         ({"frame": Frame.ENCODER}, [(0, 378, 532, 756)], [(0, 877, 1240, 1754)]),
         ({"pad": 28}, BOXES[:1], [(88, 209, 703, 836)]),
-        ({"max_canvas_pixels": 1240 * 1754}, [WHOLE], [(0, 0, 1240, 1754)]),
     ],
 )
-def test_rasters(cutting, boxes, expected):
-    cutting = Cutting(**{"frame": Frame.DISPLAYED, "rounding": Rounding.TRUNCATE, **cutting})
-    crop = cutting.stack(PAGE, boxes, PLAIN, 2)
+def test_rasters(changes, boxes, expected):
+    pad = changes.get("pad", 0.0)
+    coords = RELEASED.model_copy(update={k: v for k, v in changes.items() if k != "pad"})
+    crop = stack(PAGE, boxes, 2, coords=coords, pad=pad)
     assert rasters(crop) == expected
     widths, heights = zip(
         *[(right - left, bottom - top) for left, top, right, bottom in expected], strict=True
@@ -90,35 +93,35 @@ def test_rasters(cutting, boxes, expected):
 @pytest.mark.parametrize("box", [(600, 10, 700, 20), (10, 10, 10.1, 10.1), (1e307, 1e307, 1e308, 1e308)])
 def test_boxes_that_cover_nothing(box):
     with pytest.raises(CropError, match="box 1"):
-        RELEASED.stack(PAGE, [box, *BOXES], PLAIN, 2)
+        stack(PAGE, [box, *BOXES], 2)
 
 
 def test_regions_are_clamped_and_not_padded():
-    assert Cutting(Frame.DISPLAYED, Rounding.TRUNCATE, pad=28).region(PAGE, HUGE) == (0, 0, 1, 1)
+    assert region_of(PAGE, HUGE, Frame.DISPLAYED) == (0, 0, 1, 1)
 
 
 def test_only_the_stacked_image_needs_ordinary_sides():
     with pytest.raises(DisplayError, match="200"):
-        RELEASED.stack(PAGE, [LINE], PLAIN, 2)
-    assert len(RELEASED.stack(PAGE, [LINE, BOXES[0]], PLAIN, 2).image.tiles) == 2
+        stack(PAGE, [LINE], 2)
+    assert len(stack(PAGE, [LINE, BOXES[0]], 2).image.tiles) == 2
 
 
 def test_repeated_magnification_cannot_grow_without_bound():
     """Eight whole-image boxes a turn would multiply the pieces by eight each time."""
-    view = RELEASED.stack(PAGE, [(0, 100, 532, 110)] * 8, PLAIN, 2)
-    view = RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 3)
+    view = stack(PAGE, [(0, 100, 532, 110)] * 8, 2)
+    view = stack(view, [(0, 0, *view.image.size)] * 8, 3)
     assert len(view.image.tiles) == 64
     with pytest.raises(CropError, match="512"):
-        RELEASED.stack(view, [(0, 0, *view.image.size)] * 8, PLAIN, 4)
-    with pytest.raises(CropError):
-        Cutting(*IN_PIXELS, max_canvas_pixels=4_000_000).stack(PAGE, [WHOLE] * 2, PLAIN, 2)
+        stack(view, [(0, 0, *view.image.size)] * 8, 4)
+    with pytest.raises(CropError, match="too large"):
+        stack(PAGE, [WHOLE] * 24, 2)
 
 
 def test_the_pixels_are_those_of_the_page(store):
     page = store.page(PageRef("K", 2))
     boxes = [(20, 20, 320, 220), (340, 100, 620, 250)]
     rule = DisplayRule(snap=False, max_pixels=4_000_000)
-    crop = RELEASED.stack(page_view(page, PLAIN, 1), boxes, rule, 2)
+    crop = stack(page_view(page, PLAIN, 1), boxes, 2, rule)
     raw, shown = np.asarray(page.image()), np.asarray(render(crop.image, store))
     assert shown.shape[1::-1] == crop.image.size == crop.image.canvas
     for tile in crop.image.tiles:
@@ -163,15 +166,16 @@ def box_of(draw, size):
 @given(st.data(), st.sampled_from(Rounding))
 def test_boxes_show_what_was_under_them(data, rounding):
     """Three magnifications deep, against painted canvases: every box yields just the pixels it encloses."""
-    cutting, view = Cutting(Frame.DISPLAYED, rounding), page_view(SmallPage(), AS_IT_IS, 1)
+    coords = CoordsConfig(frame=Frame.DISPLAYED, rounding=rounding)
+    view = page_view(SmallPage(), AS_IT_IS, 1)
     for turn in range(2, 5):
         canvas = painted(view)
         boxes = data.draw(st.lists(box_of(view.image.size), min_size=1, max_size=3))
         under = [[canvas[y][x] for y in range(y1, y2) for x in range(x1, x2)] for x1, y1, x2, y2 in boxes]
         if not all(any(pixels) for pixels in under):
             with pytest.raises(CropError):
-                cutting.stack(view, boxes, AS_IT_IS, turn)
+                stack(view, boxes, turn, AS_IT_IS, coords)
             return
-        view = cutting.stack(view, boxes, AS_IT_IS, turn)
+        view = stack(view, boxes, turn, AS_IT_IS, coords)
         found = [pixel for row in painted(view) for pixel in row if pixel]
         assert found == [pixel for pixels in under for pixel in pixels if pixel]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field
 
@@ -71,12 +71,11 @@ class ShownPage:
 class BaselineState(EnvState):
     """The state of a trajectory."""
 
+    shown_by_turn: ClassVar = ("shown",)
     gold: frozenset[PageRef]
     references: tuple[str, ...]
     shown: list[PageRef] = field(default_factory=list)
     """Pages that were shown, in order, each once."""
-    settled: int = 0
-    """Length of `shown` before the last turn."""
     material: list[ShownPage] = field(default_factory=list)
     """Pages of the prompt, in order."""
     crowded_out: int = 0

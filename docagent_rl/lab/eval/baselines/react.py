@@ -22,7 +22,7 @@ from docagent_rl.actions.base import (
 from docagent_rl.actions.grammar import TagScanner, bad_argument
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import AssistantTurn, Part, TextPart
+from docagent_rl.envs.base import Part, TextPart
 from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
@@ -127,15 +127,6 @@ class ReactEnv(BaselineEnv):
         """See `BaselineEnv.variables`; with the turns, and the pages of a search."""
         turns, top_k = self._config.max_turns, self._config.top_k
         return {**super().variables(state), "turns": turns, "top_k": top_k}
-
-    def read(self, state: BaselineState, turn: AssistantTurn) -> LoggedTurn:
-        """Parse a turn; what it shows can be taken back until the next one."""
-        state.settled = len(state.shown)
-        return super().read(state, turn)
-
-    def take_back(self, state: BaselineState) -> None:
-        """Forget the pages of the last turn."""
-        del state.shown[state.settled :]
 
     async def execute(self, state: BaselineState, logged: LoggedTurn, text: str) -> Sequence[Part]:
         """Search, or open a page."""
