@@ -113,15 +113,8 @@ class ImageSheet:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary."""
-        tiles = [{"image": tile.image.to_dict(), "at": list(tile.at)} for tile in self.tiles]
-        return {
-            "canvas": list(self.canvas),
-            "size": list(self.size),
-            "tiles": tiles,
-            "fills": [asdict(fill) for fill in self.fills],
-            "labels": [asdict(label) for label in self.labels],
-            "background": list(self.background),
-        }
+        tiles = [{"image": tile.image.to_dict(), "at": tile.at} for tile in self.tiles]
+        return {**asdict(self), "tiles": tiles}
 
 
 Picture = ImageRef | ImageSheet

@@ -18,6 +18,7 @@ from docagent_rl.actions.base import Box
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.views import SearchScope
 from docagent_rl.samples.sample import Sample, gold_boxes, parse_page_id
 
 SUBJECTS = tuple(
@@ -232,7 +233,8 @@ class ScriptedAgent(TurnWriter, ABC):
     @property
     def corpus(self) -> bool:
         """Searches look through all documents."""
-        return False
+        search = getattr(self.config, "search", None)
+        return getattr(search, "scope", None) is SearchScope.CORPUS
 
     @abstractmethod
     def legal(self, state: AgentState) -> tuple[Move, ...]:
@@ -245,9 +247,9 @@ class ScriptedAgent(TurnWriter, ABC):
         A search may leave its query open: the first of `pages` is what it is for.
         """
 
-    @abstractmethod
     def needs(self, state: AgentState) -> int:
         """Return the turns that the rest takes at least, the answer included."""
+        return len(state.missing) + 1
 
     def argument(self, act: Act, state: AgentState) -> object:
         """See `TurnWriter`."""
@@ -357,7 +359,7 @@ class Script(TurnWriter, ABC):
 
     @abstractmethod
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
-        """Return the moves that may come now, with weights."""
+        """Return the moves that may come before the last turn, which answers where it can, with weights."""
 
     def argument(self, act: Act, state: ScriptContext) -> object:
         """See `TurnWriter`."""
@@ -372,7 +374,8 @@ class Script(TurnWriter, ABC):
 
     def line(self, context: ScriptContext) -> Line:
         """Return the next turn; a small share is spoilt."""
-        moves = self.moves(context)
+        answers = context.last and Move.ANSWER in self.tags
+        moves = {Move.ANSWER: 1.0} if answers else self.moves(context)
         move = context.rng.choices(list(moves), list(moves.values()))[0]
         text = self.write(Act(move), context)
         if not context.chance(MALFORMED_SHARE):

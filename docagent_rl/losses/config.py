@@ -131,7 +131,6 @@ def _trajectory_problems(kl: KlConfig, run: DictConfig) -> Iterator[str]:
         yield f"trainer.v1.trainer_mode is {trainer}, which does not count trajectories: set docagent_sync"
 
 
-ACTOR = "actor_rollout_ref.actor"
 REF = "actor_rollout_ref.ref"
 MODEL = "actor_rollout_ref.model"
 OBSERVATION = "docagent.kl.observation"

@@ -7,7 +7,7 @@ the prompt's last token for j = 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -65,8 +65,7 @@ class ObservationRule:
         """Return (b, t) booleans: the part of `observations` that image placeholders stand for."""
         if self.image_token_id is None:
             return torch.zeros_like(rows.sampled)
-        mask = _observed(rows) & (rows.responses == self.image_token_id)
-        return _moved(mask, rows) if self.at is KlPlace.STATE else mask
+        return replace(self, scope=KlScope.IMAGE).observations(rows)
 
 
 def _observed(rows: Rows) -> Tensor:

@@ -71,20 +71,6 @@ def test_a_batch_samples_what_each_would_alone(policy, sampler):
     assert [list(reply.token_ids) for reply in replies] == alone
 
 
-def test_the_seed_decides_what_is_drawn_and_not_who_comes_first(sampler):
-    def draw(seed, *waits):
-        batch = sampler(seed=seed, batch_size=2)
-
-        async def trajectory(wait):
-            for _ in range(wait):  # turns of the event loop
-                await asyncio.sleep(0)
-            return (await batch.generate([9, 8, 7], [], 12)).token_ids
-
-        return asyncio.run(batch.together([trajectory(wait) for wait in waits]))
-
-    assert draw(0, 0, 10, 20) == draw(0, 20, 0, 10) != draw(1, 0, 10, 20)
-
-
 @pytest.fixture(scope="module")
 def trial(policy, world):
     config = DocAgentConfig(

@@ -71,16 +71,6 @@ def test_names_and_paths_that_lead_nowhere(path, named):
         get_system(path)
 
 
-def test_a_system_of_ones_own(tmp_path, monkeypatch):
-    (tmp_path / "my_systems.py").write_text(
-        "import dataclasses\n"
-        "from docagent_rl.systems import get_system\n"
-        "MINE = dataclasses.replace(get_system('vrag_rl'), name='mine')\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert get_system("my_systems:MINE").name == "mine"
-
-
 PACKAGE = Path(docagent_rl.__file__).parent
 NAMED = {
     "lab/collect/rules.py": "by whose rules questions are chosen",

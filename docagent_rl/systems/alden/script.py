@@ -56,10 +56,6 @@ class AldenAgent(ScriptedAgent):
             return Act(Move.FETCH, pages=(state.missing[0],))
         return self.search_for(state)
 
-    def needs(self, state: AgentState) -> int:
-        """See `ScriptedAgent`."""
-        return len(state.missing) + 1
-
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`; a fetch asks for text where there is no room for any image."""
         match act.move:
@@ -95,8 +91,6 @@ class AldenScript(Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
-        if context.last:
-            return {Move.ANSWER: 1.0}
         if context.turn == 1:
             return {Move.SEARCH: 0.5, Move.FETCH: 0.47 * self.config.fetch, Move.ANSWER: 0.03}
         return {Move.SEARCH: 0.3, Move.FETCH: 0.5 * self.config.fetch, Move.ANSWER: 0.2}

@@ -88,8 +88,6 @@ class DocVStarScript(_DocVStarWriter, Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""
-        if context.last:
-            return {Move.ANSWER: 1.0}
         search, fetch = 0.4 * self.config.retrieval.enabled, 0.6 * self.config.fetch.enabled
         return {Move.SEARCH: search, Move.FETCH: fetch, Move.ANSWER: 0.05 if context.turn == 1 else 1.0}
 

@@ -36,13 +36,6 @@ class SearchRound:
     boxes: tuple[Box, ...] = ()
     drawn_on: Hashable | None = None
 
-    def __post_init__(self) -> None:
-        if not self.candidates or len(set(self.candidates)) != len(self.candidates):
-            raise ValueError(f"candidates must be distinct pages, at least one, found {self.candidates}")
-        for page in (self.selected, self.drawn_on):
-            if page is not None and page not in self.candidates:
-                raise ValueError(f"{page} is not one of the candidates {self.candidates}")
-
     def drawn(self, boxes: tuple[Box, ...]) -> SearchRound:
         """Return the search with boxes on its chosen page: the first ones drawn count (release)."""
         return self if self.boxes else replace(self, boxes=boxes, drawn_on=self.selected)

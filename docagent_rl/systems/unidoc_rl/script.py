@@ -8,7 +8,6 @@ from typing import ClassVar
 from docagent_rl.actions.coordinates import on_view
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, view_of
-from docagent_rl.envs.views import SearchScope
 from docagent_rl.samples.sample import parse_page_id
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
@@ -29,11 +28,6 @@ class UniDocAgent(ScriptedAgent):
     def pages_a_search(self) -> int:
         """See `ScriptedAgent`."""
         return self.config.search.candidates
-
-    @property
-    def corpus(self) -> bool:
-        """See `ScriptedAgent`."""
-        return self.config.search.scope is SearchScope.CORPUS
 
     def look(self, state: AgentState) -> None:
         """See `ScriptedAgent`: a page is read when it was selected."""
@@ -111,8 +105,6 @@ class UniDocScript(Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: boxes refer to a selected page."""
-        if context.last:
-            return {Move.ANSWER: 1.0}
         match context.kind:
             case "candidates":
                 return {Move.SELECT: 0.88, Move.ANSWER: 0.12}

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from docagent_rl.actions.coordinates import on_view
 from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, view_of
-from docagent_rl.envs.views import SearchScope
 
 _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
@@ -27,11 +26,6 @@ class VragAgent(ScriptedAgent):
         """See `ScriptedAgent`."""
         return self.config.search.pages_per_search
 
-    @property
-    def corpus(self) -> bool:
-        """See `ScriptedAgent`."""
-        return self.config.search.scope is SearchScope.CORPUS
-
     def legal(self, state: AgentState) -> tuple[Move, ...]:
         """See `ScriptedAgent`."""
         if state.last:
@@ -49,10 +43,6 @@ class VragAgent(ScriptedAgent):
         if state.missing or not state.searches:
             return self.search_for(state)
         return Act(Move.ANSWER, text=state.answer)
-
-    def needs(self, state: AgentState) -> int:
-        """See `ScriptedAgent`."""
-        return len(state.missing) + 1
 
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
@@ -74,8 +64,6 @@ class VragScript(Script):
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: nothing can be cropped before the first image."""
-        if context.last:
-            return {Move.ANSWER: 1.0}
         if context.kind not in ("pages", "crop", "no_new_page"):
             return {Move.SEARCH: 0.88, Move.ANSWER: 0.12}
         return {Move.SEARCH: 0.26, Move.CROP: 0.36 * self.config.grammar.crop, Move.ANSWER: 0.38}

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import random
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from xml.etree import ElementTree
@@ -9,7 +7,6 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from anchoring.batch import LocalEngine, to_batch
 from anchoring.compare import at_response_kl, reach, spread_at
 from anchoring.page import anchoring_page, stops
 from anchoring.plot import anchoring_plot
@@ -23,13 +20,11 @@ from anchoring.results import (
     read_run,
     run_json,
 )
-from anchoring.rollouts import Played, advantages, draw, play, reward, waves
 from anchoring.run import demonstrate, probe_trajectories
 from anchoring.update import Probe
 from anchoring.world import World, load_reader
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.sample import Sample
-from learning.task import Part, TaskSettings
+from learning.task import TaskSettings
 
 SMALL = AnchoringSettings(
     task=TaskSettings(digits=1, pages=4, sft=24, train=12, dev=1, held_out=4, unseen=0.0),
@@ -97,28 +92,6 @@ def test_runs_travel_through_files(tmp_path):
         read_run(file)
 
 
-def test_large_digits_are_rewarded():
-    said = {"answer>9": 1.0, "answer>3": 1 / 3, "answer>0": 0.0, "answer>99": 0.0, "search>9": 0.0}
-    for text, expected in said.items():
-        assert reward(f"<{text}</{text.partition('>')[0]}>") == pytest.approx(expected)
-
-
-def test_advantages_are_standardised():
-    played = [Played(None, reward, False) for reward in (0.0, 1.0, 0.5)]
-    assert advantages(played) == pytest.approx([-(1.5**0.5), 1.5**0.5, 0.0])
-    assert advantages([Played(None, 0.3, False)] * 2) == [0.0, 0.0]
-
-
-def test_trajectories_of_an_update_differ_in_their_question():
-    samples = [Sample(str(n), "x", "train", "x", "abc"[n % 3], ("1",)) for n in range(9)]
-    drawn = draw(samples, 3, random.Random(0))
-    assert sorted(sample.question for sample in drawn) == ["a", "b", "c"]
-    assert draw(samples, 3, random.Random(0)) == drawn
-    found = waves([*samples, replace(samples[0], question_id="9")])
-    assert [len(wave) for wave in found] == [3, 3, 3, 1]
-    assert sorted(int(r.question_id) for wave in found for r in wave) == list(range(10))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("anchoring")
@@ -153,28 +126,6 @@ def test_the_term_holds_visual_states_at_the_same_response_kl(found, folder):
     again = {"seeds": [0], "arms": [Arm.NONE, Arm.EXACT], "settings": SMALL}
     assert demonstrate(folder, **again, on_work=lambda *work: heard.append(work)) == found
     assert not heard
-
-
-@pytest.mark.slow
-def test_passes_over_padded_rows_equal_single_ones(reader):
-    world, model = reader
-    samples = waves(world.samples(Part.DEV))[0]
-    rows = [each.row for each in play(world, model, samples, seed=0)]
-    # trajectories do not depend on the order they arrive in
-    backward = play(world, model, samples[::-1], seed=0)
-    assert [row.response_ids for row in rows] == [each.row.response_ids for each in backward[::-1]]
-    rows.append(replace(rows[0], response_ids=rows[0].response_ids[:5], response_mask=[1] * 5, images=()))
-    data = to_batch(rows, [1.0] * len(rows))
-    with torch.no_grad():
-        together = LocalEngine(model).log_probs(data).unbind()
-        for row, found in zip(rows, together, strict=True):
-            alone = LocalEngine(model).log_probs(to_batch([row], [1.0])).unbind()[0]
-            torch.testing.assert_close(found, alone, atol=1e-5, rtol=1e-4)
-        ids = data["input_ids"].unbind()[-1]
-        dense = model(input_ids=ids[None]).logits[0].log_softmax(-1)
-    torch.testing.assert_close(
-        together[-1][:-1], dense[:-1].gather(1, ids[1:, None])[:, 0], atol=1e-5, rtol=1e-4
-    )
 
 
 @pytest.mark.slow

@@ -176,12 +176,6 @@ def test_spo(size, weight, want):
     assert spo_gradient(size, 0.6, weight) == pytest.approx(want, abs=1e-6)
 
 
-@pytest.mark.parametrize("chi", [0.0, 0.25, 0.6, 1.0])  # of equals: GRPO
-def test_spo_in_pairs(chi):
-    want = [0.168 * chi / (1 + chi), 0.108 * (0.3 / 2 + 0.7 * chi / (1 + chi))]
-    assert spo_gradient(2, chi, SelfWeight.INCLUDE) == pytest.approx(want, abs=1e-6)
-
-
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
     ("options", "lam", "want"),

@@ -55,26 +55,6 @@ def test_groups_counted_are_groups_in_every_order(size):
     assert found == pytest.approx(folded)
 
 
-def test_the_batch_of_a_group():
-    groups = ToyGroups.ordered(Toy(), 2)
-    inputs = groups.inputs(critic=ToyCritic(), similarity=0.6)
-    stop, good = groups.endings.flatten().tolist().index(0), groups.endings.flatten().tolist().index(1)
-    assert inputs.turn_index[[stop, good]].tolist() == [[0, 0, -1, -1, -1], [0, 0, -1, 1, 1]]
-    assert inputs.token_rewards[[stop, good]].tolist() == [[0, 1.0, 0, 0, 0], [0, 0.4, 0, 0, 2.0]]
-    assert inputs.values[good].tolist() == [0.9, 1.1, 0, 1.0, 1.7]
-    assert inputs.group.tolist() == [k // 2 for k in range(18)]
-    assert float(inputs.embeddings[stop] @ inputs.embeddings[good]) == pytest.approx(0.6)
-    assert groups.inputs(critic=ToyCritic(), similarity=0.6) is inputs
-
-
-def test_moments_by_hand():
-    groups = ToyGroups.ordered(Toy(), 2)
-    # the same advantage for all: the mean score, of mean 0 and variance p (1 - p) / 2 and p q (1 - q) / 2
-    mean, variance = groups.moments(torch.ones(*groups.endings.shape, 2, dtype=torch.float64))
-    assert mean.tolist() == pytest.approx([0, 0])
-    assert variance.tolist() == pytest.approx([0.21 / 2, 0.3 * 0.24 / 2])
-
-
 @pytest.mark.parametrize("change", [{"go_on": 1.0}, {"good": 0.0}, {"bad_reward": float("inf")}])
 def test_bad_toys_and_group_sizes(change):
     (name,) = change

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from docagent_rl.checks.preflight import check_statically
@@ -29,12 +27,3 @@ def test_every_run_passes_the_checks_before_a_start(tmp_path, estimator, arm):
     assert config.trainer.total_training_steps == config.trainer.test_freq == 7
     assert config.docagent.run_dir == str(tmp_path / "seed-1" / f"{estimator.value}-{arm.value}" / "run")
     assert config.actor_rollout_ref.model.path == str(tmp_path / "seed-1" / "warm_start")
-
-
-@pytest.mark.parametrize("name", ["a b, ü", "a=b[c]", "{a} it's"])
-def test_a_folder_may_have_any_name(tmp_path, name):
-    """Hydra's grammar has a meaning for most characters."""
-    paths = LearnPaths(tmp_path / name)
-    config = composed(RECIPE, rl_overrides(RunKey(Estimator.GRPO, Arm.REWARD, 0), paths, LearnSettings()))
-    assert Path(config.docagent.workspace) == paths.task.workspace
-    assert Path(config.actor_rollout_ref.model.path) == paths.warm_start(0)

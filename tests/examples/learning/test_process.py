@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError
 from learning.process import Trainer
-from learning.warm_start import checkpoint_steps, choose
+from learning.warm_start import choose
 from tests.processes import ends
 
 STUDY = Path(__file__).parents[3] / "examples" / "learning" / "__init__.py"
@@ -63,18 +63,3 @@ def test_the_last_checkpoint_below_the_ceiling_is_found(first_strong):
     assert step == STEPS[first_strong - 1]
     assert len(measured) <= 4
     assert list(measured) == sorted(measured)
-
-
-def test_without_a_weak_checkpoint_there_is_no_warm_start():
-    with pytest.raises(InfrastructureError, match="40 %"):
-        choose(STEPS, lambda step: 0.9, 0.4)
-    with pytest.raises(InfrastructureError):
-        choose([], lambda step: 0.0, 0.4)
-
-
-def test_checkpoints_are_found_by_their_names(tmp_path):
-    for step in (10, 5, 100):
-        (tmp_path / f"global_step_{step}").mkdir()
-    (tmp_path / "latest_checkpointed_iteration.txt").write_text("100")
-    assert checkpoint_steps(tmp_path) == [5, 10, 100]
-    assert checkpoint_steps(tmp_path / "none") == []

@@ -12,7 +12,6 @@ from docagent_rl.rollout.trajectory import Status, Trajectory
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 from learning.choices import Arm, Estimator
 from learning.plan import RunKey
-from learning.plot import smoothed
 from learning.results import RunResult, Scores, is_complete, read_results, read_run, write_results
 from learning.statistics import Interval, over_seeds, paired_gain
 from learning.summary import summarise
@@ -107,12 +106,6 @@ def test_the_quantile_is_students_for_any_number_of_seeds(seeds, quantile):
     assert found.above_zero is (mean > half)
 
 
-def test_one_seed_has_no_interval():
-    interval = over_seeds([0.4])
-    assert (interval.mean, interval.above_zero, str(interval)) == (0.4, False, "0.400")
-    assert math.isnan(interval.low)
-
-
 def test_a_paired_gain_agrees_with_the_normal_interval():
     rng = random.Random(1)
     before = [float(rng.random() < 0.3) for _ in range(400)]
@@ -126,11 +119,6 @@ def test_a_paired_gain_agrees_with_the_normal_interval():
     )
     assert paired_gain(before, after) == interval
     assert paired_gain([0.2, 1.0], [0.2, 1.0]) == Interval(0.0, 0.0, 0.0)
-
-
-def test_trailing_means_by_hand():
-    assert smoothed([1.0, 2.0, 6.0, 4.0], window=2).tolist() == [1.0, 1.5, 4.0, 5.0]
-    assert smoothed([3.0], window=5).tolist() == [3.0]
 
 
 def test_pairs_must_be_pairs():

@@ -50,18 +50,6 @@ def test_trajectories_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
     assert str(section["store"]) == recipe.store
 
 
-def test_some_numbers_are_held_out_only():
-    settings = TaskSettings()
-    seen = set.union(*(numbers(part, settings) for part in (Part.SFT, Part.TRAIN, Part.DEV)))
-    assert len(seen) == 72  # of 90, since 20 % are kept
-    assert len(numbers(Part.HELD_OUT, settings) - seen) > 10
-    assert numbers(Part.HELD_OUT, settings) & seen
-    parts = {part: [each for each in sheets(settings) if each.part is part] for part in Part}
-    held_out, blank = parts[Part.HELD_OUT], parts[Part.BLANK]
-    assert [each.pages for each in blank] == [each.pages for each in held_out]
-    assert not {each.doc_id for each in blank} & {each.doc_id for each in held_out}
-
-
 @pytest.mark.parametrize("change", [{"digits": 0}, {"digits": 4}, {"pages": 0}, {"pages": 17}])
 def test_settings_that_do_not_fit_are_refused(change):
     with pytest.raises(UserError, match="|".join(change)):
@@ -119,11 +107,3 @@ def test_the_number_is_painted_near_the_middle_and_the_word_is_in_the_text_layer
     assert (rows.mean() - SIDE_PT, columns.mean() - SIDE_PT) == pytest.approx((3, 3), abs=2)
     assert "water" in texts[0]
     assert nothing.min() == 255
-
-
-def test_a_blank_page_keeps_its_text_and_loses_its_picture():
-    _, texts = rendered(number_pages_pdf(PAGES))
-    white, same_texts = rendered(number_pages_pdf(PAGES, blank=True))
-    assert same_texts == texts
-    assert all(image.min() == 255 for image in white)
-    assert number_pages_pdf(PAGES) == number_pages_pdf(list(PAGES)) != number_pages_pdf(PAGES[:1])

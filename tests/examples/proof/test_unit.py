@@ -7,9 +7,8 @@ import pytest
 from docagent_rl.base.errors import UserError
 from proof.plan import rl_overrides
 from proof.study import run_unit
-from proof.tasks.base import Sizes
 from proof.unit import ProofPaths, Unit
-from proof.warm_start import SAMPLE, _train, make_warm_start
+from proof.warm_start import SAMPLE, make_warm_start
 from tests.examples.proof.small import warm_start
 
 UNIT = Unit("alden", "reward", 0)
@@ -66,11 +65,3 @@ def test_a_warm_start_that_is_there_is_left_alone_or_refused(paths, changed, tak
     else:
         with pytest.raises(UserError, match="warm_start-shared"):
             make_warm_start(UNIT, paths)
-
-
-@pytest.mark.parametrize(("reached", "ends"), [(50, [50]), (51, [50, 100]), (1000, [50, 100])])
-def test_training_goes_on_until_the_ceiling_or_the_last_step(reached, ends):
-    trained = []
-    sizes = Sizes(sft_steps=100, ceiling=0.25)
-    last = _train(sizes, trained.append, lambda step: 0.25 if step >= reached else 0.2)
-    assert (trained, last) == (ends, ends[-1])

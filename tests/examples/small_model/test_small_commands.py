@@ -9,31 +9,18 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from small_model import __main__ as study
-from small_model.figure import bars, write
+from small_model.figure import write
 from small_model.hand_checked import QUESTIONS, add
 from small_model.plan import HELD_OUT, LEARNT, Step
-from small_model.process import environment, run, shown
+from small_model.process import run, shown
 from small_model.stages import StudyPaths
-from small_model.table import table
 from small_model.weights import convert
 
 
 def python(code):
     return Step(("python", "-c", code))
-
-
-def test_a_command_that_ended_well_is_not_repeated(tmp_path):
-    paths, file = StudyPaths(tmp_path), tmp_path / "said"
-    with pytest.raises(InfrastructureError, match="3: python -c"):
-        study._do(python("raise SystemExit(3)"), paths, dry_run=False)
-    assert not paths.done.exists()
-    step = python(f"open({str(file)!r}, 'a').write('x')")
-    for _ in range(2):
-        study._do(step, paths, dry_run=False)
-    assert file.read_text() == "x"
-    assert json.loads(paths.done.read_text()) == [shown(step, environment(tmp_path))]
 
 
 def test_a_command_out_of_time_is_interrupted_and_may_go_on(tmp_path, monkeypatch):
@@ -98,30 +85,3 @@ def test_hand_checked_questions_follow_the_templates(tmp_path):
 def number(measure, value, low=None, high=None, unit="%"):
     ends = {"value": value, "low": low, "high": high}
     return {"measure": measure, "title": measure, "unit": unit, **ends, "rule_judge": measure == "rule"}
-
-
-def test_numbers_are_drawn_in_per_cent_and_stand_in_a_table():
-    answers = [number("rule", 0.25, 0.15, 0.35)]
-    use = [number("page_recall", 0.5), number("invalid_rate", None), number("turns", 2.5, 2, 3, unit="")]
-    outline = {
-        "questions": 48,
-        "answers": answers,
-        "use": use,
-        "environment": {"reward/total": {"value": 1.234}},
-    }
-    report = {"runs": [{"name": "before", "benchmarks": {"outline": outline}}]}
-    (bar,) = bars(report, "rule")[1]
-    assert (bar.run, bar.value, bar.low) == ("before", 25.0, 15.0)
-    assert bars(report, "invalid_rate") == ("", [])
-    assert bars(report, "page_recall")[1][0].low is None
-    *_, line = table(report).splitlines()
-    assert line.split(" | ") == [
-        "| before",
-        "25.0 [15.0, 35.0]",
-        "",
-        "50.0",
-        "",
-        "",
-        "2.50 [2.00, 3.00]",
-        "1.23 |",
-    ]

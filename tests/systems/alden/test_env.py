@@ -181,27 +181,6 @@ NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
 
 
 @pytest.mark.parametrize(
-    ("variant", "changes", "said", "reward"),
-    [
-        ("paper", UNANSWERABLE, REFUSAL, 5.0),
-        ("released", UNANSWERABLE, "so the problem is not answerable", 5 * 2 * 4 / 9),
-        ("released", UNANSWERABLE, "blue", -2.0),
-        ("released", {}, REFUSAL, -5.0),
-        ("released", {"answers": (REFUSAL,)}, "blue", -2.0),
-        ("released", EITHER, "blue", 5.0),
-        ("released", EITHER, REFUSAL, 5.0),
-        # nothing was looked for
-        ("paper", {"answers": ("1997",)}, "1 2 3 4 5 6 7 8 9 0", 5 * 2 * 3 / 14),
-    ],
-)
-async def test_answers(make, sample, play, variant, changes, said, reward):
-    state = await play(make(variant), sample(**changes), [answer(said)])
-    assert state.rewards == pytest.approx([reward])
-    assert state.metrics["unanswerable"] == (changes.get("answers") in ((), (REFUSAL,)))
-    assert state.metrics["refused"] == ("not answerable" in said)
-
-
-@pytest.mark.parametrize(
     ("variant", "settings", "changes", "turns", "rewards"),
     [
         ("paper", {}, {}, [fetch(3), fetch(3)], [1.0, 0.5]),
@@ -255,14 +234,6 @@ async def test_query_penalties_lie_on_their_words(make, sample, play, variant, w
     assert sum(term.value for term in terms.tokens) == pytest.approx(overlap)
     assert (terms.reward, terms.values["query_repetition"]) == (0, pytest.approx(overlap))
     assert terms.values["total"] == env.metrics()["reward/total"] == pytest.approx(-weight * overlap)
-
-
-async def test_metrics_without_evidence(make, sample, play):
-    metrics = (await play(make(), sample(**UNANSWERABLE), NOTHING_TO_FIND)).metrics
-    assert (metrics["has_gold"], metrics["refusal_accuracy"], metrics["pages_seen"]) == (0, 1, 1)
-    assert "retrieval_f1" not in metrics
-    unsaid = (await play(make(), sample(**UNANSWERABLE), [fetch(9)])).metrics
-    assert (unsaid["refused"], unsaid["refusal_accuracy"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

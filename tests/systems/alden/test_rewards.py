@@ -190,27 +190,6 @@ def test_repetition_against_the_slow_version(query, earlier, rule, n):
     assert repetition(query, earlier, rule, n) == (pytest.approx(overlap), pytest.approx(shares))
 
 
-def test_words_and_their_places():
-    text = "<think>a</think><search> Revenue, by region (2019)\n</search>"
-    query = read_query(text, (text.index(" Revenue"), text.index("</search>")))
-    assert query.words == ("revenue", "by", "region", "2019")
-    assert [text[slice(*span)] for span in query.spans] == ["Revenue", "by", "region", "2019"]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", ()),
-        ("??", ("?", "?")),
-        ("\u5e74\u5ea6\u62a5\u544a 2019", ("\u5e74", "\u5ea6", "\u62a5", "\u544a", "2019")),
-        ("\ufb01nance R\xe9-\n_\x0cSTRASSE \ue000", ("finance", "re", "_", "strasse")),
-        ("?\xad?\u0301", ("?", "?")),
-    ],
-)
-def test_what_a_word_is(text, words):
-    assert read_query(text, (0, len(text))).words == words
-
-
 def test_what_a_retriever_drops_makes_no_query_new():
     """Every character, as BM25 and as the models of words (MiniLM, ColBERT) read it."""
     plain = BertNormalizer(handle_chinese_chars=False)

@@ -142,13 +142,3 @@ def test_the_closed_form_is_the_f_score(listed, gold, visited, beta2):
     score = evidence_score(listed, gold, visited, beta2=float(beta2))
     assert score == pytest.approx(slow_f_score(listed, gold, visited, beta2))
     assert 0 <= score <= 1
-
-
-def test_ablations_may_weigh_less():
-    assert total(rule(evidence=0), 1, 1, 1) == pytest.approx(0.7)
-
-
-@pytest.mark.parametrize("weights", [(0.6, 0.3, 0.2), (-0.1, 0.5, 0.5), (0, 0, 0), (float("nan"), 0, 0)])
-def test_weights_that_make_no_sense(weights):
-    with pytest.raises(ValueError, match=str(weights[0])):
-        rule(*weights)

@@ -216,26 +216,6 @@ def test_an_overview_that_fills_the_context(env_of, sample):
         env_of(context_tokens=1500, **TIGHT).opening(sample())
 
 
-ABSTAINS = turn("<answer>Not answerable</answer>")
-NOBODY_KNOWS = {"answers": (), "answerable": False, "evidence_pages": ()}
-TWO = {"answers": ("blue", "red")}
-
-
-@pytest.mark.parametrize(
-    ("changes", "turns", "values"),
-    [
-        (NOBODY_KNOWS, [ABSTAINS], (1, 1, 1, 1)),
-        (NOBODY_KNOWS, [fetch("[1]"), answer("Not answerable", "[1]")], (1, 0, 1, 0.7)),
-        ({}, [ABSTAINS], (0, 0, 1, 0.1)),
-        ({**TWO, "answer_format": "list/extractive"}, [turn("<answer>red; blue</answer>")], (1, 0, 1, 0.7)),
-        (TWO, [turn("<answer>red</answer>")], (1, 0, 1, 0.7)),
-    ],
-)
-async def test_forms_of_gold(env_of, sample, play, changes, turns, values):
-    state = await play(env_of(), sample(**changes), turns)
-    assert tuple(state.terms.values.values()) == pytest.approx(values)
-
-
 @pytest.mark.parametrize("settings", [{"validate": True}, {"allow_unknown_evidence": True}])
 async def test_unknown_evidence(env_of, sample, play, settings):
     unknown = sample(evidence_pages=())

@@ -109,12 +109,6 @@ def test_keywords(body, keywords):
     assert any("8" in remark for remark in turn.action.remarks) == (len(keywords) == 8)
 
 
-def test_long_keywords_are_cut():
-    action = MMDocGrammar(max_keyword_chars=3).parse('<search>["abcd", "ab", ""]</search>').action
-    assert action.keywords == ("abc", "ab")
-    assert "3" in action.remarks[0]
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -181,13 +175,6 @@ def test_canonical_searches_are_read_back(words):
     again = parse(canonical(action)).action
     if "</search>" not in canonical(action)[:-9] and "</think>" not in canonical(action):
         assert again.keywords == action.keywords == tuple(" ".join(word.split()) for word in words)
-
-
-def test_half_a_character_and_canonical_reads():
-    assert parse('<search>["\\ud83d blue"]</search>').action.keywords[0].encode()
-    read = parse('<read>{"page_ids": [3, -1], "query": "\\ud83d \\"a\\""}</read>').action
-    assert read.entries[0].query.encode()
-    assert parse(canonical(read)).action.entries == read.entries
 
 
 PIECES = st.sampled_from(

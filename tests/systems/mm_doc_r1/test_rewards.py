@@ -37,9 +37,17 @@ def test_without_evidence(empty, expected, read):
     assert rule(empty_evidence=empty).page_score(read, set(), 0.7) == expected
 
 
-def test_weights():
-    assert total(rule(pages=0.0), 1.0, 0.5) == 0.5
-    assert total(rule(correctness=0.0), 0.25, 0.5) == 0.25
+@settings(max_examples=50)
+@given(PAGES, PAGES.filter(bool))
+def test_page_terms_against_slow_versions(read, evidence):
+    hit = sum(page in read for page in evidence)
+    precision, recall = (hit / len(read) if read else 0), hit / len(evidence)
+    slow = 2 * precision * recall / (precision + recall) if hit else 0
+    published, other = (MMDocConfig.for_variant(reward={"page_term": term}).reward for term in PageTerm)
+    assert published.page_score(read, evidence, 0.0) == recall
+    assert page_f1(read, evidence) == pytest.approx(slow)
+    assert other.page_score(read, evidence, 0.0) == pytest.approx(slow)
+    assert page_f1(set(), set()) == 0
 
 
 @pytest.mark.parametrize(
@@ -54,16 +62,3 @@ def test_weights():
 )
 def test_correctness(references, extracted, kind, score):
     assert correctness(references, extracted, kind) == score
-
-
-@settings(max_examples=50)
-@given(PAGES, PAGES.filter(bool))
-def test_page_terms_against_slow_versions(read, evidence):
-    hit = sum(page in read for page in evidence)
-    precision, recall = (hit / len(read) if read else 0), hit / len(evidence)
-    slow = 2 * precision * recall / (precision + recall) if hit else 0
-    published, other = (MMDocConfig.for_variant(reward={"page_term": term}).reward for term in PageTerm)
-    assert published.page_score(read, evidence, 0.0) == recall
-    assert page_f1(read, evidence) == pytest.approx(slow)
-    assert other.page_score(read, evidence, 0.0) == pytest.approx(slow)
-    assert page_f1(set(), set()) == 0

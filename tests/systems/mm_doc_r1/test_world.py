@@ -55,12 +55,6 @@ def test_a_window_is_all_there_is(world):
     assert list(world({"window": (6, 6)}).texts) == [6]
 
 
-@pytest.mark.parametrize("window", [[0, 3], [3, 2], [1, 7], [1], "1-3", [1.0, 2.0]])
-def test_windows_outside_the_document(world, window):
-    with pytest.raises(UserError, match=r"'r1'.*extra\.window.*'R'"):
-        world({"window": window})
-
-
 def test_prepared_once(world):
     assert world() is world({"window": [1, 6]}) is world()
     assert world() is not world(plan={"toc": False})
@@ -80,15 +74,6 @@ def slow_scores(texts, query, k1, b):
             total += idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * len(tokens) / average))
         scores[page] = total
     return scores
-
-
-def test_the_example_of_mm_doc_r1():
-    search = MMDocConfig.for_variant().search
-    hits = PageIndex("d", TEXTS, BM25Settings(k1=search.k1, b=search.b)).search(
-        "emission plant", search.top_k
-    )
-    assert [hit.ref for hit in hits] == [PageRef("d", 4), PageRef("d", 2)]
-    assert [hit.score * 2.5 for hit in hits] == pytest.approx([1.3446, 1.0335], abs=5e-5)
 
 
 @pytest.mark.parametrize("query", ["emission plant", "of by page", "emission emission board"])
@@ -150,13 +135,6 @@ def test_what_is_shown(text, words, limit, shown, count):
     line = " ".join(text.split())
     assert ("\u2026" in snippet.text) == (len(line) > limit)
     assert snippet.text.startswith("\u2026") == (not line.startswith(snippet.text[:5]))
-
-
-def test_the_cluster_is_in_the_middle_of_what_may_be_shown():
-    with pytest.raises(UserError, match="max_chars=7"):
-        make_snippet("text", [], 7)
-    shown = make_snippet(f"{FILLER}needle {FILLER}", ["needle"], 100).text
-    assert abs(shown.index("needle") + 3 - len(shown) / 2) < 15
 
 
 PAGES = st.text(alphabet="ab\u6587\ufb01 .\n", max_size=200)

@@ -86,15 +86,6 @@ def test_notes(text, notes, stop):
     assert [text[slice(*span)] for span in GRAMMAR.parse(text, stop).notes] == notes
 
 
-def test_settings():
-    two = "<bbox>[[1, 2, 3, 4], [1, 2, 3, 4]]</bbox>"
-    assert isinstance(grammar_of(crop={"max_boxes": 1}).parse(two).action, Invalid)
-    assert len(grammar_of(crop={"max_boxes": 2}).parse(two).action.boxes) == 2
-    grammar = grammar_of(grammar={"select": False, "crop": False})
-    for text in ("<select>0</select>", "<bbox>[1,2,3,4]</bbox>"):
-        assert grammar.parse(text).action.reason is InvalidReason.NO_ACTION
-
-
 TAGS = ("search", "select", "bbox", "answer")
 PIECES = (
     [f"<{slash}{tag}>" for tag in (*TAGS, "think", "information") for slash in ("", "/")]
@@ -124,9 +115,3 @@ def test_equals_the_rules_step_by_step(text, grammar):
     # whatever the policy wrote, feedback made of it holds no action
     elif turn.action.detail:
         assert grammar.parse(f"feedback: {turn.action.detail}").action.block is None
-
-
-@pytest.mark.parametrize("unit", ["<information>", "</information>", "<information>a</information>"])
-def test_long_turns_parse(unit):
-    """A parser that is not linear in the length would take minutes."""
-    assert isinstance(GRAMMAR.parse(unit * 20_000).action, Invalid)

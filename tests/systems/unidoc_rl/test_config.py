@@ -5,27 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from docagent_rl.actions.coordinates import Frame, Rounding
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import gold_regions
-
-
-@pytest.mark.parametrize(
-    ("variant", "turns", "rounding", "snap", "tokens"),
-    [("paper", 10, Rounding.OUTWARD, True, 512), ("released", 11, Rounding.TRUNCATE, False, 513)],
-)
-def test_variants(variant, turns, rounding, snap, tokens):
-    config = UniDocConfig.for_variant(variant)
-    assert (config.max_turns, config.assistant_turns, config.max_images) == (10, turns, 25)
-    coords, search, rule = config.coords, config.search, config.reward
-    assert (coords.frame, coords.rounding, config.display.snap) == (Frame.DISPLAYED, rounding, snap)
-    assert (search.top_k, search.candidates) == (10, 3)
-    # all else of the rule is recomputed in `tests/players`
-    assert (rule.pseudo_positive, rule.abstention, rule.iou_threshold) == (True, True, 0.5)
-    # the published context is 41,024 tokens, of which 2,048 for the prompt; a turn has 1,024
-    assert 25 * tokens <= config.max_image_tokens < 38_976 - turns * 1024
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.base import ImagePart, Message, Role, TextPart
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.envs.role_client import make_roles, openai_role
-from docagent_rl.envs.roles import RoleBackend, RoleConfig
+from docagent_rl.envs.roles import OpenAIRole, RoleBackend, RoleConfig, make_roles
 from tests.base.test_untrusted import FORMS
 from tests.chat_server import ChatServer, serving
 
@@ -27,7 +26,7 @@ async def server():
 def make_role(server, report_store):
     def make(name="planner", **changes):
         settings = {"base_url": server.url, "model": "m", "timeout_s": 5, "deadline_s": 10, "backoff_s": 0}
-        return openai_role(name, RoleConfig(backend="openai", **{**settings, **changes}), report_store)
+        return OpenAIRole(name, RoleConfig(backend="openai", **{**settings, **changes}), report_store)
 
     return make
 
