@@ -7,29 +7,6 @@ from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.alden.env import AldenEnv
 
-SMALL = {
-    "max_turns": 5,
-    "ocr_tokens": 48,
-    "display": {"min_pixels": 12544, "max_pixels": 50176},
-    "image_budget": {"images": 4},
-}
-"""Sizes for a tiny model on one core."""
-
-PADDING = {
-    "paper": (
-        "Eq. 3 rewards every call by itself. A query that was asked before earns its precision again,"
-        " and its repetition (Eq. 5) charges its own tokens as much, so that the sum of a trajectory "
-        "does not rise; but the charge stays in its turn, while `turn_gae` hands the precision on to "
-        "the turns before. The same page found by other words earns its precision again, a page "
-        "fetched again its proximity less 0.5, and a page near a gold one its proximity. "
-        "`docagent.env.reward.search=new_gold` and `docagent.env.reward.eta_fetch=1` take repeated "
-        "pages back. With `docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call that earns less "
-        "than a tenth of what the answer is worth does not pay. `docagent/repeated_call_rate` tells."
-    ),
-    "released": ("A fetch of a page near a gold one is rewarded, at most 0.18, once a page."),
-}
-"""Junk that the formula of a variant rewards."""
-
 SYSTEM = System(
     name="alden",
     summary="search one long document, fetch its pages by number, answer (arXiv 2510.25668)",
@@ -50,6 +27,23 @@ SYSTEM = System(
     two_rankings=lambda config: config.two_rankings,
     paper_judge=PaperJudge.LABEL,
     agents="docagent_rl.systems.alden.script",
-    small=SMALL,
-    padding=PADDING,
+    small={
+        "max_turns": 5,
+        "ocr_tokens": 48,
+        "display": {"min_pixels": 12544, "max_pixels": 50176},
+        "image_budget": {"images": 4},
+    },
+    padding={
+        "paper": (
+            "Eq. 3 rewards every call by itself. A query that was asked before earns its precision again,"
+            " and its repetition (Eq. 5) charges its own tokens as much, so that the sum of a trajectory "
+            "does not rise; but the charge stays in its turn, while `turn_gae` hands the precision on to "
+            "the turns before. The same page found by other words earns its precision again, a page "
+            "fetched again its proximity less 0.5, and a page near a gold one its proximity. "
+            "`docagent.env.reward.search=new_gold` and `docagent.env.reward.eta_fetch=1` take repeated "
+            "pages back. With `docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call that earns less "
+            "than a tenth of what the answer is worth does not pay. `docagent/repeated_call_rate` tells."
+        ),
+        "released": ("A fetch of a page near a gold one is rewarded, at most 0.18, once a page."),
+    },
 )

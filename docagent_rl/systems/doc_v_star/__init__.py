@@ -7,17 +7,6 @@ from docagent_rl.envs.system import System
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.env import DocVStarEnv
 
-SMALL = {
-    "max_turns": 4,
-    "overview": {"cell_px": 56, "header_px": 28, "fit_cells_px": [42, 28]},
-    "display": {"long_side": 224, "short_side": 168},
-    "retrieval": {"max_pages": 2},
-    "fetch": {"max_pages": 2},
-    "context_tokens": 2560,
-    "reserve_tokens": 64,
-}
-"""Sizes for a tiny model on one core."""
-
 SYSTEM = System(
     name="doc_v_star",
     summary="overview of one document by thumbnails, pages by retrieval or number, answer (Doc-V*)",
@@ -30,5 +19,13 @@ SYSTEM = System(
     reward_keys=("reward", "answer"),
     cites=True,
     agents="docagent_rl.systems.doc_v_star.script",
-    small=SMALL,
+    small={
+        "max_turns": 4,
+        "overview": {"cell_px": 56, "header_px": 28, "fit_cells_px": [42, 28]},
+        "display": {"long_side": 224, "short_side": 168},
+        "retrieval": {"max_pages": 2},
+        "fetch": {"max_pages": 2},
+        "context_tokens": 2560,
+        "reserve_tokens": 64,
+    },
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -137,6 +137,7 @@ class DocVStarConfig(VariantSection):
     """Configuration of `DocVStarEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
+    prompt: ClassVar = "doc_v_star_paper"
     variant: Variant = "paper"
     max_turns: int = Field(ge=1)
     """Assistant turns, the answer included (T)."""
@@ -182,11 +183,6 @@ class DocVStarConfig(VariantSection):
                         "display.grid.max_pixels"
                     )
         return self
-
-    @property
-    def prompt(self) -> str:
-        """The package's prompt for the variant."""
-        return f"doc_v_star_{self.variant}"
 
     @property
     def assistant_turns(self) -> int:

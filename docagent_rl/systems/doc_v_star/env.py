@@ -124,7 +124,7 @@ class DocVStarEnv(ToolEnv[State]):
         """Return the prompt with the overview; raises `UserError` where that fills the context."""
         sample = state.sample
         limit = self._services.prompt_tokens
-        if not self._plan_overview():
+        if self._config.overview.enabled and not self._plan_overview(state):
             tokens = self._config.overview_tokens(len(state.pages))
             raise UserError(
                 f"question {sample.question_id!r}: question and overview of {sample.doc_id!r}, "
@@ -287,29 +287,21 @@ class DocVStarEnv(ToolEnv[State]):
         """Return a part of the prompt file about some pages, of which it names the first few."""
         return self.text(part, pages=pages[:_LISTED], more=max(0, len(pages) - _LISTED))
 
-    def _plan_overview(self) -> bool:
-        """Choose the best overview that fits the prompt; draws nothing.
-
-        Returns whether there is one; if not, the trajectory has the best without a limit.
-        """
-        settings, state = self._config.overview, self.state
-        if not settings.enabled:
-            return True
-        best = next(settings.plans(len(state.pages)))
-        for plan in settings.plans(len(state.pages)):
-            if self._services.prompt_tokens is None or self._fits(plan, self._services.prompt_tokens):
-                state.overview = plan
+    def _plan_overview(self, state: State) -> bool:
+        """Choose the best overview that fits the prompt; return whether there is one. Draws nothing."""
+        limit = self._services.prompt_tokens
+        for plan in self._config.overview.plans(len(state.pages)):
+            state.overview = plan
+            if limit is None or self._fits(plan, limit - _PROMPT_TOKENS):
                 return True
-        state.overview = best
         return False
 
-    def _fits(self, plan: OverviewPlan, prompt_tokens: int) -> bool:
-        room = prompt_tokens - _PROMPT_TOKENS
+    def _fits(self, plan: OverviewPlan, room: int) -> bool:
+        """Return whether the prompt with the overview of the state has so many tokens at most."""
         room -= self._config.plan_tokens(plan) + plan.sheets * _IMAGE_MARKS
         # the texts are counted last: most plans of a very long document fail before
         if room < 0:
             return False
-        self.state.overview = plan
         texts = [self.text("system"), self.text("user"), *self._headings(plan)]
         last = [item for item in self._last_words() if isinstance(item, str)]
         return sum(self._services.count_tokens(text + "\n") for text in (*texts, *last)) <= room

@@ -9,15 +9,6 @@ from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
 from docagent_rl.systems.mm_doc_r1.world import check_sample
 
-SMALL = {
-    "max_steps": 3,
-    "plan": {"max_items": 4, "max_headings": 12, "max_figures": 6},
-    "search": {"top_k": 4, "snippet_chars": 80},
-    "read": {"note_tokens": 64},
-    "history": {"prompt_tokens": 1200, "reasoning_words": 30, "shortened_note_chars": 80},
-}
-"""Sizes for a tiny model on one core."""
-
 SYSTEM = System(
     name="mm_doc_r1",
     summary="plan, search a long document by keywords, have pages read, let another write the answer",
@@ -34,5 +25,11 @@ SYSTEM = System(
     check_sample=check_sample,
     agents="docagent_rl.systems.mm_doc_r1.script",
     several_rows=True,
-    small=SMALL,
+    small={
+        "max_steps": 3,
+        "plan": {"max_items": 4, "max_headings": 12, "max_figures": 6},
+        "search": {"top_k": 4, "snippet_chars": 80},
+        "read": {"note_tokens": 64},
+        "history": {"prompt_tokens": 1200, "reasoning_words": 30, "shortened_note_chars": 80},
+    },
 )

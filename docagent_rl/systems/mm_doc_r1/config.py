@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -138,6 +138,10 @@ class MMDocConfig(VariantSection):
     """Configuration of `MMDocEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
+    prompt: ClassVar = "mm_doc_r1_seeker"
+    max_images: ClassVar = 0
+    """The seeker reads text."""
+    max_image_tokens: ClassVar = 0
     variant: Variant = "paper"
     max_steps: int = Field(ge=1)
     """Responses of the seeker, the finishing one included; the action of the last is executed."""
@@ -157,21 +161,6 @@ class MMDocConfig(VariantSection):
     prompts: RolePrompts = RolePrompts()
 
     @property
-    def prompt(self) -> str:
-        """The package's prompt for the seeker."""
-        return "mm_doc_r1_seeker"
-
-    @property
     def assistant_turns(self) -> int:
         """Steps of a trajectory at most; each is a context of its own."""
         return self.max_steps
-
-    @property
-    def max_images(self) -> int:
-        """Images of a context: none, the seeker reads text."""
-        return 0
-
-    @property
-    def max_image_tokens(self) -> int:
-        """Visual tokens of a context: none."""
-        return 0

@@ -7,27 +7,6 @@ from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.unidoc_rl.config import UniDocConfig
 from docagent_rl.systems.unidoc_rl.env import UniDocEnv
 
-SMALL = {
-    "max_turns": 4,
-    "image_limit": 5,
-    "display": {"min_pixels": 12544, "max_pixels": 50176},
-    "search": {"scope": "document"},
-}
-"""Sizes for a tiny model on one core."""
-
-PADDING = {
-    "released": (
-        "The selection and the box term are means over the searches, and a search without a gold "
-        "candidate is right by default: further searches for anything, with their first candidate "
-        "selected and no box drawn, bring both terms close to 1 whatever was missed where it "
-        "mattered. Three of them raise a trajectory that selected a wrong page from 0.9 to 0.975. A "
-        "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the selection; the "
-        "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box term is"
-        " a mean over boxes."
-    ),
-}
-"""Junk that the formula of a variant rewards."""
-
 SYSTEM = System(
     name="unidoc_rl",
     summary="search candidate pages, select one, magnify its regions, answer (arXiv 2604.14967)",
@@ -42,6 +21,21 @@ SYSTEM = System(
     paper_judge=PaperJudge.TRUE_FALSE,
     cites=True,
     agents="docagent_rl.systems.unidoc_rl.script",
-    small=SMALL,
-    padding=PADDING,
+    small={
+        "max_turns": 4,
+        "image_limit": 5,
+        "display": {"min_pixels": 12544, "max_pixels": 50176},
+        "search": {"scope": "document"},
+    },
+    padding={
+        "released": (
+            "The selection and the box term are means over the searches, and a search without a gold "
+            "candidate is right by default: further searches for anything, with their first candidate "
+            "selected and no box drawn, bring both terms close to 1 whatever was missed where it "
+            "mattered. Three of them raise a trajectory that selected a wrong page from 0.9 to 0.975. A "
+            "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the selection; the "
+            "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box term is"
+            " a mean over boxes."
+        ),
+    },
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -107,6 +107,8 @@ class UniDocConfig(VariantSection):
     """Configuration of `UniDocEnv`. Keys that are left out or `null` take the value of the variant."""
 
     variants = VARIANT_DEFAULTS
+    prompt: ClassVar = "unidoc_rl"
+    """Of both variants."""
     variant: Variant = "paper"
     max_turns: int = Field(10, ge=1)
     """Assistant turns; with `extra_turn` one more. The paper gives no number."""
@@ -143,11 +145,6 @@ class UniDocConfig(VariantSection):
         if not self.grammar.crop and weights.roi:
             raise ValueError("grammar.crop=false needs reward.weights.roi=0")
         return self
-
-    @property
-    def prompt(self) -> str:
-        """The package's prompt, the same for both variants."""
-        return "unidoc_rl"
 
     @property
     def assistant_turns(self) -> int:

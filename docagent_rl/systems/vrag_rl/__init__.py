@@ -7,9 +7,6 @@ from docagent_rl.envs.system import PaperJudge, System
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.systems.vrag_rl.env import VragEnv
 
-SMALL = {"display": {"min_pixels": 12544, "max_pixels": 50176}, "search": {"scope": "document"}}
-"""Sizes for a tiny model on one core."""
-
 SYSTEM = System(
     name="vrag_rl",
     summary="search a corpus of page images, zoom into the last one, answer (arXiv 2505.22019)",
@@ -22,5 +19,5 @@ SYSTEM = System(
     judged=True,
     paper_judge=PaperJudge.TRUE_FALSE_AFTER_SEARCH,
     agents="docagent_rl.systems.vrag_rl.script",
-    small=SMALL,
+    small={"display": {"min_pixels": 12544, "max_pixels": 50176}, "search": {"scope": "document"}},
 )
