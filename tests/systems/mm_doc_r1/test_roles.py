@@ -120,7 +120,7 @@ async def test_an_extraction_that_cannot_be_parsed(asked, reply):
 @pytest.mark.parametrize("role", RoleName)
 @pytest.mark.parametrize(
     ("reply", "named"),
-    [(completion("(1) Extracted answer: 241", "length"), "max_tokens.*{}"), (500, "{} 'm'")],
+    [(completion("(1) Extracted answer: 241", "length"), r"{} 'm'.*max_tokens"), (500, "{} 'm'")],
 )
 async def test_failures_and_half_replies_are_no_rewards(asked, server, role, reply, named):
     with pytest.raises(InfrastructureError, match=named.format(role.value)):
