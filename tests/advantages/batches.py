@@ -48,7 +48,7 @@ def from_turn_rewards(
     return batch(turns, rewards, group=group, **more)
 
 
-checked = settings(deadline=None, max_examples=25)
+checked = settings(deadline=None, max_examples=15)
 """First calls import verl or warm torch up, and machines are shared: no deadline an example."""
 
 

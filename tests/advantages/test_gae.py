@@ -177,8 +177,3 @@ def test_a_small_spread_is_not_blown_up() -> None:
     """Variance 5e-9 beside eps 1e-8."""
     found = whitened(torch.tensor([0.0, 1e-4]).double())
     assert found.tolist() == pytest.approx([-5e-5 / 1.5e-8**0.5, 5e-5 / 1.5e-8**0.5])
-
-
-def test_a_large_offset_does_not_lose_digits() -> None:
-    x = torch.randn(1000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    torch.testing.assert_close(whitened(x + 1e6), whitened(x), atol=1e-8, rtol=0)

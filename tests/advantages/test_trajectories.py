@@ -10,7 +10,6 @@ from docagent_rl.advantages.inputs import AdvantageInputs, Advantages
 from docagent_rl.advantages.trajectories import (
     RowWeight,
     compress,
-    linked,
     trajectory_table,
     turn_metrics,
     turn_table,
@@ -36,15 +35,6 @@ def test_order_and_turns(shape: Shape) -> None:
     assert tokens.turn.tolist() == [w[1] for w in want]
 
 
-@checked
-@given(shapes())
-def test_scatter_undoes_gather(shape: Shape) -> None:
-    inputs = build(shape)
-    tokens = compress(inputs)
-    back = tokens.scatter(tokens.gather(inputs.values))
-    assert torch.equal(back, inputs.values * inputs.mask)
-
-
 def test_a_row_without_an_original_gets_zeros() -> None:
     inputs = batch(
         turns=[[0, 0], [0, 0], [0, 0]], rewards=[[0, 1.0], [0, 2.0], [0, 1.0]], trajectory=[0, 1, 0]
@@ -58,11 +48,6 @@ def test_a_row_without_an_original_gets_zeros() -> None:
 def test_turns_out_of_order() -> None:
     with pytest.raises(UserError, match="decreases along batch row 1"):
         compress(batch(turns=[[0, 1, 2], [0, 1, 0]], rewards=[[0.0] * 3] * 2))
-
-
-def test_linked() -> None:
-    assert linked(torch.tensor([3, 3, 1])).tolist() == [True, False, False]
-    assert linked(torch.tensor([])).tolist() == []
 
 
 def test_two_rows_a_copy_and_an_empty_last_row() -> None:
@@ -145,12 +130,6 @@ def test_by_hand():
             "turns/target/2": 50.0,
         }
     )
-
-
-def test_no_critic_no_values():
-    inputs = replace(two_trajectories(), values=None)
-    found = turn_metrics(inputs, Advantages(torch.zeros(2, 4), torch.zeros(2, 4)))
-    assert not [name for name in found if "value" in name or "target" in name]
 
 
 def test_nothing_sampled():
