@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.envs.base import ImagePart, Observation
 from docagent_rl.rollout.evidence import Evidence, evidence_of
 
-VERSION = 1
+_READ = ConfigDict(extra="forbid", strict=True)
 _OF_TRAJECTORY = ("sample", "prompt", "outcome", "status")
 _OF_TURN = ("info", "dropped", "row", "searches", "observation")
 
@@ -71,6 +71,8 @@ class TrajectoryTurn:
             weights; a value is split evenly.
     """
 
+    __pydantic_config__ = _READ
+
     text: str
     stop: str
     token_ids: list[int]
@@ -114,6 +116,8 @@ class Trajectory:
         text: the environment's own text of the trajectory, if it has such a form.
     """
 
+    __pydantic_config__ = _READ
+
     uid: str
     number: int
     step: int
@@ -135,7 +139,7 @@ class Trajectory:
     image_preprocessings: int = 0
     image_loads: int = 0
     text: str | None = None
-    version: int = VERSION
+    version: Literal[1] = 1
 
     @property
     def masked(self) -> bool:
@@ -167,20 +171,21 @@ class Trajectory:
         return encodable(json.dumps(self, ensure_ascii=False, default=plain))
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Trajectory:
-        """Read what `to_json` wrote, parsed.
+    def from_json(cls, line: str | bytes) -> Trajectory:
+        """Read what `to_json` wrote.
 
         Raises:
-            UserError: another version or unknown fields.
+            UserError: names the first field that is unknown, missing or of another type.
         """
-        if data.get("version") != VERSION:
-            raise UserError(f"trajectory version {data.get('version')!r}; this release reads {VERSION}")
-        values = dict(data)
         try:
-            values["turns"] = [TrajectoryTurn(**turn) for turn in values.get("turns", [])]
-            return cls(**values)
-        except TypeError as error:
-            raise UserError(f"not a trajectory: {error}") from error
+            return _READER.validate_json(line)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            field_name = ".".join(map(str, problem["loc"]))
+            raise UserError(f"not a trajectory: {field_name or 'its line'}: {problem['msg']}") from None
+
+
+_READER = TypeAdapter(Trajectory)
 
 
 def describe(observation: Observation) -> list[dict[str, Any]]:
@@ -211,40 +216,9 @@ def read_trajectories(path: str | Path) -> Iterator[Trajectory]:
             if not line.strip():
                 continue
             try:
-                yield _read(line)
-            except (ValueError, RecursionError, UserError) as error:
+                yield Trajectory.from_json(line)
+            except UserError as error:
                 raise UserError(f"{file}, line {number}: {error}") from error
-
-
-def _read(line: bytes) -> Trajectory:
-    data = json.loads(line.decode("utf-8"))
-    if not isinstance(data, dict):
-        raise UserError("not a trajectory: no JSON object")
-    trajectory = Trajectory.from_dict(data)
-    for holder in (trajectory, *trajectory.turns):
-        for name, hint in get_type_hints(type(holder)).items():
-            if not _fits(getattr(holder, name), hint):
-                wanted = hint.__name__ if isinstance(hint, type) else hint
-                raise UserError(f"not a trajectory: {type(holder).__name__}.{name} is no {wanted}")
-    return trajectory
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value from JSON is of the type; text with lone surrogates too is a `str`."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if origin is UnionType:
-        return any(_fits(value, each) for each in inner)
-    if origin is list:
-        return isinstance(value, list) and all(_fits(item, inner[0]) for item in value)
-    if origin is tuple:
-        return isinstance(value, list) and len(value) == len(inner) and all(map(_fits, value, inner))
-    if origin is dict:
-        return isinstance(value, dict) and all(_fits(item, inner[1]) for item in value.values())
-    if hint in (int, float):
-        return isinstance(value, int | hint) and not isinstance(value, bool)
-    return isinstance(value, hint)
 
 
 def plain(value: Any) -> Any:

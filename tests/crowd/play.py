@@ -119,7 +119,7 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
 
 def trajectory_of(rows: Sequence[Any]) -> Trajectory:
     """The record that the rows of a trajectory carry."""
-    return Trajectory.from_dict(json.loads(whole_line(b"".join(row.line for row in rows))))
+    return Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
 
 
 def comparable(trajectory: Trajectory) -> dict[str, Any]:

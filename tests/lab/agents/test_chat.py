@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 
 import pytest
 from PIL import Image
@@ -50,7 +49,7 @@ async def test_a_model_plays_a_question_to_its_end(world, server):
     assert [len(turn.searches) for turn in trajectory.turns] == [1, 0, 0]
     assert trajectory.reward == pytest.approx(sum(turn.reward for turn in trajectory.turns))
     assert trajectory.reward > 0
-    assert timeless(Trajectory.from_dict(json.loads(trajectory.to_json()))) == timeless(trajectory)
+    assert timeless(Trajectory.from_json(trajectory.to_json())) == timeless(trajectory)
     assert timeless(await played(world, server)) == timeless(trajectory)
 
 

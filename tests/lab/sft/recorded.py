@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from trial import ScriptedTrajectory
 
 def copied(trajectory: ScriptedTrajectory) -> Trajectory:
     """The record of a trajectory as it is read from a file; one's own to change."""
-    return Trajectory.from_dict(json.loads(trajectory.trajectory.to_json()))
+    return Trajectory.from_json(trajectory.trajectory.to_json())
 
 
 def in_texts(trajectory: Trajectory) -> Trajectory:

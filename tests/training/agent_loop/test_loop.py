@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -62,7 +61,7 @@ async def played(config, server, processor, sample):
     loop = DocAgentLoop(DictConfigWrap(config), server, server.tokenizer, processor)
     sampling = {"temperature": config.actor_rollout_ref.rollout.temperature}
     rows = await loop.run(sampling, sample=sample.to_json(), uid="u", session_id=0, global_steps=1)
-    return rows, Trajectory.from_dict(json.loads(whole_line(b"".join(row.line for row in rows))))
+    return rows, Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
 
 
 @pytest.fixture
