@@ -13,7 +13,8 @@ from types import ModuleType
 
 from torch.distributed.fsdp import CPUOffloadPolicy
 
-from docagent_rl.training.patching import AppliesTo, Patch, replace
+from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.patching import Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -32,5 +33,5 @@ PATCH = Patch(
     reason="memory cannot be pinned without an accelerator",
     target_module="verl.workers.engine.fsdp.transformer_impl",
     apply=_apply,
-    applies_to=AppliesTo.CPU_ONLY,
+    needed=is_cpu_platform,
 )

@@ -18,7 +18,8 @@ from types import ModuleType
 import torch
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
-from docagent_rl.training.patching import AppliesTo, Patch
+from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.patching import Patch
 
 
 def _apply(module: ModuleType) -> None:
@@ -39,5 +40,5 @@ PATCH = Patch(
     reason="vLLM's CPU engine does not start with a mixture of experts in float32",
     target_module="vllm.model_executor.layers.fused_moe.cpu_fused_moe",
     apply=_apply,
-    applies_to=AppliesTo.CPU_ONLY,
+    needed=is_cpu_platform,
 )

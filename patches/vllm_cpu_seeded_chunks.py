@@ -16,7 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from docagent_rl.patches.vllm_cpu_version import vllm_distribution
-from docagent_rl.training.patching import AppliesTo, Patch, replace
+from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.patching import Patch, replace
 
 
 def _apply(module: ModuleType) -> None:
@@ -52,5 +53,5 @@ PATCH = Patch(
     reason="a seeded request whose prompt is read in pieces ends vLLM's CPU engine",
     target_module="vllm.v1.worker.gpu_model_runner",
     apply=_apply,
-    applies_to=AppliesTo.CPU_ONLY,
+    needed=is_cpu_platform,
 )

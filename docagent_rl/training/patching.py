@@ -21,13 +21,6 @@ logger = logging.getLogger(__name__)
 ModuleCallback = Callable[[ModuleType], object]
 
 
-class AppliesTo(enum.Enum):
-    """The platforms a patch is meant for."""
-
-    EVERYWHERE = "everywhere"
-    CPU_ONLY = "cpu only"
-
-
 class PatchState(enum.Enum):
     """States of a patch in a process."""
 
@@ -56,9 +49,8 @@ class Patch:
     """One sentence: what goes wrong without the patch."""
     target_module: str
     apply: ModuleCallback
-    applies_to: AppliesTo = AppliesTo.EVERYWHERE
     needed: Callable[[], bool] | None = None
-    """Tells whether this environment has the defect at all; asked once, at installation."""
+    """Tells whether this platform and environment have the defect at all; asked once, at installation."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +105,8 @@ def _apply(patch: Patch, module: ModuleType) -> None:
 
 
 def _obstacle(patch: Patch) -> PatchStatus | None:
-    from docagent_rl.training.hardware import is_cpu_platform
-
-    if patch.applies_to is AppliesTo.CPU_ONLY and not is_cpu_platform():
-        return PatchStatus(patch.name, PatchState.NOT_NEEDED, "the platform is not cpu")
+    if patch.needed is not None and not patch.needed():
+        return PatchStatus(patch.name, PatchState.NOT_NEEDED, "this environment does not have the defect")
     try:
         installed = importlib.metadata.version(patch.package)
     except importlib.metadata.PackageNotFoundError:
@@ -124,8 +114,6 @@ def _obstacle(patch: Patch) -> PatchStatus | None:
     if not SpecifierSet(patch.versions).contains(Version(installed), prereleases=True):
         detail = f"written for {patch.package}{patch.versions}, installed is {installed}"
         return PatchStatus(patch.name, PatchState.VERSION_MISMATCH, detail)
-    if patch.needed is not None and not patch.needed():
-        return PatchStatus(patch.name, PatchState.NOT_NEEDED, "this environment does not have the defect")
     return None
 
 

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from docagent_rl.training import hardware, patching
+from docagent_rl.training import patching
 from docagent_rl.training.patching import PatchState as State
 
 
@@ -92,9 +92,3 @@ def test_patch_is_applied_once_or_does_not_fit_and_is_reported(installed, change
     assert (found, status.state) == (value, state)
     assert before is (State.WAITING if value == 2 else state)
     assert status.detail
-
-
-@pytest.mark.parametrize(("is_cpu", "value"), [(True, 2), (False, 1)])
-def test_cpu_patch_follows_the_platform(installed, monkeypatch, is_cpu, value):
-    monkeypatch.setattr(hardware, "is_cpu_platform", lambda: is_cpu)
-    assert installed(applies_to=patching.AppliesTo.CPU_ONLY)[0] == value
