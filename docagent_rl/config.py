@@ -99,10 +99,6 @@ class TextSource(Enum):
 
     ACTIONS = "actions"
     """The policy's turns."""
-    ACTIONS_REFS = "actions+refs"
-    """And the numbers of the pages that each turn brought up."""
-    FULL = "full"
-    """And the text of the observations; an image is named by its page."""
     ENVIRONMENT = "environment"
     """The system's own form, if it has one (MM-Doc-R1); else `actions`."""
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import accumulate
-from typing import Any
 
 from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import Trajectory
 
 
 def digest(trajectory: Trajectory, config: TextConfig) -> TrajectoryDigest:
     """Return the digest of a trajectory, texts included."""
-    own, texts, text = config.source is TextSource.ENVIRONMENT, [], trajectory.text
-    for turn in trajectory.turns:
-        named = turn.info.get("text") if own else None
-        texts.append(turn_text(turn, config.source) if named is None else str(named))
-    if own and text is None:
-        turns = trajectory.turns if config.include_answer else trajectory.turns[:-1]
-        text = _joined(turn_text(turn, config.source) for turn in turns)
-    return TrajectoryDigest.of(trajectory, turn_texts=texts, text=text if own else None)
+    texts = [turn.text.strip() for turn in trajectory.turns]
+    if config.source is not TextSource.ENVIRONMENT:
+        return TrajectoryDigest.of(trajectory, turn_texts=texts)
+    own = [str(turn.info.get("text", text)) for turn, text in zip(trajectory.turns, texts, strict=True)]
+    text = trajectory.text
+    if text is None:
+        text = _joined(texts if config.include_answer else texts[:-1])
+    return TrajectoryDigest.of(trajectory, turn_texts=own, text=text)
 
 
 def trajectory_text(trajectory: TrajectoryDigest, config: TextConfig) -> str:
@@ -41,26 +40,3 @@ def prefix_texts(trajectory: TrajectoryDigest) -> list[str]:
 
 def _joined(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text)
-
-
-def turn_text(turn: TrajectoryTurn, source: TextSource) -> str:
-    """Return the text of one turn; it may be empty."""
-    pieces = [turn.text.strip()]
-    if source is TextSource.ACTIONS_REFS:
-        pages = [_page_number(page) for page in turn.info.get("effect", {}).get("pages", ())]
-        pieces += [f"[pages {', '.join(pages)}]"] if pages else []
-    if source is TextSource.FULL and not turn.dropped:
-        pieces += [_shown(part) for message in turn.observation for part in message["parts"]]
-    return _joined(pieces)
-
-
-def _page_number(page: Any) -> str:
-    name = page["page"] if isinstance(page, dict) else page
-    return str(name).rpartition("#")[2]
-
-
-def _shown(part: dict[str, Any]) -> str:
-    if "text" in part:
-        return part["text"].strip()
-    page = part["image"].get("page")
-    return f"[page {_page_number(page)}]" if page is not None else "[image]"

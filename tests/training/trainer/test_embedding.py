@@ -101,12 +101,8 @@ def test_its_process_has_the_threads_and_no_gpu(monkeypatch):
 SEARCH, ANSWER = "<search>tax</search>", "<answer>9</answer>"
 
 
-def searched(text: str | None = None, dropped: bool = False) -> Trajectory:
+def searched(text: str | None = None) -> Trajectory:
     search = TrajectoryTurn(f" {SEARCH}", "end_of_turn", [1], [])
-    search.info = {"effect": {"kind": "pages", "pages": [{"page": "doc#7"}, {"page": "doc#3"}]}}
-    parts = [{"text": "Found: "}, {"image": {"page": "doc#7"}}, {"image": {"tiles": []}}]
-    search.observation = [{"role": "user", "parts": parts}]
-    search.dropped = dropped
     answer = TrajectoryTurn(ANSWER, "end_of_turn", [2], [])
     return Trajectory("u", 0, 1, "train", {}, "alden", turns=[search, answer], text=text)
 
@@ -115,9 +111,6 @@ def searched(text: str | None = None, dropped: bool = False) -> Trajectory:
     ("source", "options", "changes", "expected"),
     [
         ("actions", {}, {"text": "what it did"}, f"{SEARCH}\n{ANSWER}"),
-        ("actions+refs", {}, {}, f"{SEARCH}\n[pages 7, 3]\n{ANSWER}"),
-        ("full", {}, {}, f"{SEARCH}\nFound:\n[page 7]\n[image]\n{ANSWER}"),
-        ("full", {}, {"dropped": True}, f"{SEARCH}\n{ANSWER}"),  # the observation was not shown
         ("environment", {}, {}, f"{SEARCH}\n{ANSWER}"),
         ("environment", {}, {"text": "what it did"}, "what it did"),
         ("actions", {"include_answer": False}, {}, SEARCH),
