@@ -16,7 +16,6 @@ from docagent_rl.base.errors import UserError
 SETTINGS, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 LORA = "lora_adapter"
 """Folder in which verl puts an adapter beside the weights it was trained on."""
-_SAFETENSORS = "*.safetensors"
 _BESIDE = (
     *("tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json", "added_tokens.json"),
     *("*preprocessor_config.json", "processor_config.json", "chat_template.*", "generation_config.json"),
@@ -80,25 +79,6 @@ def _from_hub(base: str, revision: str | None, folder: Path) -> Path:
             f"{folder / SETTINGS}: base_model_name_or_path={base} is no folder of a model and could not be "
             f"fetched ({type(error).__name__}): write the base model's folder there"
         ) from error
-
-
-def unmerged_weight(folder: Path) -> str | None:
-    """Return a weight of LoRA among a model's, as verl exports a model with an adapter; None without.
-
-    Raises:
-        UserError: a file of weights is damaged.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    for file in sorted(folder.glob(_SAFETENSORS)):
-        try:
-            with safe_open(file, "pt") as weights:
-                names = weights.keys()
-        except (SafetensorError, OSError) as error:
-            raise UserError(f"{file} cannot be read: {error}") from error
-        if found := next((name for name in names if ".lora_A.default." in name), None):
-            return found
-    return None
 
 
 def add_adapter(base: Path, adapter: Path, target: Path) -> None:

@@ -30,7 +30,6 @@ from docagent_rl.training.engine.adapter import (
     base_of,
     has_adapter,
     problem_of_merge,
-    unmerged_weight,
 )
 
 MERGED = "merged"
@@ -91,28 +90,17 @@ def _whole(folder: Path) -> Path:
     elif has_adapter(folder / LORA):
         base, adapter = folder, folder / LORA  # verl.model_merger leaves them side by side
     else:
-        if name := unmerged_weight(folder):
-            raise UserError(
-                f"--model {folder}: a LoRA adapter's weights stand beside its base's ({name}), which no "
-                "model loads: name the run's checkpoint global_step_<n>, whose shards are merged"
-            )
         return folder
     known = [model_identity(str(base)), model_identity(str(adapter))]
     digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
     target = folder.absolute().parent / MERGED / f"{folder.absolute().name}-{digest[:16]}"
-    size = sum(file.stat().st_size for file in base.glob("*.safetensors"))
-    return _made_once(target, f"{adapter} and {base}", size, partial(add_adapter, base, adapter))
+    return _made_once(target, f"{adapter} and {base}", partial(add_adapter, base, adapter))
 
 
-def _made_once(target: Path, what: str, size: int, make: Callable[[Path], None]) -> Path:
-    """Return a folder that is made where it is not there yet; `size` is bytes that it may take."""
+def _made_once(target: Path, what: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder that is made where it is not there yet."""
     if (target / "config.json").is_file() and not has_adapter(target / LORA):
         return target
-    free = shutil.disk_usage(target.parent.parent).free
-    if free < size:
-        raise UserError(
-            f"{target} takes up to {size / 2**30:.1f} GiB, {free / 2**30:.1f} GiB are free: make room there"
-        )
     print(f"docagent-rl: merging {what} into {target}, once", file=sys.stderr)
     with atomic_dir(target) as folder:
         make(folder)
@@ -143,17 +131,16 @@ def _ends(file: Path) -> bytes:
 def _merged(checkpoint: Path) -> Path:
     """Return the weights of a checkpoint in Hugging Face's format, made once."""
     actor = _actor(checkpoint)
-    whole, has_lora = actor / "huggingface", (actor / LORA_META).is_file() or has_adapter(actor / LORA)
+    whole = actor / "huggingface"
     exported = any(file for pattern in _WEIGHTS for file in whole.glob(pattern))
     # of a model with an adapter verl exports weights under names that no model has
-    if exported and not has_lora and not unmerged_weight(whole):
+    if exported and not (actor / LORA_META).is_file():
         return whole  # saved with checkpoint.save_contents=[..., hf_model]
     shards = sorted(actor.glob(_SHARDS))
     if not shards or not (actor / "fsdp_config.json").is_file():
         raise UserError(f"{actor} holds no weights of FSDP (model_world_size_<n>_rank_<r>.pt)")
     target = checkpoint.parent / MERGED / f"{checkpoint.name}-{_digest(checkpoint, shards)[:16]}"
-    size = sum(shard.stat().st_size for shard in shards) * (1 + has_lora)
-    return _made_once(target, str(actor), size, partial(_merge, actor))
+    return _made_once(target, str(actor), partial(_merge, actor))
 
 
 def _actor(checkpoint: Path) -> Path:
@@ -189,25 +176,18 @@ def _merge(actor: Path, folder: Path) -> None:
     """Have verl merge the shards into a folder, and PEFT the adapter among them."""
     base = folder / _BASE
     _merge_shards(actor, base)
-    if has_adapter(base / LORA):
-        add_adapter(base, _adapter(actor, base), folder)
-        shutil.rmtree(base)
+    if not has_adapter(base / LORA):
+        for file in base.iterdir():
+            file.rename(folder / file.name)
+        base.rmdir()
         return
-    for file in base.iterdir():
-        file.rename(folder / file.name)
-    base.rmdir()
-
-
-def _adapter(actor: Path, base: Path) -> Path:
-    """Return a checkpoint's adapter: an older verl's, saved beside the shards, or the one among these."""
-    if has_adapter(actor / LORA):
-        return actor / LORA
     if not json.loads((base / LORA / SETTINGS).read_text()).get("lora_alpha"):
         raise UserError(
             f"{actor / LORA_META} does not say the adapter's lora_alpha: write that of the training, as "
             '{"r": 32, "lora_alpha": 64}'
         )
-    return base / LORA
+    add_adapter(base, base / LORA, folder)
+    shutil.rmtree(base)
 
 
 def _merge_shards(actor: Path, target: Path) -> None:

@@ -194,25 +194,11 @@ def test_an_adapter_that_cannot_be_added_is_refused(tmp_path, monkeypatch, chang
         model_folder(tmp_path)
 
 
-NAMES = [f"base_model.model.{Q}.{part}.weight" for part in ("base_layer", "lora_A.default")]
-
-
-@pytest.mark.parametrize(
-    ("files", "names", "message"),
-    [
-        ([adapter.SETTINGS], ["x"], "{folder}"),  # a model and an adapter in one folder
-        ([], NAMES, rf"{Q}\.lora_A\.default\.weight.* global_step_<n>"),  # verl's export of both
-        ([], None, r"model\.safetensors"),  # cut off
-    ],
-)
-def test_a_folder_that_is_no_whole_model_is_refused(tmp_path, files, names, message):
-    for name in ("config.json", *files):
+def test_a_model_and_an_adapter_in_one_folder_are_refused(tmp_path):
+    for name in ("config.json", adapter.SETTINGS):
         (tmp_path / name).write_text("{}")
-    if names is None:
-        (tmp_path / "model.safetensors").write_bytes(b"cut")
-    else:
-        save_file({name: torch.zeros(1) for name in names}, tmp_path / "model.safetensors")
-    with pytest.raises(UserError, match=message.replace("{folder}", str(tmp_path))):
+    save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(UserError, match=str(tmp_path)):
         model_folder(tmp_path)
 
 
@@ -245,17 +231,11 @@ def test_a_sharded_checkpoint_is_merged_once_into_the_same_weights(saved, base, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["no room", "a shard cut off"])
-def test_what_cannot_be_merged_is_refused(saved, tmp_path, monkeypatch, damage):
+def test_a_shard_that_is_cut_off_is_refused(saved, tmp_path):
     folder = shutil.copytree(saved / "global_step_7", tmp_path / "global_step_7")
-    shard, message = folder / "actor" / "model_world_size_1_rank_0.pt", str(tmp_path)
-    if damage == "no room":
-        usage = shutil.disk_usage(tmp_path)._replace(free=10)
-        monkeypatch.setattr(checkpoint.shutil, "disk_usage", lambda _: usage)
-    else:
-        shard.write_bytes(shard.read_bytes()[:-1])
-        message = rf"global_step_7.*actor/{shard.name}"
-    with pytest.raises(UserError, match=message):
+    shard = folder / "actor" / "model_world_size_1_rank_0.pt"
+    shard.write_bytes(shard.read_bytes()[:-1])
+    with pytest.raises(UserError, match=rf"global_step_7.*actor/{shard.name}"):
         model_folder(folder)
     assert list(tmp_path.iterdir()) == [folder]
 
