@@ -52,7 +52,7 @@ CONFIG = "config.json"
 
 
 def of_store(path: Path) -> str:
-    """Return a fingerprint of a store, and how many documents it has; pages are looked for in a few of them.
+    """Return a fingerprint of a store's documents; pages are looked for in a few of them.
 
     Raises:
         UserError: it is no store, or a page of it is not there.
@@ -64,7 +64,7 @@ def of_store(path: Path) -> str:
         manifest = layout.read_manifest(file)
         if not layout.objects.has(manifest.pages[0].image, Kind.IMAGE):
             raise UserError(f"{path}: the image of page 1 of {manifest.doc_id!r} is not there")
-    return f"{len(files)} documents, {_digest(map(_line, files))}"
+    return of_files(files)
 
 
 def of_folder(path: Path, first: str) -> str:
@@ -72,25 +72,14 @@ def of_folder(path: Path, first: str) -> str:
 
     The header of an index holds the checksums of its other files.
     """
-    shown = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    ]
-    return f"{len(shown)} files, {_digest([(path / first).read_bytes(), *map(_line, shown)])}"
+    shown = (file for file in sorted(path.rglob("*")) if "/." not in file.as_posix().removeprefix(str(path)))
+    return of_files((file for file in shown if file.is_file()), (path / first).read_bytes())
 
 
-def of_file(path: Path) -> str:
-    """Return the size of a file."""
-    return f"{path.stat().st_size} bytes"
-
-
-def _line(file: Path) -> bytes:
-    return f"{file.name} {file.stat().st_size}".encode()
-
-
-def _digest(parts: Iterable[bytes]) -> str:
-    return hashlib.sha256(b"\n".join(parts)).hexdigest()[:_DIGITS]
+def of_files(files: Iterable[Path], content: bytes = b"") -> str:
+    """Return the number of files, with a digest of their names and sizes, and of a content."""
+    lines = [f"{file.name} {file.stat().st_size}".encode() for file in files]
+    return f"{len(lines)} files, {hashlib.sha256(b'/'.join([content, *lines])).hexdigest()[:_DIGITS]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +129,11 @@ def _files(
         for key, index in retriever.indexes(section):
             yield key, index, partial(of_folder, first=HEADER)
     if parsed.prompt is not None:
-        yield "docagent.prompt", parsed.prompt, of_file
+        yield "docagent.prompt", parsed.prompt, lambda path: of_files([path])
     for key in ("data.train_files", "data.val_files"):
         value = OmegaConf.select(config, key) or ()
         for file in [value] if isinstance(value, str) else value:
-            yield key, Path(str(file)).expanduser(), of_file
+            yield key, Path(str(file)).expanduser(), lambda path: of_files([path])
     models = [MODEL]
     if config.critic.enable:
         models.append(CRITIC)
@@ -162,12 +151,11 @@ async def _silent(parsed: DocAgentConfig) -> list[str]:
     sections = parsed.retrievers()
     http = any(each.backend is Backend.HTTP for whole in sections.values() for _, each in whole.flat(""))
     kinds: list[Callable[[], Iterable[Any]]] = [lambda: [make_judge(parsed.judge)]]
-    with suppress(UserError):  # of the store: reported already
-        store = DocumentStore(parsed.store) if parsed.roles or http else None
-        if store is not None and parsed.roles:
+    if parsed.roles or http:
+        with suppress(UserError):  # of the store: reported already
+            store = DocumentStore(parsed.store)
             kinds.append(lambda: make_roles(parsed.roles, store).values())
-        if store is not None and http:
-            kinds.append(lambda: search_servers(sections, store).values())
+            kinds += [lambda: search_servers(sections, store).values()] * http
     return [each for found in await asyncio.gather(*map(_failures, kinds)) for each in found]
 
 

@@ -16,7 +16,7 @@ from docagent_rl.training.nodes import (
     PACKAGES,
     NodeReport,
     inspect_node,
-    of_file,
+    of_files,
     of_folder,
     of_store,
     problem_message,
@@ -46,7 +46,7 @@ def test_a_store_that_lost_a_document_or_a_page(copied):
         of_store(copied / "store")
     first.unlink()
     assert of_store(copied / "store") != before
-    assert of_store(copied / "store").startswith("2 documents, ")
+    assert of_store(copied / "store").startswith("2 files, ")
 
 
 def test_a_folder_by_its_first_file_and_the_sizes_of_all(tmp_path):
@@ -59,7 +59,7 @@ def test_a_folder_by_its_first_file_and_the_sizes_of_all(tmp_path):
         (tmp_path / ".cache" / str(len(found))).touch()
         assert of_folder(tmp_path, "config.json") == found[-1]
     assert len(set(found)) == 3
-    assert of_file(tmp_path / "model.safetensors") == "11 bytes"
+    assert of_files([tmp_path / "model.safetensors"]).startswith("1 files, ")
     with pytest.raises(FileNotFoundError):
         of_folder(tmp_path, HEADER)
 
