@@ -26,7 +26,7 @@ from docagent_rl.training.workers.observation_kl import (
     EngineExactTerm,
     ObservationKlLoss,
     ReferenceStates,
-    Totals,
+    observation_totals,
     sample_reference,
 )
 
@@ -86,7 +86,7 @@ class Updater:
         _, output = self._reference.forward_step(data, None, forward_only=True)
         data["ref_log_prob"] = _responses(output["model_output"]["log_probs"], data)
         if self._rule is not None:
-            tu.assign_non_tensor(data, **Totals.count(read_rows(data), self._rule).fields())
+            tu.assign_non_tensor(data, **observation_totals(read_rows(data), self._rule))
         with self._exact.update(CPU) if self._exact else nullcontext():
             loss, output = self._policy.forward_step(data, self._on_policy, forward_only=False)
             self._optimizer.zero_grad(set_to_none=True)

@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import torch
@@ -43,31 +43,21 @@ Loss = tuple[Tensor, dict[str, Any]]
 USE_REMOVE_PADDING = "use_remove_padding"
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Divisors of means over a whole mini-batch, over all workers; rows have at least one such token.
+OBSERVATION_TOKENS, OBSERVATION_ROWS, OBSERVATION_IMAGES = (
+    f"observation_{name}" for name in ("tokens", "rows", "images")
+)
+"""Fields of a micro-batch: divisors of means over its whole mini-batch, over all workers.
 
-    verl counts sampled tokens alone. Fields of the micro-batches carry these numbers under the same names.
-    """
+Rows have at least one such token. verl counts sampled tokens alone.
+"""
 
-    observation_tokens: int
-    observation_rows: int
-    observation_images: int
 
-    @classmethod
-    def count(cls, rows: Rows, rule: ObservationRule) -> Totals:
-        """Count one worker's part of the mini-batch."""
-        mask = rule.observations(rows)
-        return cls(int(mask.sum()), int(mask.any(1).sum()), int(rule.images(rows).sum()))
-
-    @classmethod
-    def read(cls, data: TensorDict) -> Totals:
-        """Read the numbers from a micro-batch."""
-        return cls(**{name: count(data, name) for name in cls.__dataclass_fields__})
-
-    def fields(self) -> dict[str, int]:
-        """Return the numbers as fields of a batch."""
-        return asdict(self)
+def observation_totals(rows: Rows, rule: ObservationRule) -> dict[str, int]:
+    """Count one worker's part of a mini-batch, by field."""
+    mask = rule.observations(rows)
+    numbers = mask.sum(), mask.any(1).sum(), rule.images(rows).sum()
+    names = OBSERVATION_TOKENS, OBSERVATION_ROWS, OBSERVATION_IMAGES
+    return {name: int(number) for name, number in zip(names, numbers, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +109,7 @@ class ObservationKlLoss:
         """
         # verl's part first: see `losses.model_parts.gathered_head`
         loss, metrics = self._base(model_output=model_output, data=data, dp_group=dp_group)
-        rows, totals, workers = read_rows(data), Totals.read(data), count(data, "dp_size")
+        rows, tokens, workers = read_rows(data), count(data, OBSERVATION_TOKENS), count(data, "dp_size")
         log_probs = no_padding_2_padding(model_output["log_probs"], data)
         ref_log_probs = pad(tensor(data, "ref_log_prob"))
         mask = self._rule.observations(rows)
@@ -135,19 +125,19 @@ class ObservationKlLoss:
             loss_mask=mask,
             loss_agg_mode=self._aggregation,
             dp_size=workers,
-            batch_num_tokens=max(totals.observation_tokens, 1),
-            global_batch_size=max(totals.observation_rows, 1),
+            batch_num_tokens=max(tokens, 1),
+            global_batch_size=max(count(data, OBSERVATION_ROWS), 1),
             loss_scale_factor=self._scale_factor,
         )
 
-        log_probs, tokens = log_probs.detach(), totals.observation_tokens
+        log_probs = log_probs.detach()
         generated = sampled_kl(log_probs, ref_log_probs, KlType.K3)
         cut = clamped(log_probs, ref_log_probs)
         images = mask & self._rule.images(rows)
         metrics |= {
             "kl_observation": Metric(AggregationType.SUM, term),
             "kl_generated": _mean(generated, rows.sampled, count(data, "batch_num_tokens"), workers),
-            "kl_visual": _mean(kl.detach(), images, totals.observation_images, workers),
+            "kl_visual": _mean(kl.detach(), images, count(data, OBSERVATION_IMAGES), workers),
             "kl_clamped": _mean(cut, mask, tokens, workers),
         }
         for name, values in drift.items():

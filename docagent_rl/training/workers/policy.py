@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import ray
@@ -28,7 +27,7 @@ from docagent_rl.training.workers.observation_kl import (
     EngineExactTerm,
     ObservationKlLoss,
     ReferenceStates,
-    Totals,
+    observation_totals,
     sample_reference,
 )
 from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS
@@ -82,7 +81,7 @@ class PolicyWorker(TrainingWorker):
     def train_batch(self, data: TensorDict) -> TensorDict:
         """Train on one mini-batch as verl does."""
         if self.rule is not None:
-            fields = asdict(Totals.count(read_rows(data), self.rule))
+            fields = observation_totals(read_rows(data), self.rule)
             counts = torch.tensor(list(fields.values()), device=get_device_id())
             torch.distributed.all_reduce(counts, group=self.engine.get_data_parallel_group())
             tu.assign_non_tensor(data, **dict(zip(fields, counts.tolist(), strict=True)))

@@ -12,7 +12,6 @@ from verl.workers.config import FSDPActorConfig
 
 from docagent_rl.losses.config import KlPlace, KlScope
 from docagent_rl.losses.positions import ObservationRule
-from docagent_rl.training.workers.observation_kl import Totals
 
 IMAGE = 5
 KINDS = {"s": 7, "o": 9, "i": IMAGE}
@@ -58,11 +57,13 @@ def gradients(loss, data: TensorDict, **outputs: Tensor) -> tuple[float, dict, T
     return value.item(), metrics, values.grad
 
 
-def with_numbers(data: TensorDict, totals: Totals, *, tokens: int, rows: int, workers: int = 1) -> TensorDict:
+def with_numbers(
+    data: TensorDict, totals: dict[str, int], *, tokens: int, rows: int, workers: int = 1
+) -> TensorDict:
     """What verl's engine and `PolicyWorker` add to a micro-batch: counts over the whole mini-batch."""
     data = data.copy()
     numbers = {"dp_size": workers, "batch_num_tokens": tokens, "global_batch_size": rows}
-    tu.assign_non_tensor(data, **numbers, **totals.fields())
+    tu.assign_non_tensor(data, **numbers, **totals)
     return data
 
 

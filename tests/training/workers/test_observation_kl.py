@@ -12,7 +12,7 @@ from verl.workers.utils.losses import ppo_loss
 
 from docagent_rl.losses.config import KlScope, KlType, ObservationKl
 from docagent_rl.training.tensors import read_rows
-from docagent_rl.training.workers.observation_kl import ExactValues, ObservationKlLoss, Totals
+from docagent_rl.training.workers.observation_kl import ExactValues, ObservationKlLoss, observation_totals
 from tests.training.workers.batches import actor, batch, gradients, nested, ragged, rule, with_numbers
 
 RESPONSES = ["soiis", "ss", "siio", "iio"]
@@ -47,7 +47,7 @@ def term(config: ObservationKl = CONFIG, mode: str = "token-mean", **options) ->
 
 def run(loss, data: TensorDict, part=slice(None), **numbers) -> tuple[float, dict, torch.Tensor]:
     """Loss, metrics and the gradient of the log-probs of some rows, counted over all."""
-    totals = Totals.count(read_rows(data), rule())
+    totals = observation_totals(read_rows(data), rule())
     chosen = tu.index_select_tensor_dict(data, list(range(len(data)))[part])
     chosen = with_numbers(chosen, totals, **({"tokens": SAMPLED, "rows": ROWS} | numbers))
     return gradients(loss, chosen)
