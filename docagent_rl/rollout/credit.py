@@ -75,20 +75,14 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     from pyarrow import parquet
 
     ordered = sorted(rows, key=lambda row: (row.uid, row.trajectory, row.row))
-    columns: dict[str, Any] = {
-        "uid": pa.array([row.uid for row in ordered], pa.string()),
-        "trajectory": pa.array([row.trajectory for row in ordered], pa.int32()),
-        "row": pa.array([row.row for row in ordered], pa.int32()),
-    }
-    for name in _LISTS:
-        values = [row.lists.get(name) for row in ordered]
-        if any(each is not None for each in values):
-            columns[name] = pa.array(values, pa.list_(pa.float32()))
-    about = {"version": _VERSION, "estimator": estimator}
-    table = pa.table(columns).replace_schema_metadata({_ABOUT: json.dumps(about).encode()})
+    types = {"uid": pa.string(), "trajectory": pa.int32(), "row": pa.int32()}
+    types |= dict.fromkeys(_LISTS, pa.list_(pa.float32()))
+    about = {_ABOUT: json.dumps({"version": _VERSION, "estimator": estimator})}
+    named = ({"uid": row.uid, "trajectory": row.trajectory, "row": row.row, **row.lists} for row in ordered)
+    table = pa.Table.from_pylist(list(named), pa.schema(types.items(), about))
     buffer = BytesIO()
     # noise of 23 bits does not compress; signs, exponents and repeated numbers do once bytes stand apart
-    apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in columns if name in _LISTS}
+    apart = {f"{name}.list.element": "BYTE_STREAM_SPLIT" for name in _LISTS}
     options = {"compression": "zstd", "use_dictionary": ["uid"], "column_encoding": apart}
     parquet.write_table(table, buffer, write_page_checksum=True, **options)
     return atomic_write(credit_file(run_dir, step), buffer.getvalue())

@@ -182,10 +182,10 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
 def found_pages(turn: Mapping[str, Any]) -> Iterator[str]:
     """Yield the pages that the searches of a turn returned, as `doc#page`."""
     for search in turn.get("searches") or ():
-        for hit in _mapping(search).get("hits") or ():
-            if isinstance(hit, list | tuple) and hit:
-                yield str(hit[0])
-    yield from _named(_effect(turn).get("hits"))
+        yield from (str(page) for page, *_ in search["hits"])
+    found = _effect(turn).get("hits")
+    pages = [_mapping(hit).get("page") for hit in found] if isinstance(found, list) else ()
+    yield from (page for page in pages if isinstance(page, str) and _is_page(page))
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +241,7 @@ def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
 def images_of(messages: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the images of messages in order, as they were described."""
     for message in messages or ():
-        for part in _mapping(message).get("parts") or ():
-            image = _mapping(part).get("image")
-            if isinstance(image, Mapping):
-                yield image
+        yield from (part["image"] for part in message["parts"] if "image" in part)
 
 
 def covered(box: Sequence[float], regions: Iterable[Sequence[float]]) -> float:
@@ -331,13 +328,6 @@ def _asked_itself(
     return any(gold <= set(found_pages({"searches": [each]})) for each in own)
 
 
-def _named(found: Any) -> Iterator[str]:
-    for item in found if isinstance(found, list) else ():
-        page = _mapping(item).get("page")
-        if isinstance(page, str) and _is_page(page):
-            yield page
-
-
 def _is_page(text: str) -> bool:
     try:
         parse_page_id(text)
@@ -347,11 +337,10 @@ def _is_page(text: str) -> bool:
 
 
 def _box(value: Any) -> Fractions | None:
-    if not isinstance(value, list | tuple) or len(value) != 4:
+    numbers = value if isinstance(value, list | tuple) else ()
+    if len(numbers) != 4 or not all(isinstance(each, int | float) for each in numbers):
         return None
-    if not all(isinstance(each, int | float) for each in value):
-        return None
-    return value[0], value[1], value[2], value[3]
+    return numbers[0], numbers[1], numbers[2], numbers[3]
 
 
 def _pixels(image: Mapping[str, Any]) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -93,14 +93,10 @@ class WholeImage(EncodedImage):
 
 
 class ImageCache(Protocol):
-    """A place where the processes of a run keep the images that one of them has made."""
+    """The images of all processes of a run, each made by one of them."""
 
     async def find(self, ref: Picture) -> EncodedImage | None:
-        """Return the image, waiting while somebody makes it.
-
-        `None`: nobody has it, and the caller is the one to make it and to `put` or `drop` it.
-        """
-        ...
+        """Return the image, waiting while somebody makes it; `None`: the caller is to `put` or `drop` it."""
 
     async def put(self, image: EncodedImage) -> EncodedImage:
         """Leave an image for the others; return the one to hold in the place of it."""
@@ -108,7 +104,6 @@ class ImageCache(Protocol):
 
     def drop(self, ref: Picture) -> None:
         """Say that it could not be made, so that the next who asks tries."""
-        ...
 
 
 CAPACITY = 2 << 30
@@ -169,21 +164,22 @@ class ImageEncoder:
         Raises:
             UserError: a page is missing from the store.
         """
-        requests = [self._request(ref) for ref in refs]
-        found = await asyncio.gather(*requests)
+        found = await asyncio.gather(*map(self._image, refs))
         return [image for image, _ in found], sum(fresh for _, fresh in found)
 
-    def _request(self, ref: Picture) -> Awaitable[tuple[EncodedImage, bool]]:
-        """Return the image's future; nothing is awaited, so that requests in between find it pending."""
+    async def _image(self, ref: Picture) -> tuple[EncodedImage, bool]:
+        """Return the image, and whether it was made for this call."""
         key = ref.key
         if key in self._kept:
-            return _done(self._kept[key])
-        if key in self._pending:
-            return _borrowed(self._pending[key])
-        task = self._pending[key] = asyncio.get_running_loop().create_task(self._obtain(ref))
-        task.add_done_callback(lambda done: self._keep(key, done))
+            return self._kept[key], False
+        begun = self._pending.get(key)
+        task = begun or asyncio.get_running_loop().create_task(self._obtain(ref))
+        if begun is None:
+            self._pending[key] = task
+            task.add_done_callback(lambda done: self._keep(key, done))
         # one caller's cancellation must not take the image away from the others
-        return asyncio.shield(task)
+        image, fresh = await asyncio.shield(task)
+        return image, fresh and begun is None
 
     async def _obtain(self, ref: Picture) -> tuple[EncodedImage, bool]:
         """Return the image, and whether it was made here."""
@@ -211,15 +207,6 @@ class ImageEncoder:
         image, _ = task.result()
         if image.nbytes <= self._kept.maxsize:
             self._kept[key] = image
-
-
-async def _done(image: EncodedImage) -> tuple[EncodedImage, bool]:
-    return image, False
-
-
-async def _borrowed(task: asyncio.Task[tuple[EncodedImage, bool]]) -> tuple[EncodedImage, bool]:
-    image, _ = await asyncio.shield(task)
-    return image, False
 
 
 def cores() -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import DocAgentConfig, RolloutConfig, plain
+from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents.grid import ImageGrid
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation
 from docagent_rl.envs.images import render
@@ -25,12 +25,6 @@ from docagent_rl.rollout.images import CAPACITY, ImageEncoder, ImageSettings
 from docagent_rl.rollout.rollout import Sampled, split_stop
 
 logger = logging.getLogger(__name__)
-
-
-def own_images(config: RolloutConfig) -> ImageSettings:
-    """Return the settings of a process that shares no images."""
-    capacity = config.image_cache_mb << 20 if config.image_cache_mb else CAPACITY
-    return ImageSettings(capacity, config.image_threads)
 
 
 class TrajectoryResources(EnvResources):
@@ -67,8 +61,9 @@ class TrajectoryResources(EnvResources):
             display = config.env.get("display", {})
             grid = ImageGrid(**display["grid"]) if "grid" in display else None
             get_family(config.model_family).check_processor(images_of, grid)
-            store = self.services.store
-            settings = images or own_images(config.rollout)
+            store, own = self.services.store, config.rollout
+            capacity = own.image_cache_mb << 20 if own.image_cache_mb else CAPACITY
+            settings = images or ImageSettings(capacity, own.image_threads)
             self.encoder = ImageEncoder(processor, lambda ref: render(ref, store), settings)
 
     def open(self, *, validate: bool, ask: Ask | None = None, context: int | None = None) -> DocEnv:
@@ -120,12 +115,8 @@ _THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 class PolicyRole:
     """A `RoleModel` that asks the policy, with the weights of the moment. Its tokens are no training row.
 
-    Args:
-        name: of the role, for messages.
-        config: its section; `temperature` and `max_tokens` hold, as for a model behind an endpoint.
-        codec: of the policy.
-        ask: the rollout server.
-        context: tokens that the server takes, prompt and reply together.
+    Of its section `temperature` and `max_tokens` hold, as for a model behind an endpoint. `context` are the
+    tokens that the server takes, prompt and reply together.
     """
 
     name: str

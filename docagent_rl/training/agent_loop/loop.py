@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import Any
 
 import ray.exceptions
@@ -99,8 +98,6 @@ class DocAgentLoop(AgentLoopBase):
                 break
             else:
                 if any(ledger.sampled for ledger in ledgers):
-                    if len(ledgers) > 1 and not resources.system.several_rows:
-                        _warn_of_rows(resources.system.name)
                     versions = self._versions or [int(kwargs["global_steps"])]
                     return training_rows(
                         ledgers,
@@ -208,16 +205,6 @@ class DocAgentLoop(AgentLoopBase):
             log_probs=bool(self.rollout_config.calculate_log_probs),
             step=int(kwargs["global_steps"]),
         )
-
-
-@lru_cache(maxsize=8)
-def _warn_of_rows(system: str) -> None:
-    """Warn once a process that a system has more rows a trajectory than it declares."""
-    logger.warning(
-        "%s plays trajectories of several rows and does not say so: set several_rows=True in its System. "
-        "Batch sizes were checked as if each trajectory had one",
-        system,
-    )
 
 
 def _new_trajectory(

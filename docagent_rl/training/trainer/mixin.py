@@ -33,7 +33,7 @@ from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
 from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
 from docagent_rl.training.trainer.inputs import estimator_inputs
 from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
-from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory, poll_by_cost
+from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory
 from docagent_rl.training.trainer.rollout_correction import (
     check_agreement,
     check_something_is_left,
@@ -55,8 +55,8 @@ logger = logging.getLogger(__name__)
 
 TOKENS = "perf/total_num_tokens"
 """verl's number of the tokens of a step."""
-TRAJECTORIES_OF_PROMPT = "__rollout_n__"
-"""verl's column for a prompt with a number of trajectories of its own."""
+POLL_S = 0.2
+"""Between two looks at the queue, of which a step waits for the last. verl's 2 s has no key."""
 
 
 class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, ArchivingMixin):
@@ -97,15 +97,10 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         buffer = super()._build_replay_buffer()
         if not isinstance(buffer, ReplayBuffer):
             return buffer  # of a user's own
-        poll_by_cost(buffer)
+        buffer.poll_interval = POLL_S
         filter_by_trajectory(buffer, self.config.data.train_batch_size, self._reader)
         account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
         return buffer
-
-    def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
-        numbers = list(batch[TRAJECTORIES_OF_PROMPT]) if TRAJECTORIES_OF_PROMPT in batch else None
-        self._accounts.ask(batch["uid"], numbers)
-        return super()._submit_batch_to_rollout(batch)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         trajectories = dict(self._reader.fetch(batch))
@@ -156,7 +151,6 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
             result = self._advantages(estimator, batch, columns, columns.gathered(token_rewards), metrics)
             metrics.update(result.metrics)
             result = result.within(columns.gathered(mask))  # without the tokens that verl has rejected
-            self._keep(batch, columns, token_rewards, result)
             if self.use_critic and result.value_mask is not None:
                 targets = columns.nested(result.value_mask.long())
             width = token_rewards.shape[1]

@@ -1,4 +1,4 @@
-"""Changes of verl's replay buffer: how often it looks, and DAPO's filter of groups without a signal.
+"""DAPO's filter of groups without a signal, in verl's replay buffer.
 
 verl's filter (`algorithm.filter_groups`) compares the rows of a group. A trajectory may have several rows,
 whose sums differ where the trajectories do not, and one that is masked has no reward at all, which is not a
@@ -8,7 +8,6 @@ reward of 0.
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,30 +26,6 @@ REWARD = "reward"
 """verl's name of the trajectory's reward among metrics."""
 TOLERANCE = 1e-6
 """Relative difference below which two numbers of trajectories are one: sums of float32 rewards."""
-SOONEST_S = 0.05
-SHARE = 0.05
-"""Most of the driver's time that looking may take while it waits."""
-
-
-def pause(looked_s: float, longest_s: float) -> float:
-    """Return seconds until the next look, by what the last one took; verl's own pause is the most."""
-    return min(longest_s, max(SOONEST_S, looked_s * (1 / SHARE - 1)))
-
-
-def poll_by_cost(buffer: ReplayBuffer) -> None:
-    """Let a replay buffer of verl look as often as it costs little.
-
-    verl looks every two seconds, and has no key for it: a step waits for one on average after its last
-    trajectory has ended.
-    """
-    look, longest = buffer._sync_metadata_from_transfer_queue, buffer.poll_interval
-
-    def looked() -> None:
-        began = time.perf_counter()
-        look()
-        buffer.poll_interval = pause(time.perf_counter() - began, longest)
-
-    buffer._sync_metadata_from_transfer_queue = looked
 
 
 @dataclass

@@ -12,14 +12,13 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
 from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
-from docagent_rl.training.trainer import replay_buffer as polling
 from docagent_rl.training.trainer.accounts import (
     FAILURE_FILE,
     Accounts,
     TrajectoryFailedError,
     account_for_trajectories,
 )
-from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
+from docagent_rl.training.trainer.mixin import POLL_S, DocAgentTrainerMixin
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
@@ -42,10 +41,9 @@ def trajectory(uid="x", number=0, reason: MaskReason | None = None) -> Trajector
 def sample(tmp_path, queue):
     """Sample a step by verl's own replay buffer; the batch and the step's account."""
 
-    def run(trajectories, prompts=FINISHED, *, rows=1, asked=None, kind=ReplayBuffer):
+    def run(trajectories, prompts=FINISHED, *, rows=1, kind=ReplayBuffer):
         queue.put(prompts, trajectories, rows)
         buffer, accounts = replay_buffer(kind), Accounts(tmp_path, each=2)
-        accounts.ask(prompts, asked)
         account_for_trajectories(buffer, accounts, TrajectoryReader())
         batch = queue.sample(buffer, len(prompts))
         return batch, accounts.close_step(batch.keys, trajectories)
@@ -78,13 +76,6 @@ def test_a_trajectory_without_a_row_ends_the_run(sample, status, left, kind):
     trajectories = [trajectory("x"), trajectory("x", 1), *[trajectory("y")] * left]
     with pytest.raises(TrajectoryFailedError, match=rf"\by\b.* {left} of 2\b"):
         sample(trajectories, {"x": "finished", "y": status}, kind=kind)
-
-
-def test_a_prompt_may_have_a_number_of_trajectories_of_its_own(sample):
-    trajectories = [trajectory("x"), trajectory("y"), trajectory("y", 1), trajectory("y", 2)]
-    _, counts = sample(trajectories, asked=[1, 3])
-    assert counts["docagent/trajectories/trained"] == 4
-    assert counts["docagent/groups/uncompared"] == 0  # x was to be alone
 
 
 def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sample, tmp_path):
@@ -162,7 +153,6 @@ def batch_of(*keys):
 
 def test_a_trajectory_is_read_once_a_step(queue, parsed, tmp_path):
     trainer, buffer = Trainer(tmp_path), replay_buffer()
-    trainer._accounts.ask("xy")
     account_for_trajectories(buffer, trainer._accounts, trainer._reader)
     batch = queue.sample(buffer, 2)
     estimated = trainer._reader.fetch(batch)
@@ -207,7 +197,6 @@ def test_a_finished_step_is_seen_at_once(tmp_path, queue, monkeypatch):
         paused.append(seconds)
         queue.prompts["x"]["status"] = "finished"
 
-    monkeypatch.setattr(polling, "time", SimpleNamespace(perf_counter=lambda: 0.0))
     monkeypatch.setattr(verls, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
     assert queue.sample(buffer, 1).keys == ["x_0_0"]
-    assert paused == [polling.SOONEST_S]
+    assert paused == [POLL_S]

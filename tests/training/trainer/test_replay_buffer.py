@@ -10,7 +10,7 @@ from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
-from docagent_rl.training.trainer.replay_buffer import GroupFilter, filter_by_trajectory, pause
+from docagent_rl.training.trainer.replay_buffer import GroupFilter, filter_by_trajectory
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
@@ -98,8 +98,3 @@ def test_a_buffer_without_a_filter_stays_so():
     plain = ReplayBuffer("sync", None, None, "drop", None)
     filter_by_trajectory(plain, 1, TrajectoryReader())
     assert "_dapo_filtered_keys" not in vars(plain)
-
-
-@pytest.mark.parametrize(("looked", "wanted"), [(0.0, 0.05), (0.001, 0.05), (0.02, 0.38), (1.0, 2.0)])
-def test_looking_takes_little_of_the_time(looked, wanted):
-    assert pause(looked, 2.0) == pytest.approx(wanted)
