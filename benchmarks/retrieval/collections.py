@@ -21,13 +21,18 @@ from benchmarks.common import show, single_thread
 from benchmarks.retrieval.corpus_data import DIM, Tokens, tokens
 from benchmarks.retrieval.corpus_data import pages as made_pages
 from docagent_rl.documents import PageContent, PageRef
+from docagent_rl.retrieval.base import top_rows
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
-from docagent_rl.retrieval.engines.collection import Asked, Collection, CollectionHeader, VectorPage
-from docagent_rl.retrieval.engines.opening import open_collection
+from docagent_rl.retrieval.engines.collection import (
+    Collection,
+    CollectionHeader,
+    VectorPage,
+    open_collection,
+)
 from docagent_rl.retrieval.index_files import IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, write_banks
 from docagent_rl.retrieval.vectors.index import Kind, Source
-from docagent_rl.retrieval.vectors.maxsim import page_scores, rank_rows, rounded
+from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, page_scores, rounded
 
 _TOP, _PAGES_A_DOCUMENT, _AT_A_TIME = 10, 50, 500
 _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")
@@ -50,7 +55,7 @@ def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
     best, seconds = [], []
     for query in queries:
         start = time.process_time()
-        rows = rank_rows(page_scores(bank, [query])[0], _TOP)
+        rows = top_rows(page_scores(bank, [query])[0], _TOP, NO_SCORE)
         seconds.append(time.process_time() - start)
         best.append(set(rows.tolist()))
     return best, float(np.median(seconds))
@@ -93,8 +98,8 @@ def measured(
     for doc_id, candidates in ((None, 100), (None, 200), ("000000", 0)):
         found, cpu, wall = [], time.process_time(), time.perf_counter()
         for query in queries:
-            asked = Asked(rounded(query), doc_id, _TOP, frozenset(), candidates)
-            hits = collection.search(asked)
+            options = {"doc_id": doc_id, "top_k": _TOP, "candidates": candidates}
+            hits = collection.search(rounded(query), exclude=frozenset(), **options)
             found.append({row_of(hit.ref) for hit in hits})
         spent = [(time.process_time() - cpu), (time.perf_counter() - wall)]
         recall = np.mean([len(want & got) / _TOP for want, got in zip(best, found, strict=True)])

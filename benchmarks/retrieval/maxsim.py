@@ -14,7 +14,7 @@ import typer
 
 from benchmarks.common import best_times, show
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank
-from docagent_rl.retrieval.vectors.maxsim import Engine, default_engine, page_scores, round_query
+from docagent_rl.retrieval.vectors.maxsim import page_scores, rounded
 
 DIM = 128
 _TOP = 10
@@ -40,7 +40,7 @@ def document(pages: int, vectors: int, tokens: int, seed: int = 0) -> tuple[list
 
 def exact(bank: Bank, query: np.ndarray) -> np.ndarray:
     """The definition, in float64, on the stored vectors."""
-    asked = round_query(query).double()
+    asked = torch.from_numpy(rounded(query)).double()
     return np.array(
         [
             float((asked @ bank.vectors[start:end].double().T).amax(1).sum())
@@ -55,7 +55,7 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
     from sentence_transformers.util import maxsim
     from transformers import ColQwen2Processor
 
-    asked = round_query(query).float()
+    asked = torch.from_numpy(rounded(query))
     kept = [torch.from_numpy(page).bfloat16().float() for page in pages]
     processor = object.__new__(ColQwen2Processor)  # scoring looks at nothing of it
     return {
@@ -64,8 +64,7 @@ def scorers(pages: list[np.ndarray], bank: Bank, query: np.ndarray) -> dict[str,
         )[0].numpy(),
         "transformers score_retrieval": lambda: processor.score_retrieval([asked], kept)[0].numpy(),
         "sentence-transformers maxsim": lambda: maxsim([asked], kept)[0].numpy(),
-        f"ours ({default_engine()})": lambda: page_scores(bank, [query])[0],
-        "ours (torch)": lambda: page_scores(bank, [query], engine=Engine.TORCH)[0],
+        "ours": lambda: page_scores(bank, [query])[0],
     }
 
 

@@ -227,7 +227,7 @@ def serve_command(
     config = _config(settings, kind, index)
     retriever = open_local(config, documents, "--settings" if settings else "-")
     hosted = SearchHost(retriever, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
-    info = describe_index(retriever, documents, kind=config.kind, max_waiting=max_waiting)
+    info = describe_index(retriever, documents, kind=config.kind)
     if token is None and host not in ("localhost", "127.0.0.1", "::1"):
         typer.echo(
             f"--host {host}: whoever reaches this machine may search; --token-env asks for one", err=True

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from docagent_rl.base.errors import UserError
+from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import unknown_document
@@ -59,10 +59,10 @@ class QueryRefusedError(Exception):
     """
 
 
-class ServiceFailedError(OSError):
+class ServiceFailedError(InfrastructureError, OSError):
     """One try of a search at a service: begun and not brought to an end, or answered with nonsense.
 
-    It may say how many seconds the service asks to wait.
+    It may say how many seconds the service asks to wait. Whoever can wait tries again.
     """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
@@ -138,18 +138,12 @@ def best_hits(hits: Iterable[Hit], top_k: int) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.ref))[:top_k]
 
 
-def top_rows(scores: np.ndarray, top_k: int) -> np.ndarray:
-    """Return at most `top_k` rows with the highest positive scores, shape (m,).
+def top_rows(scores: np.ndarray, top_k: int, above: float = 0.0) -> np.ndarray:
+    """Return at most `top_k` rows with the highest scores of those above a bound, shape (m,).
 
     Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape (n,).
     """
-    return best_rows(scores, np.flatnonzero(scores > 0), top_k)
-
-
-def best_rows(scores: np.ndarray, rows: np.ndarray, top_k: int) -> np.ndarray:
-    """Return at most `top_k` of some rows (ascending) with the highest scores, whatever their sign; see
-    `top_rows`.
-    """
+    rows = np.flatnonzero(scores > above)
     if len(rows) > top_k:
         found = scores[rows]
         cut = np.partition(found, len(found) - top_k)[len(found) - top_k]

@@ -178,13 +178,6 @@ class BM25Retriever:
         self._rows = PageRows(header.doc_ids, header.num_pages)
         self._factor = header.settings.k1 + 1 if header.settings.classic else 1.0
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both rank alike: the same texts under the same settings."""
-        return self._header == other._header if isinstance(other, BM25Retriever) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self._header.settings, self._header.fingerprint))
-
     @classmethod
     def build(
         cls, store: DocumentStore, *, settings: BM25Settings | None = None, progress: bool = False

@@ -90,10 +90,6 @@ class RerankConfig(Section):
     cached: int = Field(65_536, ge=0)
     """Pairs of query and page whose scores are kept."""
 
-    def decisive(self) -> dict[str, Any]:
-        """Return all that decides over ranks, and not over where and how fast they are made."""
-        return self.model_dump(mode="json", include={"model", "candidates"})
-
 
 class ServiceConfig(Section):
     """Actors (`backend: ray`) or a server (`backend: http`)."""
@@ -190,6 +186,14 @@ class RetrieverConfig(Section):
         if self.index is None:
             raise UserError(f"{key}.index is null, and a retriever of kind {self.kind} reads one")
         return self.index
+
+    def decisive(self) -> dict[str, Any]:
+        """Return all that decides over ranks beside the index; not where and how fast they are made."""
+        names = {"kind", "model", "candidates", "rrf_k", "weights", "depth", "options"}
+        found = self.model_dump(mode="json", include={**dict.fromkeys(names, True), "engine": {"kind"}})
+        if self.rerank is not None:
+            found["rerank"] = self.rerank.model_dump(mode="json", include={"model", "candidates"})
+        return {**found, "parts": {name: part.decisive() for name, part in sorted(self.parts.items())}}
 
     def flat(self, key: str) -> Iterator[tuple[str, RetrieverConfig]]:
         """Yield this section, whose key is given, and those of its parts that this process opens, with their

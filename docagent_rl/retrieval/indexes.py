@@ -18,10 +18,10 @@ from docagent_rl.retrieval.encoders.local import CPU
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
-from docagent_rl.retrieval.engines.opening import CollectionIndex, place
+from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.index_files import HEADER, IndexFiles, IndexHeader, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
-from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
+from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
 from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex
 
 _ON_CPU, _ON_GPU = 8, 64
@@ -92,12 +92,12 @@ def build_vectors(
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
     build = build_index if where is None else partial(build_collection, where=where)
-    with _encoder(spec, encoding) as encoder:
-        return build(store, encoder, out, kind=kind, progress=progress, replace=force)
+    with _vectors(spec, encoding) as vectors:
+        return build(store, vectors, out, kind=kind, progress=progress, replace=force)
 
 
 @contextmanager
-def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory | PageVectors]:
+def _vectors(spec: EncoderSpec, encoding: Encoding) -> Generator[PageVectors]:
     """Yield the encoder: this process, or a cluster that is disconnected afterwards."""
     make = partial(
         open_encoder,
@@ -107,12 +107,11 @@ def _encoder(spec: EncoderSpec, encoding: Encoding) -> Generator[EncoderFactory 
         threads=encoding.threads,
     )
     if encoding.ray is None:
-        yield make
+        yield PageVectors(make)
         return
     import ray
 
     from docagent_rl.documents.ray_pool import connect
-    from docagent_rl.retrieval.vectors.encoding import RayVectors
 
     connected = connect(encoding.ray)
     try:
@@ -149,8 +148,8 @@ def audit_index(root: Path) -> Audit:
         return Audit(f"an index of {index.num_pages} pages")
     if isinstance(index, CollectionIndex):
         problems = [Damage(files.header, problem) for problem in index.problems()]
-        return Audit(f"a collection of {index.info()['pages']} pages ({place(index.header)})", problems)
-    return Audit(f"an index of vectors of {index.num_pages} pages ({index.header.kind.value})")
+        return Audit(f"{index.info()['pages']} pages of {index.header.place}", problems)
+    return Audit(f"an index of vectors of {len(index.rows)} pages ({index.header.kind.value})")
 
 
 def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:

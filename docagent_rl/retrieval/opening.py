@@ -12,11 +12,10 @@ from docagent_rl.base.user_code import described, load_attribute
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.bm25 import open_bm25
-from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig, SearchEngine
-from docagent_rl.retrieval.index_files import HEADER, index_engine
+from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
 from docagent_rl.retrieval.rerank.retriever import reranked
 from docagent_rl.retrieval.vectors.index import Kind
-from docagent_rl.retrieval.vectors.retriever import open_vectors
+from docagent_rl.retrieval.vectors.retriever import open_pages
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.service.client import HttpRetriever
@@ -53,17 +52,6 @@ class HybridRetriever:
         self._rrf_k, self._depth = rrf_k, depth
         # threads that all searches of the process share; they start when they are needed
         self._workers = ThreadPoolExecutor(4 * len(asked), thread_name_prefix="hybrid")
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether both join equal parts alike."""
-        return self._identity == other._identity if isinstance(other, HybridRetriever) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self._rrf_k, self._depth, tuple(sorted(self._weights.items()))))
-
-    @property
-    def _identity(self) -> tuple[object, ...]:
-        return self._parts, self._weights, self._rrf_k, self._depth
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -156,33 +144,6 @@ def open_before_run(config: RetrieverConfig, store: DocumentStore, key: str = KE
     else:
         retriever = _open_kind(config, store, key)
     return reranked(retriever, config, store, key, late=True)
-
-
-def open_pages(
-    config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
-) -> Retriever:
-    """Open an index of vectors, in the engine that holds them; `late`: the model comes with the first query.
-
-    Raises:
-        UserError: there is none, or it is of another engine than the configuration says.
-    """
-    folder = config.required_index(key)
-    engine = index_engine(folder)
-    if config.engine.kind not in (None, engine) and (folder / HEADER).is_file():
-        raise UserError(
-            f"{key}.engine.kind={config.engine.kind}, and the index {folder} is of {engine.value}: set "
-            f"{key}.engine.kind={engine.value}, or name another index"
-        )
-    if engine is not SearchEngine.EMBEDDED and config.device is not None:
-        raise UserError(
-            f"{key}.device={config.device}: the index {folder} is of {engine.value}, which scores by itself: "
-            "set it to null"
-        )
-    if engine is SearchEngine.EMBEDDED:
-        return open_vectors(config, store, key, late=late)
-    from docagent_rl.retrieval.engines.retriever import open_engine
-
-    return open_engine(config, store, key, late=late)
 
 
 def open_hybrid(

@@ -18,6 +18,7 @@ from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Retriever
 from docagent_rl.retrieval.config import Backend, RetrieverConfig
+from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import get_system
@@ -117,7 +118,7 @@ def open_retrievers(
     settings = config.retrievers()
     opened = open_retriever if running else open_before_run
     retrievers = [opened(each, store, key) for key, each in settings.items()]
-    if len(retrievers) == 2 and retrievers[0] == retrievers[1]:
+    if len({str(_ranking(each)) for each in settings.values()}) < len(settings):
         first, second = (f"{key}.index={each.index}" for key, each in settings.items())
         raise UserError(
             f"{second} ranks as {first} does, so that every search would list the same pages twice: build it "
@@ -148,10 +149,6 @@ _PATIENCE = {
     "base_url", "api_key_env", "timeout_s", "attempts", "backoff_s", "deadline_s", "check_s", "concurrency",
     "cache_dir",
 }  # fmt: skip
-_SEARCH: dict[str, Any] = {
-    **dict.fromkeys(("kind", "model", "candidates", "rrf_k", "weights", "depth", "options"), True),
-    "engine": {"kind"},
-}
 
 
 def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str, Any]:
@@ -168,7 +165,7 @@ def environment_identity(resources: EnvResources, *, validate: bool) -> dict[str
         "prompt_tokens": config.rollout.prompt_tokens,
         "judge": _decisive(config.judge),
         "roles": {name.value: _decisive(each) for name, each in sorted(config.roles.items())},
-        "retrievers": {key: _search(each) for key, each in config.retrievers().items()},
+        "retrievers": {key: each.decisive() for key, each in config.retrievers().items()},
     }
 
 
@@ -176,7 +173,8 @@ def _decisive(section: Endpoint) -> dict[str, Any]:
     return section.model_dump(mode="json", exclude=_PATIENCE)
 
 
-def _search(config: RetrieverConfig) -> dict[str, Any]:
-    found = config.model_dump(mode="json", include=_SEARCH)
-    again = {} if config.rerank is None else {"rerank": config.rerank.decisive()}
-    return {**found, **again, "parts": {name: _search(part) for name, part in sorted(config.parts.items())}}
+def _ranking(config: RetrieverConfig) -> list[Any]:
+    """Return what decides over ranks: settings, and what the header of the index says of its contents."""
+    header = config.index / HEADER if config.index else None
+    contents = header.read_bytes() if header and header.is_file() else header
+    return [config.decisive(), config.service.url, contents, *map(_ranking, config.parts.values())]

@@ -33,7 +33,7 @@ def test_ours_is_exact_where_padding_wins():
     bank = make_bank(pages, maxsim.DIM)
     want = maxsim.exact(bank, query)
     found = {name: call() for name, call in maxsim.scorers(pages, bank, query).items()}
-    for name in ("ours (numkong)", "ours (torch)", "sentence-transformers maxsim"):
+    for name in ("ours", "sentence-transformers maxsim"):
         np.testing.assert_allclose(found[name], want, atol=1e-5)
     assert np.abs(found["colpali-engine score_multi_vector"] - want).max() > 0.1
 

@@ -27,7 +27,7 @@ def index(saved, tmp_path):
 def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
     loaded = BM25Retriever.load(saved)
     loaded.check(store)
-    assert (loaded, loaded.settings, loaded.num_pages) == (bm25, bm25.settings, 10)
+    assert (loaded.settings, loaded.num_pages) == (bm25.settings, 10)
     assert isinstance(loaded._postings.data.base, np.memmap)
     for doc_id in (None, "animals"):
         assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == bm25.search(WORDS, doc_id=doc_id, top_k=4)
@@ -38,7 +38,7 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
 
 def test_saving_replaces_an_index_and_nothing_else(bm25, index, tmp_path):
     bm25.save(index)
-    assert BM25Retriever.load(index) == bm25
+    assert BM25Retriever.load(index).search(WORDS, top_k=9) == bm25.search(WORDS, top_k=9)
     precious = tmp_path / "data" / "precious.txt"
     precious.parent.mkdir()
     precious.touch()

@@ -12,7 +12,6 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import opening
 from docagent_rl.retrieval.base import Hit, best_hits
-from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import HybridRetriever, open_before_run, open_hybrid, reciprocal_ranks
 
@@ -139,13 +138,6 @@ def test_parts_are_searched_side_by_side_and_failures_pass_through():
     for parts in ({"one": Acting(hit), "two": Fixed(hit)}, {"one": Fixed(hit), "two": Acting(hit)}):
         with pytest.raises(InfrastructureError):
             HybridRetriever(parts).search(["dead"], top_k=1)
-
-
-def test_hybrids_of_equal_parts_are_equal(bm25, saved):
-    def made(**options):
-        return HybridRetriever({"text": BM25Retriever.load(saved)}, **options)
-
-    assert len({made(), made(), made(rrf_k=1), bm25}) == 3
 
 
 @pytest.mark.parametrize("changes", [{}, {"backend": "ray"}])

@@ -1,4 +1,4 @@
-"""The interface of every engine, and the file that names a collection.
+"""The interface of every engine, and the index of a folder that names a collection of one.
 
 An index of an engine is a folder with a header: where the collection is, and what made the vectors. The pages
 are in the collection, and so are records of its documents, each written after all its pages: a document
@@ -7,30 +7,35 @@ without a record is encoded again, so that a build that was killed goes on.
 
 from __future__ import annotations
 
-from collections.abc import Collection as Many
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, ServerFaultError, ServiceFailedError
-from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.index_files import IndexHeader
-from docagent_rl.retrieval.vectors.index import Kind, Source, StoredDocument
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.documents.store import unknown_document
+from docagent_rl.endpoints.http_client import read_api_key
+from docagent_rl.retrieval.base import Hit, Pages, best_hits
+from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
+from docagent_rl.retrieval.index_files import COLLECTION, IndexFiles
+from docagent_rl.retrieval.vectors.index import SourceHeader, StoredDocument, changed_documents
+from docagent_rl.retrieval.vectors.maxsim import rounded
 
 Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 
 
-class CollectionHeader(IndexHeader):
-    """The header of an index whose pages are in a collection of an engine."""
+class CollectionHeader(SourceHeader):
+    """The header of an index whose pages are in a collection of an engine.
+
+    The vectors are rounded to bfloat16, as those of embedded indexes are.
+    """
 
     schema_version: Literal[4] = 4
-    kind: Kind
     engine: Engine
     url: str | None = None
     """Place of the collection; None: in the folder of the index."""
@@ -38,21 +43,16 @@ class CollectionHeader(IndexHeader):
     """Its name."""
     token_env: str | None = None
     """Name of the variable that holds the token of its server."""
-    source: Source
-    """Origin of the vectors; they are rounded to bfloat16, as those of embedded indexes are."""
-    spec: dict[str, JsonValue]
-    """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
+
+    @property
+    def place(self) -> str:
+        """The place of the collection, for messages."""
+        return f"the collection {self.collection!r} of {self.engine.value} at {self.url or 'its folder'}"
 
 
 @dataclass(frozen=True, slots=True)
 class VectorPage:
-    """A page to be stored.
-
-    Args:
-        ref: the page.
-        digest: of its document (`StoredDocument.digest`).
-        vectors: float32 of shape (n, dim), n >= 1.
-    """
+    """A page to be stored, with the digest of its document and its vectors, float32 (n, dim), n >= 1."""
 
     ref: PageRef
     digest: str
@@ -67,27 +67,11 @@ class HeldDocument:
     filled: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One search.
-
-    Args:
-        query: float32 of shape (t, dim), rounded to bfloat16.
-        doc_id: search this document only.
-        top_k: pages at most.
-        exclude: pages to leave out.
-        candidates: pages that a search over all documents scores exactly.
-    """
-
-    query: np.ndarray
-    doc_id: str | None
-    top_k: int
-    exclude: frozenset[PageRef]
-    candidates: int
-
-
 class Collection(Protocol):
-    """Pages of vectors in an engine. Searches may come from several threads at once; there is one writer."""
+    """Pages of vectors in an engine. Searches may come from several threads at once; there is one writer.
+
+    Methods raise `ServiceFailedError` where the engine is not there, or fails.
+    """
 
     def exists(self) -> bool:
         """Return whether it was made."""
@@ -125,22 +109,146 @@ class Collection(Protocol):
         """Bring what makes searches fast up to date; called after changes."""
         ...
 
-    def search(self, asked: Asked) -> list[Hit]:
-        """Return the best pages, in any order: exact ones of a document, of all documents as far as the
-        engine's first stage finds them; scores are exact in both cases.
+    def search(
+        self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
+    ) -> list[Hit]:
+        """Return the best pages for a query, float32 of shape (t, dim), in any order.
 
-        Raises:
-            NotTakenError, ServiceFailedError: the engine is not there, or fails.
+        All pages of a document are scored, of all documents as many as `candidates`, which the engine's first
+        stage finds; scores are exact in both cases.
         """
         ...
 
-    def facts(self) -> Mapping[str, JsonValue]:
-        """Return facts for people."""
-        ...
 
-    def close(self) -> None:
-        """Release its files and connections; the next use opens them again."""
-        ...
+class CollectionIndex:
+    """The index of a folder whose pages are in a collection.
+
+    Scores are those of an embedded index but for rounding; a search over all documents may miss some of the
+    best pages, for it scores no more than `candidates`. While a collection changes, searches find what is
+    there.
+    """
+
+    def __init__(self, header: CollectionHeader, collection: Collection, path: Path, candidates: int) -> None:
+        self.path, self.header, self.collection, self._candidates = path, header, collection, candidates
+
+    @classmethod
+    def open(
+        cls, path: str | Path, config: EngineConfig | None = None, key: str = KEY, *, candidates: int = 200
+    ) -> CollectionIndex:
+        """Return the index of a folder.
+
+        Raises:
+            UserError: its header is damaged, its package is not installed, or a token is missing.
+        """
+        files = IndexFiles(Path(path))
+        header = files.read(lambda data, found: found.parse(CollectionHeader, data))
+        collection = open_collection(files, header, config or EngineConfig(), key)
+        return cls(header, collection, files.root, candidates)
+
+    def held(self) -> dict[str, HeldDocument]:
+        """Return the records of all documents by id.
+
+        Raises:
+            UserError: there is no collection.
+        """
+        if not self.collection.exists():
+            raise UserError(
+                f"the index {self.path} is of {self.header.place}, which is not there: build it again with "
+                "the same command"
+            )
+        return {each.document.doc_id: each for each in self.collection.documents()}
+
+    @cached_property
+    def _doc_ids(self) -> frozenset[str]:
+        return frozenset(self.held())
+
+    def check(self, store: DocumentStore) -> None:
+        """Check that the collection holds the pages of a store as they are, by counts and digests.
+
+        Raises:
+            UserError: it does not; the message names a document that differs.
+        """
+        held = self.held().values()
+        changed = changed_documents((each.document for each in held), store, self.header.source.content)
+        filled, count = sum(each.filled for each in held), self.collection.count()
+        if not changed and count == filled:
+            return
+        problem = f"it has {count} pages, not the {filled} of its documents"
+        if changed:
+            problem = f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
+        raise UserError(
+            f"{self.header.place} does not hold {store.path} as it is now: {problem}: run `docagent-rl index "
+            "build` as before (documents that are in it are not encoded again)"
+        )
+
+    def problems(self) -> list[str]:
+        """Return the problem of each document whose pages are not those of its record; reads all records."""
+        found = dict(differences(self.collection, self.held().values()))
+        return [f"{doc_id}: {problem}" for doc_id, problem in sorted(found.items())]
+
+    def info(self) -> dict[str, object]:
+        """Return counts, the place and the model, by their names for people."""
+        held, source = self.held(), self.header.source
+        pages = sum(each.document.pages for each in held.values())
+        return {
+            "kind": self.header.kind.value,
+            "engine": self.header.engine.value,
+            "collection": self.header.place,
+            "documents": len(held),
+            "pages": pages,
+            "pages without vectors": pages - sum(each.filled for each in held.values()),
+            "dimensions": source.dim,
+            "content": source.content.value,
+            "encoder": source.encoder,
+            "spec": self.header.spec,
+        }
+
+    def rank(
+        self, queries: Sequence[np.ndarray], *, doc_id: str | None, top_k: int, exclude: Pages
+    ) -> list[list[Hit]]:
+        """Return the best pages for each query; see `Retriever.search`.
+
+        Raises:
+            ServiceFailedError: the engine is not there, or fails; asking again may help.
+        """
+        if doc_id is not None and doc_id not in self._doc_ids:
+            raise unknown_document(doc_id, sorted(self._doc_ids), "the index")
+        found = (
+            self.collection.search(
+                rounded(query), doc_id=doc_id, top_k=top_k, exclude=exclude, candidates=self._candidates
+            )
+            for query in queries
+        )
+        return [best_hits(hits, top_k) for hits in found]
+
+
+def open_collection(
+    files: IndexFiles, header: CollectionHeader, config: EngineConfig, key: str = KEY
+) -> Collection:
+    """Return the collection of a header, at the address of a configuration if that has one.
+
+    Nothing is read from it yet.
+
+    Raises:
+        UserError: the engine's package is not installed, or a server or its token is not named.
+    """
+    url = config.url or header.url
+    variable = config.token_env or header.token_env
+    token = None if variable is None else read_api_key(variable, f"{key}.engine.token_env")
+    try:
+        if header.engine is SearchEngine.LANCEDB:
+            from docagent_rl.retrieval.engines.lance import LanceCollection
+
+            return LanceCollection(url or str(files.root.absolute() / COLLECTION), header)
+        from docagent_rl.retrieval.engines import qdrant
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"an index of {header.engine.value} needs the package {error.name}: "
+            f"pip install 'docagent-rl[{header.engine.value}]'"
+        ) from error
+    if url is None:
+        raise UserError("a collection of qdrant is at a server: name it by --url (http://host:6333)")
+    return qdrant.QdrantCollection(qdrant.connect(url, token=token, timeout_s=config.timeout_s), header)
 
 
 def differences(collection: Collection, documents: Iterable[HeldDocument]) -> Iterator[tuple[str, str]]:
@@ -157,25 +265,3 @@ def differences(collection: Collection, documents: Iterable[HeldDocument]) -> It
     for doc_id, pages in found.items():
         if len(pages) != held[doc_id].filled:
             yield doc_id, f"{len(pages)} of its {held[doc_id].filled} pages with vectors are there"
-
-
-def split(names: Many[str], size: int) -> Iterator[list[str]]:
-    """Yield names in lists of a size at most."""
-    ordered = sorted(names)
-    for start in range(0, len(ordered), size):
-        yield ordered[start : start + size]
-
-
-@contextmanager
-def answering(engine: str) -> Generator[None]:
-    """Turn errors of an engine in this process into those of a search.
-
-    Raises:
-        ServerFaultError: it fails.
-    """
-    try:
-        yield
-    except (UserError, InfrastructureError, ServiceFailedError):
-        raise
-    except Exception as error:  # packages of engines have no class of their own
-        raise ServerFaultError(f"{engine} fails: {error}") from error

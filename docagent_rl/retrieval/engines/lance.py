@@ -7,29 +7,27 @@ over all documents. Scores are ours, of the whole vectors, as those of an embedd
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pydantic import JsonValue
 
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, best_hits
-from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, answering, split
+from docagent_rl.retrieval.base import Hit, Pages, ServerFaultError
+from docagent_rl.retrieval.engines.collection import CollectionHeader, HeldDocument, VectorPage
 from docagent_rl.retrieval.vectors.bank import Bank
-from docagent_rl.retrieval.vectors.index import Source, StoredDocument
+from docagent_rl.retrieval.vectors.index import StoredDocument
 from docagent_rl.retrieval.vectors.maxsim import page_scores
 
 if TYPE_CHECKING:
     import lancedb
 
-_ENGINE = "LanceDB"
 INDEXED_FROM = 5_000
 """Pages: of fewer the first stage is a scan."""
-_DOCUMENTS_AT_A_TIME = 500
 _PROBES = 32
 _TABLES = 10_000
 _KEPT = timedelta(days=1)
@@ -43,11 +41,11 @@ _DOCUMENTS = pa.schema(
 class LanceCollection:
     """A `Collection` of tables under an address: a folder, or `s3://...` as LanceDB takes them."""
 
-    def __init__(self, address: str, name: str, source: Source) -> None:
+    def __init__(self, address: str, header: CollectionHeader) -> None:
         import lancedb  # noqa: F401  (an error of an absent package comes first)
 
-        self._address, self._source = address, source
-        self._names = (f"{name}-pages", f"{name}-documents")
+        self._address, self._dim = address, header.source.dim
+        self._names = (f"{header.collection}-pages", f"{header.collection}-documents")
 
     @cached_property
     def _database(self) -> lancedb.DBConnection:
@@ -66,26 +64,27 @@ class LanceCollection:
 
     @property
     def _schema(self) -> pa.Schema:
-        vectors = pa.list_(pa.list_(pa.float16(), self._source.dim))
+        vectors = pa.list_(pa.list_(pa.float16(), self._dim))
         return pa.schema(
             [("doc_id", pa.string()), ("page", pa.int64()), ("digest", pa.string()), ("vectors", vectors)]
         )
 
     def exists(self) -> bool:
         """See `Collection`."""
-        with answering(_ENGINE):
+        with _answering():
             return set(self._names) <= set(self._database.list_tables(limit=_TABLES).tables)
 
     def create(self) -> None:
         """See `Collection`."""
-        self.close()
-        with answering(_ENGINE):
+        for name in ("_pages", "_documents"):
+            self.__dict__.pop(name, None)
+        with _answering():
             for name, schema in zip(self._names, (self._schema, _DOCUMENTS), strict=True):
                 self._database.create_table(name, schema=schema, mode="overwrite")
 
     def documents(self) -> Iterator[HeldDocument]:
         """See `Collection`."""
-        with answering(_ENGINE):
+        with _answering():
             rows = self._documents.to_arrow().to_pylist()
         for row in rows:
             document = StoredDocument(doc_id=row["doc_id"], pages=row["pages"], digest=row["digest"])
@@ -93,21 +92,21 @@ class LanceCollection:
 
     def pages(self) -> Iterator[tuple[PageRef, str]]:
         """See `Collection`."""
-        with answering(_ENGINE):
+        with _answering():
             table = self._pages.search().select(["doc_id", "page", "digest"]).to_arrow()
         for row in table.to_pylist():
             yield PageRef(row["doc_id"], row["page"]), row["digest"]
 
     def count(self) -> int:
         """See `Collection`."""
-        with answering(_ENGINE):
+        with _answering():
             return self._pages.count_rows()
 
     def add(self, pages: Sequence[VectorPage]) -> None:
         """See `Collection`."""
         counts = [len(page.vectors) for page in pages]
         numbers = np.concatenate([page.vectors for page in pages]).astype(np.float16).ravel()
-        flat = pa.FixedSizeListArray.from_arrays(pa.array(numbers), self._source.dim)
+        flat = pa.FixedSizeListArray.from_arrays(pa.array(numbers), self._dim)
         offsets = np.cumsum([0, *counts]).astype(np.int32)
         columns = [
             pa.array([page.ref.doc_id for page in pages]),
@@ -115,33 +114,32 @@ class LanceCollection:
             pa.array([page.digest for page in pages]),
             pa.ListArray.from_arrays(pa.array(offsets), flat),
         ]
-        with answering(_ENGINE):
+        with _answering():
             self._pages.add(pa.Table.from_arrays(columns, schema=self._schema))
 
     def record(self, documents: Sequence[HeldDocument]) -> None:
         """See `Collection`."""
         rows = [{**each.document.model_dump(), "filled": each.filled} for each in documents]
-        with answering(_ENGINE):
+        with _answering():
             self._documents.add(pa.Table.from_pylist(rows, schema=_DOCUMENTS))
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""
-        for some in split(doc_ids, _DOCUMENTS_AT_A_TIME):
-            condition = f"doc_id IN ({', '.join(map(_quoted, some))})"
-            with answering(_ENGINE):
-                self._documents.delete(condition)
-                self._pages.delete(condition)
+        condition = f"doc_id IN ({', '.join(map(_quoted, doc_ids))})"
+        with _answering():
+            self._documents.delete(condition)
+            self._pages.delete(condition)
 
     def finish(self) -> None:
         """See `Collection`."""
         from lancedb.index import BTree, IvfPq
 
-        with answering(_ENGINE):
+        with _answering():
             known = self._indexed()
             if "doc_id" not in known:
                 self._pages.create_index("doc_id", config=BTree())
             if "vectors" not in known and self._pages.count_rows() >= INDEXED_FROM:
-                parts = _sub_vectors(self._source.dim)
+                parts = _sub_vectors(self._dim)
                 self._pages.create_index(
                     "vectors", config=IvfPq(distance_type="cosine", num_sub_vectors=parts)
                 )
@@ -152,36 +150,33 @@ class LanceCollection:
     def _indexed(self) -> set[str]:
         return {each.columns[0] for each in self._pages.list_indices()}
 
-    def search(self, asked: Asked) -> list[Hit]:
+    def search(
+        self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
+    ) -> list[Hit]:
         """See `Collection`."""
-        with answering(_ENGINE):
-            found = self._document(asked) if asked.doc_id is not None else self._candidates(asked)
-        refs, bank = _bank(found, self._source.dim)
+        with _answering():
+            if doc_id is not None:
+                search = self._pages.search().where(f"doc_id = {_quoted(doc_id)}").select(_FOUND)
+            else:
+                # excluded ones are left out afterwards
+                count = max(top_k, candidates) + len(exclude)
+                search = self._pages.search(query, vector_column_name="vectors").distance_type("cosine")
+                search = search.nprobes(_PROBES).select([*_FOUND, "_distance"]).limit(count)
+            found = search.to_arrow()
+        refs, bank = _bank(found, self._dim)
         if not refs:
             return []
-        (scores,) = page_scores(bank, [asked.query])
-        pairs = zip(refs, scores.tolist(), strict=True)
-        return best_hits((Hit(*pair) for pair in pairs if pair[0] not in asked.exclude), asked.top_k)
+        (scores,) = page_scores(bank, [query])
+        return [Hit(*pair) for pair in zip(refs, scores.tolist(), strict=True) if pair[0] not in exclude]
 
-    def _document(self, asked: Asked) -> pa.Table:
-        condition = f"doc_id = {_quoted(asked.doc_id or '')}"
-        return self._pages.search().where(condition).select(_FOUND).to_arrow()
 
-    def _candidates(self, asked: Asked) -> pa.Table:
-        # excluded ones are left out afterwards
-        count = max(asked.top_k, asked.candidates) + len(asked.exclude)
-        search = self._pages.search(asked.query, vector_column_name="vectors").distance_type("cosine")
-        return search.nprobes(_PROBES).select([*_FOUND, "_distance"]).limit(count).to_arrow()
-
-    def facts(self) -> Mapping[str, JsonValue]:
-        """See `Collection`."""
-        with answering(_ENGINE):
-            return {"indexed columns": ", ".join(sorted(self._indexed())), "version": self._pages.version}
-
-    def close(self) -> None:
-        """See `Collection`."""
-        for name in ("_database", "_pages", "_documents"):
-            self.__dict__.pop(name, None)
+@contextmanager
+def _answering() -> Generator[None]:
+    """Turn errors of LanceDB, which has no class of its own for them, into those of a search."""
+    try:
+        yield
+    except Exception as error:
+        raise ServerFaultError(f"LanceDB fails: {error}") from error
 
 
 def _bank(found: pa.Table, dim: int) -> tuple[list[PageRef], Bank]:

@@ -14,22 +14,20 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from pydantic import JsonValue
 from qdrant_client import QdrantClient, models
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
-from docagent_rl.retrieval.base import Hit, NotTakenError, ServerFaultError
-from docagent_rl.retrieval.engines.collection import Asked, HeldDocument, VectorPage, split
-from docagent_rl.retrieval.vectors.index import Kind, Source, StoredDocument
+from docagent_rl.retrieval.base import Hit, NotTakenError, Pages, ServerFaultError
+from docagent_rl.retrieval.engines.collection import CollectionHeader, HeldDocument, VectorPage
+from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
 
 WHOLE, FIRST = "whole", "first"
 """Names of the vectors of a point."""
 JOINED = 8
 """Neighbouring vectors that are one in the first stage."""
 _NAMES = uuid.uuid5(uuid.NAMESPACE_DNS, "docagent-rl")
-_DOCUMENTS_AT_A_TIME = 200
 _PAYLOADS_AT_A_TIME = 1000
 _NUMBERS_AT_A_TIME = 1 << 19
 """Numbers of one request: some 8 MB as JSON, a quarter of what a server takes."""
@@ -47,9 +45,9 @@ class Record(StrEnum):
 class QdrantCollection:
     """A `Collection` of points, through Qdrant's client."""
 
-    def __init__(self, client: QdrantClient, name: str, source: Source) -> None:
-        self._client, self._name, self._dim = client, name, source.dim
-        self._late = source.kind is Kind.LATE_INTERACTION
+    def __init__(self, client: QdrantClient, header: CollectionHeader) -> None:
+        self._client, self._name, self._dim = client, header.collection, header.source.dim
+        self._late = header.kind is Kind.LATE_INTERACTION
 
     def exists(self) -> bool:
         """See `Collection`."""
@@ -147,8 +145,7 @@ class QdrantCollection:
             }
             key = str(uuid.uuid5(_NAMES, document.doc_id))
             points.append(models.PointStruct(id=key, vector={}, payload=payload))
-        for start in range(0, len(points), _DOCUMENTS_AT_A_TIME):
-            self._upsert(points[start : start + _DOCUMENTS_AT_A_TIME])
+        self._upsert(points)
 
     def _upsert(self, points: Sequence[models.PointStruct]) -> None:
         with _answering():
@@ -156,21 +153,22 @@ class QdrantCollection:
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""
-        for some in split(doc_ids, _DOCUMENTS_AT_A_TIME):
-            for record in (Record.DOCUMENT, Record.PAGE):
-                chosen = models.FilterSelector(filter=_chosen(record, some))
-                with _answering():
-                    self._client.delete(self._name, chosen, wait=True)
+        for record in (Record.DOCUMENT, Record.PAGE):
+            chosen = models.FilterSelector(filter=_chosen(record, doc_ids))
+            with _answering():
+                self._client.delete(self._name, chosen, wait=True)
 
-    def search(self, asked: Asked) -> list[Hit]:
+    def search(
+        self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
+    ) -> list[Hit]:
         """See `Collection`."""
-        excluded = [_key(ref) for ref in sorted(asked.exclude) if asked.doc_id in (None, ref.doc_id)]
-        chosen = _chosen(Record.PAGE, [] if asked.doc_id is None else [asked.doc_id], excluded)
-        query, stage, params = asked.query.tolist(), None, models.SearchParams(exact=True)
-        if asked.doc_id is None:
-            candidates = max(asked.top_k, asked.candidates)
+        excluded = [_key(ref) for ref in sorted(exclude) if doc_id in (None, ref.doc_id)]
+        chosen = _chosen(Record.PAGE, [] if doc_id is None else [doc_id], excluded)
+        vectors, stage, params = query.tolist(), None, models.SearchParams(exact=True)
+        if doc_id is None:
+            candidates = max(top_k, candidates)
             stage = models.Prefetch(
-                query=query,
+                query=vectors,
                 using=FIRST if self._late else WHOLE,
                 filter=chosen,
                 limit=candidates,
@@ -180,11 +178,11 @@ class QdrantCollection:
         with _answering():
             found = self._client.query_points(
                 self._name,
-                query=query,
+                query=vectors,
                 using=WHOLE,
                 prefetch=stage,
                 query_filter=chosen,
-                limit=asked.top_k,
+                limit=top_k,
                 search_params=params,
                 with_payload=["doc", "page"],
             )
@@ -193,15 +191,6 @@ class QdrantCollection:
 
     def finish(self) -> None:
         """See `Collection`; a server does it by itself."""
-
-    def facts(self) -> Mapping[str, JsonValue]:
-        """See `Collection`."""
-        with _answering():
-            found = self._client.get_collection(self._name)
-        return {"status": found.status.value, "segments": found.segments_count}
-
-    def close(self) -> None:
-        """See `Collection`; connections of the client end with it."""
 
 
 def connect(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:

@@ -47,17 +47,6 @@ class RerankedRetriever:
         self._known: cachetools.LRUCache[_Pair, float] = cachetools.LRUCache(config.cached)
         self._opening, self._lock = threading.Lock(), threading.Lock()
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether both rank alike: the same candidates by the same reranker."""
-        return self._identity == other._identity if isinstance(other, RerankedRetriever) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash((self._config.model, self._config.candidates))
-
-    @property
-    def _identity(self) -> tuple[object, ...]:
-        return self._retriever, self._spec, self._config.candidates
-
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:

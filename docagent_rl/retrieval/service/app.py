@@ -7,16 +7,13 @@ from collections.abc import AsyncGenerator, Awaitable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydantic import ValidationError
+
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.guard import Guard, RefusalError
-from docagent_rl.retrieval.base import (
-    NotTakenError,
-    QueryRefusedError,
-    Retriever,
-    ServiceFailedError,
-)
+from docagent_rl.retrieval.base import NotTakenError, QueryRefusedError, Retriever
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
 from docagent_rl.retrieval.service.wire import VERSION, Info, one_line
@@ -30,9 +27,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def describe_index(
-    retriever: Retriever, store: DocumentStore, *, kind: str = "", max_waiting: int = 0
-) -> Info:
+def describe_index(retriever: Retriever, store: DocumentStore, *, kind: str = "") -> Info:
     """Return the facts that clients compare with theirs.
 
     A retriever that ranks by texts or images alone says so in `contents` (`PageContent`); otherwise both
@@ -48,7 +43,6 @@ def describe_index(
             content.value: store.fingerprint(content)
             for content in getattr(retriever, "contents", PageContent)
         },
-        max_waiting=max_waiting,
     )
 
 
@@ -70,7 +64,7 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
         raise RefusalError(422, one_line(error)) from None
     except UserError as error:
         raise RefusalError(404, one_line(error)) from None
-    except (InfrastructureError, ServiceFailedError) as error:
+    except InfrastructureError as error:
         raise RefusalError(502, one_line(error)) from None
 
 
@@ -101,7 +95,10 @@ def _routes(host: SearchHost, info: Info) -> list[Route]:
     from starlette.routing import Route
 
     async def search(request: Request) -> Response:
-        asked = wire.read_request(wire.SearchRequest, await request.body())
+        try:
+            asked = wire.SearchRequest.model_validate_json(await request.body())
+        except ValidationError as error:
+            raise RefusalError(422, wire.first_problem(error)) from None
         found = await _answered(host, host.search(asked.question()))
         return Response(wire.reply_body(found), media_type="application/json")
 

@@ -30,13 +30,10 @@ from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, ask_blaming
 
 CONNECT_S = 5.0
-_LARGEST = 16 << 20
-"""Bytes of a reply."""
 _REFUSED = frozenset({400, 413, 414, 422, 431})
 _BUSY = frozenset({429, 503})
 _PASSING = frozenset({408, 409, 425})
 _LONGEST = 200
-_PIECE = 64 << 10
 
 
 class HttpRetriever(RemoteRetriever):
@@ -72,18 +69,13 @@ class HttpRetriever(RemoteRetriever):
         check_queries(queries, top_k)
         if doc_id is not None and doc_id not in self._num_pages:
             self._store.document(doc_id)  # says what there is
-        meant = [query for query in queries if query.strip()]
-        if not meant:
-            return [[] for _ in queries]
-        asked = Question(tuple(meant), doc_id, int(top_k), frozenset(exclude))
+        asked = Question(tuple(queries), doc_id, int(top_k), frozenset(exclude))
         key, shown = self._key, self._shown
-        answers = await ask_blaming(
+        return await ask_blaming(
             lambda each: self._search(replace(asked, queries=tuple(each))),
-            meant,
+            queries,
             refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.url",
         )
-        found = iter(answers)
-        return [next(found) if query.strip() else [] for query in queries]
 
     async def check(self) -> None:
         """Check that the server is there, lets us in, answers, and has an index of these documents.
@@ -151,24 +143,20 @@ class HttpRetriever(RemoteRetriever):
         """
         import aiohttp
 
+        url = self._url + path
         try:
-            async with self._http().request(
-                method, self._url + path, data=content, allow_redirects=False
-            ) as reply:
-                status, headers, body = reply.status, dict(reply.headers), await _bounded(reply)
+            async with self._http().request(method, url, data=content, allow_redirects=False) as reply:
+                status, headers, body = reply.status, dict(reply.headers), await reply.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            failed: Exception = NotTakenError(self._line(f"no connection: {describe(error)}"))
+            raise NotTakenError(self._line(f"no connection: {describe(error)}")) from None
         except TimeoutError:
-            failed = ServiceFailedError(f"no answer within {self._service.timeout_s:g} s")
+            raise ServiceFailedError(f"no answer within {self._service.timeout_s:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            failed = ServiceFailedError(self._line(f"the connection broke: {describe(error)}"))
-        else:
-            if status == 200:
-                return body
+            raise ServiceFailedError(self._line(f"the connection broke: {describe(error)}")) from None
+        if status != 200:
             text = self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
-            failed = self._failure(status, headers, f"HTTP {status}: {text}")
-        # outside of the handlers: what was caught may hold the token, and so must not become the context
-        raise failed
+            raise self._failure(status, headers, f"HTTP {status}: {text}")
+        return body
 
     def _failure(self, status: int, headers: Mapping[str, str], message: str) -> Exception:
         from docagent_rl.endpoints.chat_reply import retry_after_s
@@ -199,31 +187,15 @@ class HttpRetriever(RemoteRetriever):
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None or session.closed:
-            headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+            headers = {"Content-Type": "application/json"}
             if self._token != NO_KEY:
                 headers["Authorization"] = f"Bearer {self._token}"
             session = self._sessions[loop] = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=self._service.connections),
                 timeout=aiohttp.ClientTimeout(total=self._service.timeout_s, sock_connect=CONNECT_S),
                 headers=headers,
-                # nothing is unpacked: little may unpack to much
-                auto_decompress=False,
-                cookie_jar=aiohttp.DummyCookieJar(),
             )
         return session
 
     def _line(self, text: str) -> str:
         return visible(redacted(text, self._token))
-
-
-async def _bounded(reply: Any) -> bytes:
-    if reply.headers.get("Content-Encoding", "identity").strip().lower() not in ("", "identity"):
-        raise ValueError("the answer is compressed, which was not asked for")
-    pieces, total = [], 0
-    async for piece in reply.content.iter_chunked(_PIECE):
-        pieces.append(piece)
-        total += len(piece)
-        if total > _LARGEST:
-            reply.close()
-            raise ValueError(f"the answer is longer than {_LARGEST >> 20} MiB")
-    return b"".join(pieces)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import queue
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
@@ -25,43 +25,37 @@ from docagent_rl.retrieval.base import (
 RETRY_AFTER_S = 0.25
 HARMLESS = "page"
 """A query that any retriever answers."""
+LONGEST_QUERY = 32_768
+"""Characters of a query; the longest that a model has room to write."""
 FAULTS = 3
 """Times that a query has to fail where another does not, before it is the query's fault."""
 Ask = Callable[[Sequence[str]], Awaitable[list[list[Hit]]]]
 _Answer = Future[list[list[Hit]]]
-_PROBE, _SEARCH = 0, 1
 _background: list[asyncio.AbstractEventLoop] = []
 _lock = threading.Lock()
 
 
 class SearchHost:
-    """Runs a blocking retriever for an event loop.
+    """Runs a blocking retriever for an event loop, `threads` searches at a time.
 
-    Args:
-        retriever: may be called from several threads at once.
-        threads: searches at a time.
-        max_waiting: queries that wait or are searched for; more are told to come again. A batch that is
-            larger is taken where nothing else waits.
-        deadline_s: seconds of one search, waiting included. What hangs keeps its place until it returns.
+    `max_waiting` queries wait or are searched for, and more are told to come again; a batch that is larger is
+    taken where nothing else waits. A search has `deadline_s` seconds, waiting included; what hangs keeps its
+    place until it returns.
     """
 
     def __init__(
         self, retriever: Retriever, *, threads: int = 8, max_waiting: int = 256, deadline_s: float = 30.0
     ) -> None:
         self._retriever, self._max_waiting, self.deadline_s = retriever, max_waiting, deadline_s
-        self._jobs: queue.PriorityQueue[tuple[int, int, _Answer, Question]] = queue.PriorityQueue()
-        self._number = itertools.count()
+        self._jobs: queue.SimpleQueue[tuple[_Answer, Question]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._held, self._ended, self._closed = 0, 0, False
-        self._probe: _Answer | None = None
+        self.waiting, self._closed = 0, False
+        """Queries that wait or are searched for."""
+        self._moved_at = time.monotonic()
+        """When the last search ended, or the first began after a rest."""
         for _ in range(threads):
             # daemons: a search that hangs does not hold up the end of the process
             threading.Thread(target=self._work, name="docagent-host", daemon=True).start()
-
-    @property
-    def waiting(self) -> int:
-        """Queries that wait or are searched for."""
-        return self._held
 
     async def search(self, question: Question) -> list[list[Hit]]:
         """Return the result of `Retriever.search`.
@@ -72,36 +66,30 @@ class SearchHost:
         """
         places = len(question.queries)
         with self._lock:
-            if self._closed or (self._held and self._held + places > self._max_waiting):
+            if self._closed or (self.waiting and self.waiting + places > self._max_waiting):
                 raise NotTakenError(
                     f"as many searches wait as may: come again in {RETRY_AFTER_S:g} s", RETRY_AFTER_S
                 )
-            self._held += places
+            if not self.waiting:
+                self._moved_at = time.monotonic()
+            self.waiting += places
         done = _Answer()
         done.add_done_callback(lambda _: self._leave(places))
-        self._jobs.put((_SEARCH, next(self._number), done, question))
+        self._jobs.put((done, question))
         async with asyncio.timeout(self.deadline_s):
             return await asyncio.wrap_future(done)
 
     async def probe(self) -> None:
-        """Check that searches come to an end: by one for a harmless word, ahead of all that wait.
-
-        Callers at the same time wait for the same search.
+        """Check that searches come to an end: one for a harmless word, or any other within the deadline.
 
         Raises:
-            TimeoutError: within the deadline no search has ended, neither this one nor any other.
+            TimeoutError: none does.
         """
-        ended = self._ended
-        if self._probe is None or self._probe.done():
-            self._probe = _Answer()
-            self._jobs.put((_PROBE, next(self._number), self._probe, Question((HARMLESS,))))
         try:
-            async with asyncio.timeout(self.deadline_s):
-                # shielded: others wait for it too
-                await asyncio.shield(asyncio.wrap_future(self._probe))
-        except TimeoutError:
-            if self._ended == ended:
-                raise
+            await self.search(Question((HARMLESS,)))
+        except (NotTakenError, TimeoutError):
+            if time.monotonic() - self._moved_at > self.deadline_s:
+                raise TimeoutError from None
 
     def close(self) -> None:
         """Refuse new searches."""
@@ -109,25 +97,24 @@ class SearchHost:
 
     def _leave(self, places: int) -> None:
         with self._lock:
-            self._held -= places
+            self.waiting -= places
 
     def _work(self) -> None:
         while True:
-            *_, done, asked = self._jobs.get()
-            self._answer(done, asked)
+            done, asked = self._jobs.get()
+            if done.set_running_or_notify_cancel():
+                self._answer(done, asked)
 
     def _answer(self, done: _Answer, asked: Question) -> None:
-        if not done.set_running_or_notify_cancel():
-            return
         try:
             found = self._retriever.search(
                 list(asked.queries), doc_id=asked.doc_id, top_k=asked.top_k, exclude=asked.exclude
             )
         except Exception as error:  # whatever a retriever raises is its caller's
-            self._ended += 1
+            self._moved_at = time.monotonic()
             done.set_exception(error)
         else:
-            self._ended += 1
+            self._moved_at = time.monotonic()
             done.set_result(found)
 
 
@@ -158,6 +145,8 @@ async def ask_blaming(ask: Ask, queries: Sequence[str], *, refuses_all: str) -> 
         InfrastructureError: the service refuses any query.
         ServiceFailedError: it fails otherwise.
     """
+    if any(len(query) > LONGEST_QUERY for query in queries):
+        raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
     faults = 0
     while True:
         try:

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from docagent_rl.retrieval.base import (
 )
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, SearchHost, ask_blaming
-from docagent_rl.retrieval.service.wire import LONGEST_LINE, LONGEST_QUERY
+from docagent_rl.retrieval.service.wire import LONGEST_LINE
 
 logger = logging.getLogger(__name__)
 
@@ -41,13 +41,11 @@ _MOST_AT_A_TIME = 10_000
 class SearchActor:
     """Opens a retriever, and answers for it.
 
-    It is made once a first search has come to an end, for which a retriever may load files. `settings` are
-    those of the retriever, as `RetrieverConfig` in JSON mode.
+    It is made once a first search has come to an end, for which a retriever may load files.
     """
 
-    def __init__(self, opener: ActorOpener, settings: Mapping[str, Any], store: str, key: str) -> None:
-        config = RetrieverConfig.model_validate(dict(settings))
-        retriever = opener(config, DocumentStore(Path(store)), key)
+    def __init__(self, opener: ActorOpener, config: RetrieverConfig, store: Path, key: str) -> None:
+        retriever = opener(config, DocumentStore(store), key)
         with suppress(Exception):  # whatever a retriever raises: those who ask are told
             retriever.search([HARMLESS], top_k=1)
         service = config.service
@@ -69,10 +67,8 @@ class SearchActor:
             return await self._host.search(question)
         except (NotTakenError, TimeoutError) as error:
             return error
-        except QueryRefusedError as error:
-            return QueryRefusedError(str(error))
-        except UserError as error:
-            return UserError(str(error))
+        except (QueryRefusedError, UserError) as error:
+            return type(error)(str(error))
         except Exception as error:  # whatever a retriever raises, and whatever it holds
             return ServerFaultError(f"{type(error).__name__}: {error}"[:300])
 
@@ -100,11 +96,7 @@ class RayRetriever(RemoteRetriever):
     The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
     and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
 
-    Args:
-        config: of the retriever.
-        store: the documents.
-        key: of the section, for messages.
-        opener: opens the retriever in an actor.
+    `opener` opens the retriever in an actor; `key` is that of the section, for messages.
 
     Raises:
         InfrastructureError: Ray does not run, or an actor does not start in time.
@@ -138,8 +130,6 @@ class RayRetriever(RemoteRetriever):
         check_queries(queries, top_k)
         if doc_id is not None and doc_id not in self._store:
             self._store.document(doc_id)  # says what there is
-        if any(len(query) > LONGEST_QUERY for query in queries):
-            raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
         asked = Question(tuple(queries), doc_id, int(top_k), frozenset(exclude))
 
         async def ask(each: Sequence[str]) -> list[list[Hit]]:
@@ -202,8 +192,7 @@ class RayRetriever(RemoteRetriever):
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": variables},
         )
-        settings = self._config.model_dump(mode="json")
-        return actor.remote(self._opener, settings, str(self._store.path), self._key)
+        return actor.remote(self._opener, self._config, self._store.path, self._key)
 
     def _wait(self) -> None:
         """Wait until all have opened their index, also for one that Ray is about to start again."""

@@ -6,22 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.terminal import visible
 from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
-from docagent_rl.endpoints.guard import RefusalError
-from docagent_rl.retrieval.base import Hit, QueryRefusedError, Question
+from docagent_rl.retrieval.base import Hit, Question
+from docagent_rl.retrieval.service.host import LONGEST_QUERY
 
 VERSION = 1
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
 MOST_QUERIES = 256
-LONGEST_QUERY = 32_768
-"""Characters of a query; the longest that a model has room to write."""
 MOST_EXCLUDED = 20_000
 HIGHEST_TOP_K = 1_000
 LONGEST_ID = 1_024
@@ -29,9 +27,7 @@ LONGEST_ID = 1_024
 LARGEST_BODY = 16 << 20
 """Bytes of a request."""
 LONGEST_LINE = 300
-_TOO_LONG = ("string_too_long", "too_long", "bytes_too_long")
 
-T = TypeVar("T")
 Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
 Queries = Annotated[list[Query], Field(max_length=MOST_QUERIES)]
 DocId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
@@ -71,17 +67,10 @@ class Info(BaseModel):
     pages: int = 0
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """`DocumentStore.fingerprint` of page texts or images, as far as the ranking uses them."""
-    max_waiting: int = 0
 
 
 def request_body(question: Question) -> bytes:
-    """Return a search as it is sent.
-
-    Raises:
-        QueryRefusedError: a query is longer than any server takes.
-    """
-    if any(len(query) > LONGEST_QUERY for query in question.queries):
-        raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
+    """Return a search as it is sent."""
     request = SearchRequest.model_construct(
         queries=question.sendable,
         doc_id=None if question.doc_id is None else encodable(question.doc_id),
@@ -114,35 +103,14 @@ def check_hits(answer: Sequence[Sequence[Hit]], question: Question, num_pages: M
     """Check that an answer holds what was asked for; `num_pages` are those of each document of the store.
 
     Raises:
-        ValueError: not as many lists as queries, or pages that nobody asked for.
+        ValueError: not as many lists as queries, or more pages than were asked for.
         InfrastructureError: a page that the store does not have.
     """
-    if len(answer) != len(question.queries):
-        raise ValueError(f"answers to {len(answer)} queries, and {len(question.queries)} were asked")
-    for hits in answer:
-        pages = {hit.ref for hit in hits}
-        others = question.doc_id is not None and any(ref.doc_id != question.doc_id for ref in pages)
-        if others or pages & question.exclude or len(pages) < len(hits) or len(hits) > question.top_k:
-            raise ValueError("pages that were not asked for")
-        for ref in pages:
-            if ref.page > num_pages.get(ref.doc_id, 0):
-                raise InfrastructureError(
-                    f"the server found {str(ref)[:200]!r}, which the store does not have"
-                )
-
-
-def read_request(model: type[T], body: bytes) -> T:
-    """Return the body of a request.
-
-    Raises:
-        RefusalError: it is something else. 400: no JSON; 413: too much of something; 422: anything else.
-    """
-    try:
-        return TypeAdapter(model).validate_json(body)
-    except ValidationError as error:
-        kinds = [each["type"] for each in error.errors(include_url=False, include_input=False)]
-        status = 413 if any(kind in _TOO_LONG for kind in kinds) else 422
-        raise RefusalError(400 if "json_invalid" in kinds else status, first_problem(error)) from None
+    if len(answer) != len(question.queries) or any(len(hits) > question.top_k for hits in answer):
+        raise ValueError(f"hits that were not asked for, or not of {len(question.queries)} queries")
+    for ref in {hit.ref for hits in answer for hit in hits}:
+        if ref.page > num_pages.get(ref.doc_id, 0):
+            raise InfrastructureError(f"the server found {str(ref)[:200]!r}, which the store does not have")
 
 
 def first_problem(error: ValidationError) -> str:

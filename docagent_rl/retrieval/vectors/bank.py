@@ -39,6 +39,10 @@ class Bank:
         """Length of a vector."""
         return self.vectors.shape[1]
 
+    def to(self, device: torch.device) -> Bank:
+        """Return the bank with its vectors in the memory of a device."""
+        return Bank(self.vectors.to(device), self.offsets)
+
     def span(self, first: int, last: int) -> Bank:
         """Return a bank of the pages `first` to `last` (0-based, one behind the last)."""
         start, end = int(self.offsets[first]), int(self.offsets[last])

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
@@ -19,13 +16,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
-from docagent_rl.retrieval.vectors.encoding import (
-    EncoderFactory,
-    EncoderFacts,
-    LocalVectors,
-    PageVectors,
-    encode_documents,
-)
+from docagent_rl.retrieval.vectors.encoding import EncoderFacts, PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import (
     Kind,
     Source,
@@ -52,70 +43,51 @@ class BuiltIndex:
 
 def build_index(
     store: DocumentStore,
-    encoder: EncoderFactory | PageVectors,
+    vectors: PageVectors,
     path: str | Path,
     *,
     kind: Kind,
     progress: bool = False,
     replace: bool = False,
 ) -> BuiltIndex:
-    """Encode the pages of a store, or those that are new in it since the index was built.
+    """Encode the pages of a store, or those that are new in it since the index in a folder was built.
 
     A build that was killed goes on from the documents that it encoded; one beside another waits for it. The
     files are the same ones, byte by byte, wherever and by how many workers pages were encoded, as far as the
     encoder gives the same vectors for the same batch. An index that was brought up to date had other batches
-    than one built at once, and may differ from it in the last bits.
-
-    Args:
-        store: the documents.
-        encoder: makes the encoder in this process; or a `RayVectors`, for a cluster.
-        path: of the folder.
-        kind: of the vectors.
-        progress: show a bar on standard error.
-        replace: another or a damaged index in the folder gives way.
+    than one built at once, and may differ from it in the last bits. `replace`: another or a damaged index in
+    the folder gives way.
 
     Raises:
         UserError: the folder holds something else, another index, or a damaged one.
         InfrastructureError: a node or the encoder fails.
     """
-    vectors = encoder if isinstance(encoder, PageVectors) else LocalVectors(encoder)
     facts = vectors.facts()
-    source = source_of(facts, kind)
-    documents = documents_of(store, source)
+    source, documents = source_and_documents(store, facts, kind)
     header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=documents)
     files = IndexFiles(Path(path))
     with files.claimed():
         job = _Build(files, header, _previous(files, source, replace=replace))
-        new = job.encode(store, vectors, progress)
+        missing = [document for document in documents if job.bank(document) is None]
+        for document, pages in encode_documents(vectors, store, missing, progress=progress):
+            job.keep(document, make_bank(pages, source.dim))
         blank = job.publish()
+    new = sum(document.pages for document in missing)
     return BuiltIndex(sum(document.pages for document in documents), len(documents), new, blank)
 
 
-def source_of(facts: EncoderFacts, kind: Kind) -> Source:
-    """Return the origin of the vectors that an encoder makes."""
-    return Source(kind=kind, encoder=facts.fingerprint, content=facts.content, dim=facts.dim)
-
-
-def documents_of(store: DocumentStore, source: Source) -> tuple[StoredDocument, ...]:
-    """Return the documents of a store as they are now.
+def source_and_documents(
+    store: DocumentStore, facts: EncoderFacts, kind: Kind
+) -> tuple[Source, tuple[StoredDocument, ...]]:
+    """Return the origin of an encoder's vectors, and the documents of a store as they are now.
 
     Raises:
         UserError: there are none.
     """
-    documents = tuple(stored_documents(store, source.content))
+    documents = tuple(stored_documents(store, facts.content))
     if not documents:
         raise UserError(f"{store.path} holds no documents: ingest some first")
-    return documents
-
-
-def changes(found: Mapping[str, object], asked: Mapping[str, object]) -> str:
-    """Return what differs between two descriptions of indexes, for a message."""
-
-    def short(value: object) -> str:
-        return str(value)[:12] if isinstance(value, str) else str(value)
-
-    names = [name for name in found if found[name] != asked[name]]
-    return "; ".join(f"{name}: {short(found[name])}, not {short(asked[name])}" for name in names)
+    return Source(kind=kind, encoder=facts.fingerprint, content=facts.content, dim=facts.dim), documents
 
 
 def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorIndex | None:
@@ -126,28 +98,22 @@ def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorInde
     """
     if not files.header.is_file():
         return None
-    again = "replace it with --force, or name another folder"
-    there = index_kind(files.root)
-    engine = index_engine(files.root)
-    if (there and there not in tuple(Kind)) or engine is not SearchEngine.EMBEDDED:
-        if replace:
-            return None
-        raise UserError(
-            f"{files.root} holds an index of another kind than {source.kind.value}, or of the engine "
-            f"{engine.value}: {again}"
-        )
+    kind, engine = index_kind(files.root), index_engine(files.root)
     try:
+        if (kind and kind not in tuple(Kind)) or engine is not SearchEngine.EMBEDDED:
+            raise _another(files, f"that is not {source.kind.value}, or of the engine {engine.value}")
         index = VectorIndex.open(files.root)
+        if index.header.source != source:
+            raise _another(files, f"of other vectors: {index.header.source}, not {source}")
     except UserError:
         if replace:
             return None
         raise
-    if index.header.source == source:
-        return index
-    if replace:
-        return None
-    changed = changes(index.header.source.model_dump(mode="json"), source.model_dump(mode="json"))
-    raise UserError(f"{files.root} holds an index of other vectors ({changed}): {again}")
+    return index
+
+
+def _another(files: IndexFiles, reason: str) -> UserError:
+    return UserError(f"{files.root} holds an index {reason}: replace it with --force, or name another folder")
 
 
 class _Build:
@@ -158,23 +124,18 @@ class _Build:
         held = previous.header.documents if previous else ()
         self._held = {document.doc_id: document for document in held}
 
-    def encode(self, store: DocumentStore, vectors: PageVectors, progress: bool) -> int:
-        """Encode the documents whose vectors are nowhere; return the number of their pages."""
-        missing = [document for document in self._header.documents if self._bank(document) is None]
-        pages = sum(document.pages for document in missing)
-        shown = track(
-            encode_documents(vectors, store, missing),
-            "Encoding pages",
-            total=pages,
-            console=Console(stderr=True),
-            disable=not progress,
-        )
-        found = iter(shown)
-        for document in missing:
-            bank = make_bank(list(islice(found, document.pages)), self._header.source.dim)
-            atomic_write(self._place(document), pack_bank(bank))
-        next(found, None)  # which ends the bar
-        return pages
+    def bank(self, document: StoredDocument) -> Bank | None:
+        """Return the vectors of a document that were encoded before."""
+        if self._previous is not None and self._held.get(document.doc_id) == document:
+            return self._previous.bank.span(*self._previous.rows.span(document.doc_id))
+        try:
+            return unpack_bank(self._place(document))
+        except _UNREADABLE:
+            return None
+
+    def keep(self, document: StoredDocument, bank: Bank) -> None:
+        """Write the vectors of a document to a file, from which a build that is killed goes on."""
+        atomic_write(self._place(document), pack_bank(bank))
 
     def publish(self) -> int:
         """Put the new version in the place of the last one, unless nothing has changed.
@@ -190,18 +151,9 @@ class _Build:
 
     def _banks(self) -> Iterator[Bank]:
         for document in self._header.documents:
-            bank = self._bank(document)
+            bank = self.bank(document)
             assert bank is not None
             yield bank
-
-    def _bank(self, document: StoredDocument) -> Bank | None:
-        """Return the vectors of a document that were encoded before."""
-        if self._previous is not None and self._held.get(document.doc_id) == document:
-            return self._previous.bank.span(*self._previous.rows.span(document.doc_id))
-        try:
-            return unpack_bank(self._place(document))
-        except _UNREADABLE:
-            return None
 
     def _place(self, document: StoredDocument) -> Path:
         name = self._header.source.model_dump_json() + document.model_dump_json()

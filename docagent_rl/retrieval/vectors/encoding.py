@@ -8,10 +8,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
@@ -58,41 +62,37 @@ PageBatch = tuple[PageRef, ...]
 """Pages that are prepared and encoded together, of one document or of several."""
 
 
-@runtime_checkable
-class PageVectors(Protocol):
-    """Encodes batches of pages, here or elsewhere."""
+class PageVectors:
+    """Encodes batches of pages in this process, one after the other."""
+
+    def __init__(self, factory: EncoderFactory) -> None:
+        self._factory = factory
+
+    @cached_property
+    def _encoder(self) -> PageEncoder:
+        return self._factory()
 
     def facts(self) -> EncoderFacts:
         """Return those of the encoder."""
-        ...
+        return EncoderFacts.of(self._encoder)
 
     def run(self, store: DocumentStore, batches: Sequence[PageBatch]) -> Iterator[list[np.ndarray]]:
         """Yield the vectors of each batch's pages, float32 of shape (n, dim), batches in their order."""
-        ...
-
-
-class LocalVectors:
-    """Encodes in this process, a batch after the other."""
-
-    def __init__(self, factory: EncoderFactory) -> None:
-        self._encoder = factory()
-
-    def facts(self) -> EncoderFacts:
-        """See `PageVectors`."""
-        return EncoderFacts.of(self._encoder)
-
-    def run(self, store: DocumentStore, batches: Iterable[PageBatch]) -> Iterator[list[np.ndarray]]:
-        """See `PageVectors`."""
         return (encode_batch(self._encoder, store, batch) for batch in batches)
 
 
 def encode_documents(
-    vectors: PageVectors, store: DocumentStore, documents: Iterable[StoredDocument]
-) -> Iterator[np.ndarray]:
-    """Yield the vectors of each page of documents, in their order."""
+    vectors: PageVectors, store: DocumentStore, documents: Sequence[StoredDocument], *, progress: bool
+) -> Iterator[tuple[StoredDocument, list[np.ndarray]]]:
+    """Yield documents with the vectors of each of their pages, and show a bar on standard error if asked."""
     batches = list(page_batches(store, documents, vectors.facts()))
-    for found in vectors.run(store, batches):
-        yield from found
+    found = chain.from_iterable(vectors.run(store, batches))
+    pages = sum(document.pages for document in documents)
+    console = Console(stderr=True)
+    shown = iter(track(found, "Encoding pages", total=pages, console=console, disable=not progress))
+    for document in documents:
+        yield document, list(islice(shown, document.pages))
+    next(shown, None)  # which ends the bar
 
 
 def page_batches(
@@ -143,7 +143,7 @@ def encode_batch(encoder: PageEncoder, store: DocumentStore, batch: PageBatch) -
     return [np.asarray(vectors, np.float32) for vectors in found]
 
 
-class RayVectors:
+class RayVectors(PageVectors):
     """Encodes on the cluster that this process is connected to (`ray.init`).
 
     What comes of a batch does not depend on the actor or on their number, and batches come back in their
@@ -159,7 +159,8 @@ class RayVectors:
 
         if not ray.is_initialized():
             raise InfrastructureError("no Ray cluster: connect to one with ray.init before encoding on it")
-        self._factory, self._encoders, self._num_gpus = factory, encoders, num_gpus
+        super().__init__(factory)
+        self._encoders, self._num_gpus = encoders, num_gpus
         self._actor = self._make()
 
     def facts(self) -> EncoderFacts:

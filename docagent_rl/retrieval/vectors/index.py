@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageContent
-from docagent_rl.retrieval.base import PageRows
+from docagent_rl.retrieval.base import Hit, PageRows, Pages, top_rows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, rebuild_command
 from docagent_rl.retrieval.vectors.bank import Bank, open_bank
-from docagent_rl.retrieval.vectors.maxsim import page_scores
+from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, page_scores
 
 
 class Kind(StrEnum):
@@ -51,28 +51,21 @@ class StoredDocument(_Frozen):
     """Over its `Document.digests`."""
 
 
-class VectorHeader(IndexHeader):
-    """The contents of an index; its arrays are those of `Bank`."""
+class SourceHeader(IndexHeader):
+    """The header of an index of vectors, wherever these are."""
 
-    schema_version: Literal[3] = 3
     kind: Kind
     source: Source
     spec: dict[str, JsonValue]
     """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
+
+
+class VectorHeader(SourceHeader):
+    """The contents of an index; its arrays are those of `Bank`."""
+
+    schema_version: Literal[3] = 3
     documents: Annotated[tuple[StoredDocument, ...], Field(min_length=1)]
     """Sorted by id; the index has one row a page, in the order of `PageRef`."""
-
-    @model_validator(mode="after")
-    def _sorted(self) -> VectorHeader:
-        ids = [document.doc_id for document in self.documents]
-        if ids != sorted(set(ids)):
-            raise ValueError("documents are not sorted by id")
-        return self
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """All that rankings depend on, but for vectors that an unsteady encoder made of the same pages."""
-        return self.source, self.documents
 
 
 def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[StoredDocument]:
@@ -87,11 +80,21 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
         yield StoredDocument(doc_id=doc_id, pages=document.num_pages, digest=digest)
 
 
+def changed_documents(
+    indexed: Iterable[StoredDocument], store: DocumentStore, content: PageContent
+) -> list[str]:
+    """Return the documents that were added, removed or changed in a store since they were indexed."""
+    before = {document.doc_id: document for document in indexed}
+    now = {document.doc_id: document for document in stored_documents(store, content)}
+    return sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
+
+
 class VectorIndex:
-    """Vectors of all pages of a store, mapped into memory. Reading changes nothing: any thread may."""
+    """Vectors of all pages of a store, mapped into memory. Searching changes nothing: any thread may."""
 
     def __init__(self, files: IndexFiles, header: VectorHeader, bank: Bank) -> None:
         self.path, self.header, self.bank = files.root, header, bank
+        """The vectors may be brought to a device (`Bank.to`), which scores them then."""
         self.rows = PageRows([d.doc_id for d in header.documents], [d.pages for d in header.documents])
 
     @classmethod
@@ -99,7 +102,7 @@ class VectorIndex:
         """Read an index.
 
         Every file is read to its end and compared with its checksum, which takes about a second for 1 to 2
-        GB; files that this process has verified are not read again.
+        GB.
 
         Raises:
             UserError: there is no index, or it is damaged or of another version.
@@ -115,21 +118,13 @@ class VectorIndex:
         except (OSError, ValueError) as error:
             raise files.damaged(folder, str(error)) from error
 
-    @property
-    def num_pages(self) -> int:
-        """Number of indexed pages."""
-        return len(self.rows)
-
     def check(self, store: DocumentStore) -> None:
         """Check that a store still holds the indexed pages.
 
         Raises:
             UserError: it does not; the message names a document that differs.
         """
-        before = {d.doc_id: d for d in self.header.documents}
-        now = {d.doc_id: d for d in stored_documents(store, self.header.source.content)}
-        changed = sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
-        if changed:
+        if changed := changed_documents(self.header.documents, store, self.header.source.content):
             raise UserError(
                 f"the index {self.path} does not belong to {store.path} as it is now: {len(changed)} of its "
                 f"documents were added, removed or ingested again, such as {changed[0]!r}: "
@@ -142,7 +137,7 @@ class VectorIndex:
         return {
             "kind": self.header.kind.value,
             "documents": len(self.header.documents),
-            "pages": self.num_pages,
+            "pages": len(self.rows),
             "pages without vectors": int((np.diff(self.bank.offsets) == 0).sum()),
             "vectors": len(self.bank.vectors),
             "dimensions": source.dim,
@@ -161,3 +156,16 @@ class VectorIndex:
             UserError: there is no such document.
         """
         return page_scores(self.bank, queries, *self.rows.span(doc_id))
+
+    def rank(
+        self, queries: Sequence[np.ndarray], *, doc_id: str | None, top_k: int, exclude: Pages
+    ) -> list[list[Hit]]:
+        """Return the best pages for each query, by exact scores; see `Retriever.search`."""
+        start, end = self.rows.span(doc_id)
+        excluded = self.rows.rows(exclude)
+        scores = self.scores(queries, doc_id)
+        scores[:, excluded[(excluded >= start) & (excluded < end)] - start] = NO_SCORE
+        return [
+            [Hit(self.rows.ref(start + row), float(found[row])) for row in top_rows(found, top_k, NO_SCORE)]
+            for found in scores
+        ]

@@ -1,4 +1,4 @@
-"""Search by vectors: dense ones and late interaction."""
+"""Search by vectors: dense ones and late interaction, in an embedded index or a collection of an engine."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from pydantic import JsonValue
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, Pages, check_queries
-from docagent_rl.retrieval.config import KEY, RetrieverConfig
+from docagent_rl.retrieval.config import KEY, RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec
-from docagent_rl.retrieval.index_files import HEADER, rebuild_command
-from docagent_rl.retrieval.vectors.index import Kind, Source, VectorIndex
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, rank_rows
+from docagent_rl.retrieval.index_files import HEADER, index_engine, rebuild_command
+from docagent_rl.retrieval.vectors.index import Source, VectorIndex
 
 if TYPE_CHECKING:
-    from docagent_rl.retrieval.vectors.on_device import DeviceBank
+    from docagent_rl.retrieval.engines.collection import CollectionIndex
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +28,9 @@ logger = logging.getLogger(__name__)
 class VectorRetriever:
     """A `Retriever` over the vectors of pages.
 
-    All pages are scored exactly. Every page with vectors can be a hit, however unlike the query, with a score
-    that may be negative; a page without text has none for an encoder of text, and is never one.
+    An embedded index scores all pages exactly, an engine all of a document and, of all documents, those that
+    its first stage finds. Every page with vectors can be a hit, however unlike the query, with a score that
+    may be negative; a page without text has none for an encoder of text, and is never one.
 
     Searching changes nothing, so any number of threads may search at once.
 
@@ -38,55 +38,33 @@ class VectorRetriever:
         UserError: the encoder is not that of the pages.
     """
 
-    def __init__(self, index: VectorIndex, encoder: Encoder, *, on_device: DeviceBank | None = None) -> None:
+    def __init__(self, index: VectorIndex | CollectionIndex, encoder: Encoder) -> None:
         source = index.header.source
-        check_encoder(source, encoder, index.path)
-        self.index = index
+        if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
+            raise UserError(
+                f"the index {index.path} was built with another model or preprocessing than the encoder of "
+                f"queries has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its "
+                f"model under docagent.retriever.encoder.model, or {rebuild_command(index.path)}"
+            )
+        self.index, self._encoder = index, encoder
         self.contents: tuple[PageContent, ...] = (source.content,)
         """The contents of a page that its rank depends on."""
-        self._encoder, self._on_device = encoder, on_device
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether both rank alike: the same pages and the same vectors of them."""
-        if not isinstance(other, VectorRetriever):
-            return NotImplemented
-        return self.index.header.identity == other.index.header.identity
-
-    def __hash__(self) -> int:
-        return hash(self.index.header.identity)
-
-    @property
-    def num_pages(self) -> int:
-        """Number of indexed pages."""
-        return self.index.num_pages
-
-    def check(self, store: DocumentStore) -> None:
-        """See `VectorIndex.check`."""
-        self.index.check(store)
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:
-        """See `Retriever.search`."""
+        """See `Retriever.search`.
+
+        Raises:
+            ServiceFailedError: the engine is not there, or fails; asking again may help.
+        """
         check_queries(queries, top_k)
-        start, end = self.index.rows.span(doc_id)
-        excluded = self.index.rows.rows(exclude)
-        excluded = excluded[(excluded >= start) & (excluded < end)]
         hits: list[list[Hit]] = [[] for _ in queries]
         usable = encoded_queries(self._encoder, queries)
-        if not usable:
-            return hits
-        asked = [query for _, query in usable]
-        if self._on_device is None:
-            scores = self.index.scores(asked, doc_id)
-        else:
-            scores = self._on_device.scores(asked, start, end)
-        scores[:, excluded - start] = NO_SCORE
-        for (number, _), found in zip(usable, scores, strict=True):
-            hits[number] = [
-                Hit(self.index.rows.ref(start + row), float(found[row]))
-                for row in rank_rows(found, top_k).tolist()
-            ]
+        vectors = [query for _, query in usable]
+        found = self.index.rank(vectors, doc_id=doc_id, top_k=top_k, exclude=frozenset(exclude))
+        for (number, _), ranked in zip(usable, found, strict=True):
+            hits[number] = ranked
         return hits
 
 
@@ -106,13 +84,36 @@ class LateEncoder:
         return self._encoder.encode_queries(queries)
 
 
-def open_vectors(
+def open_pages(
     config: RetrieverConfig, store: DocumentStore, key: str = KEY, *, late: bool = False
 ) -> VectorRetriever:
     """Open the index of a configuration, and check that it is that of the store; see `opening.open_local`.
 
-    `late`: the encoder of queries is opened, and vectors are brought to a device, with the first query.
+    `late`: the encoder of queries is opened with the first one, and vectors stay off a device.
     """
+    index = _open_index(config, store, key)
+    header = index.header
+    if config.kind != header.kind:
+        raise UserError(
+            f"{key}.kind={config.kind}, and the index {index.path} is of kind {header.kind.value}: set "
+            f"kind={header.kind.value}, or {rebuild_command(index.path, store.path)}"
+        )
+    if config.model is not None:
+        _check_model(header.spec, index.path, config.model, store)
+    index.check(store)
+
+    def make() -> Encoder:
+        # when it is used: it brings torch and a model along
+        from docagent_rl.retrieval.encoders.opening import open_query_encoder
+
+        return open_query_encoder(header.spec, config.encoder)
+
+    if isinstance(index, VectorIndex) and config.device is not None and not late:
+        _bring(index, config.device, f"{key}.device")
+    return VectorRetriever(index, LateEncoder(header.source, make) if late else make())
+
+
+def _open_index(config: RetrieverConfig, store: DocumentStore, key: str) -> VectorIndex | CollectionIndex:
     folder = config.required_index(key)
     if not (folder / HEADER).is_file():
         raise UserError(
@@ -120,61 +121,41 @@ def open_vectors(
             f"{config.model or 'MODEL'} --store {store.path} --out {folder}`, or take another retriever: "
             "+retriever=bm25 needs no model"
         )
-    index = VectorIndex.open(folder)
-    kind = index.header.kind
-    if config.kind in tuple(Kind) and config.kind != kind:
+    engine = index_engine(folder)
+    if config.engine.kind not in (None, engine):
         raise UserError(
-            f"{key}.kind={config.kind}, and the index {index.path} is of kind {kind.value}: set "
-            f"kind={kind.value}, or {rebuild_command(index.path, store.path)}"
+            f"{key}.engine.kind={config.engine.kind}, and the index {folder} is of {engine.value}: set "
+            f"{key}.engine.kind={engine.value}, or name another index"
         )
-    if config.model is not None:
-        check_model(index.header.spec, index.path, config.model, store)
-    index.check(store)
-    encoder = query_encoder(index.header.source, index.header.spec, config, late=late)
-    on_device = None
+    if engine is SearchEngine.EMBEDDED:
+        return VectorIndex.open(folder)
     if config.device is not None:
-        from docagent_rl.retrieval.vectors.on_device import DeviceBank  # torch takes seconds to import
-
-        on_device = DeviceBank(index.bank, config.device, f"{key}.device")
-        if not late:
-            on_device.load()
-    return VectorRetriever(index, encoder, on_device=on_device)
-
-
-def query_encoder(
-    source: Source, spec: dict[str, JsonValue], config: RetrieverConfig, *, late: bool = False
-) -> Encoder:
-    """Return the encoder of queries of an index; `late`: it is opened with the first one."""
-
-    def make() -> Encoder:
-        # when it is used: it brings torch and a model along
-        from docagent_rl.retrieval.encoders.opening import open_query_encoder
-
-        return open_query_encoder(spec, config.encoder)
-
-    return LateEncoder(source, make) if late else make()
-
-
-def check_encoder(source: Source, encoder: Encoder, path: Path) -> None:
-    """Check that an encoder of queries is the one that an index was built with.
-
-    Raises:
-        UserError: it is not.
-    """
-    if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
         raise UserError(
-            f"the index {path} was built with another model or preprocessing than the encoder of queries has "
-            f"(fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its model under "
-            f"docagent.retriever.encoder.model, or {rebuild_command(path)}"
+            f"{key}.device={config.device}: the index {folder} is of {engine.value}, which scores by itself: "
+            "set it to null"
         )
+    from docagent_rl.retrieval.engines.collection import CollectionIndex
+
+    return CollectionIndex.open(folder, config.engine, key, candidates=config.candidates)
 
 
-def check_model(spec: dict[str, JsonValue], path: Path, model: str, store: DocumentStore) -> None:
-    """Check that an index was built by the model that a configuration names, wherever that lies.
+def _bring(index: VectorIndex, device: str, named: str) -> None:
+    """Bring the vectors of an index to a device, which scores them from then on."""
+    import torch
 
-    Raises:
-        UserError: it was not.
-    """
+    from docagent_rl.retrieval.encoders.local import find_device
+
+    try:
+        index.bank = index.bank.to(find_device(device, named))
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"{named}={device}: no room for {index.bank.vectors.nbytes / 2**30:.1f} GiB of vectors: set it "
+            "to null, or take an engine"
+        ) from error
+
+
+def _check_model(spec: dict[str, JsonValue], path: Path, model: str, store: DocumentStore) -> None:
+    """Check that an index was built by the model that a configuration names, wherever that lies."""
     asked = named_spec(model, named="docagent.retriever.model")
     built = EncoderSpec.read(spec, named=str(path))
     if built.decisive() != asked.decisive():
@@ -197,12 +178,7 @@ def encoded_queries(encoder: Encoder, queries: Sequence[str]) -> list[tuple[int,
     found = encoder.encode_queries([queries[number] for number in asked]) if asked else []
     if len(found) != len(asked) or any(v.ndim != 2 or v.shape[1] != encoder.dim for v in found):
         raise InfrastructureError("the encoder of queries gave arrays of another shape than it promises")
-    return [pair for pair in zip(asked, found, strict=True) if _usable(queries[pair[0]], pair[1])]
-
-
-def _usable(query: str, vectors: np.ndarray) -> bool:
-    """Return whether a query has finite vectors to compare; one without finds nothing."""
-    if len(vectors) and np.isfinite(vectors).all():
-        return True
-    logger.warning("the encoder gave no finite vectors for the query %.80r: it finds nothing", query)
-    return False
+    usable = [len(vectors) > 0 and bool(np.isfinite(vectors).all()) for vectors in found]
+    if not all(usable):
+        logger.warning("the encoder gave no finite vectors for some of %.200r: these find nothing", queries)
+    return [(n, vectors) for n, vectors, kept in zip(asked, found, usable, strict=True) if kept]

@@ -9,7 +9,7 @@ from docagent_rl.retrieval.encoders.batches import Batches
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.vectors import encoding
 from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.encoding import EncoderFacts, page_batches
+from docagent_rl.retrieval.vectors.encoding import EncoderFacts, PageVectors, page_batches
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex, stored_documents
 from tests.retrieval.encoders.conftest import MINILM
 
@@ -51,7 +51,7 @@ def leaflets(make_store, tmp_path):
 def test_documents_of_one_page_fill_the_models_batches(leaflets, tmp_path, size, passes):
     encoder, sizes = open_encoder(MINILM, batch_size=size), []
     encoder._model.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0]["input_ids"])))
-    build_index(leaflets, lambda: encoder, tmp_path / "index", kind=Kind.DENSE)
+    build_index(leaflets, PageVectors(lambda: encoder), tmp_path / "index", kind=Kind.DENSE)
     assert sizes == passes
     for ref in (next(iter(leaflets.pages())), *list(leaflets.pages())[-1:]):
         (alone,) = encoder.encode_pages([leaflets.page(ref).text()])

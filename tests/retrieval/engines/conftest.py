@@ -11,11 +11,11 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.engines import qdrant
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
-from docagent_rl.retrieval.engines.opening import CollectionIndex
-from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.vectors.build import BuiltIndex
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import LATE, built, corpus  # noqa: F401
-from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 PLACES = {
     # Qdrant's client, with the storage of its own that answers as a server does
@@ -35,23 +35,20 @@ def where(request, monkeypatch) -> CollectionPlace:
 def build(where, tmp_path) -> Callable[..., BuiltIndex]:
     """Builds the collection of the folder `tmp_path / "index"`."""
 
-    def run(store: DocumentStore, encoder=hashing(), **options) -> BuiltIndex:  # noqa: B008
-        return build_collection(
-            store, encoder, tmp_path / "index", **{"kind": LATE, "where": where, **options}
-        )
+    def run(store: DocumentStore, made=None, **options) -> BuiltIndex:
+        options = {"kind": LATE, "where": where, **options}
+        return build_collection(store, made or vectors(), tmp_path / "index", **options)
 
     return run
 
 
 @pytest.fixture
 def found(build, corpus, tmp_path) -> CollectionIndex:  # noqa: F811
-    """The index of `corpus`, to be changed; closed afterwards."""
+    """The index of `corpus`, to be changed."""
     build(corpus)
-    index = CollectionIndex.open(tmp_path / "index")
-    yield index
-    index.collection.close()
+    return CollectionIndex.open(tmp_path / "index")
 
 
 @pytest.fixture
-def retriever(found, corpus) -> EngineRetriever:  # noqa: F811
-    return EngineRetriever(found, HashingEncoder(), corpus)
+def retriever(found) -> VectorRetriever:
+    return VectorRetriever(found, HashingEncoder())

@@ -10,14 +10,14 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.engines.build import build_collection
-from docagent_rl.retrieval.engines.collection import VectorPage
-from docagent_rl.retrieval.engines.opening import CollectionIndex
-from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.engines.collection import CollectionIndex, VectorPage
 from docagent_rl.retrieval.indexes import audit_index, describe
 from docagent_rl.retrieval.vectors.build import build_index
+from docagent_rl.retrieval.vectors.encoding import PageVectors
 from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import CORPUS, LATE
-from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 
 def test_a_store_is_encoded_once(build, corpus, tmp_path):
@@ -37,10 +37,10 @@ def test_documents_are_added_changed_and_removed(build, found, make_store, tmp_p
     store = make_store(tmp_path / "changed", changed)
     with pytest.raises(UserError, match="3 documents"):
         found.check(store)
-    found.collection.close()
     assert build(store).new == 3
+    found = CollectionIndex.open(found.path)
     found.check(store)
-    retriever = EngineRetriever(found, HashingEncoder(), store)
+    retriever = VectorRetriever(found, HashingEncoder())
     refs = {hit.ref for hit in retriever.search(["a new document of gold"], top_k=1000)[0]}
     assert "doc-05" not in {ref.doc_id for ref in refs}
     assert {ref.page for ref in refs if ref.doc_id == "doc-03"} == {1, 2}
@@ -60,7 +60,7 @@ def test_an_interrupted_build_goes_on(build, corpus, tmp_path, monkeypatch):
             return super().encode_pages(pages)
 
     with pytest.raises(KeyboardInterrupt):
-        build(corpus, Interrupted)
+        build(corpus, PageVectors(Interrupted))
     done = build(corpus)
     assert 0 < done.new < done.pages
     CollectionIndex.open(tmp_path / "index").check(corpus)
@@ -75,8 +75,8 @@ def test_pages_that_are_lost_are_seen_and_encoded_again(build, found, corpus):
     with pytest.raises(UserError, match="of its documents"):
         found.check(corpus)
     assert found.problems() == [f"doc-07: 0 of its {record.filled} pages with vectors are there"]
-    found.collection.close()
     assert build(corpus).new == record.document.pages
+    found = CollectionIndex.open(found.path)
     found.check(corpus)
     assert found.problems() == []
 
@@ -86,35 +86,32 @@ def test_pages_of_no_document_are_removed(build, found, corpus):
     found.collection.add([stray])
     with pytest.raises(UserError, match="of its documents"):
         found.check(corpus)
-    found.collection.close()
     assert build(corpus).new == 0
-    assert "stray" not in {ref.doc_id for ref, _ in found.collection.pages()}
+    pages = CollectionIndex.open(found.path).collection.pages()
+    assert "stray" not in {ref.doc_id for ref, _ in pages}
 
 
 def test_another_model_is_refused_and_replaced_by_force(build, found, corpus):
-    found.collection.close()
     with pytest.raises(UserError, match="--force"):
-        build(corpus, hashing(salt="other"))
-    assert build(corpus, hashing(salt="other"), replace=True).new > 80
+        build(corpus, vectors(salt="other"))
+    assert build(corpus, vectors(salt="other"), replace=True).new > 80
 
 
 def test_an_embedded_index_and_a_collection_give_way_by_force_alone(build, corpus, tmp_path, where):
     path = tmp_path / "index"
-    build_index(corpus, hashing(), path, kind=LATE)
+    build_index(corpus, vectors(), path, kind=LATE)
     with pytest.raises(UserError, match="--force"):
         build(corpus)
     build(corpus, replace=True)
     assert not list(path.glob("files-*"))
     with pytest.raises(UserError, match=where.engine.value):
-        build_index(corpus, hashing(), path, kind=LATE)
-    build_index(corpus, hashing(), path, kind=LATE, replace=True)
+        build_index(corpus, vectors(), path, kind=LATE)
+    build_index(corpus, vectors(), path, kind=LATE, replace=True)
     VectorIndex.open(path).check(corpus)
 
 
 def test_a_collection_that_is_gone_is_one_error(build, found, corpus):
-    found.collection.close()
     found.collection.create()
-    found.collection.close()
     with pytest.raises(UserError, match="12 documents"):
         found.check(corpus)
 
@@ -124,6 +121,6 @@ def test_a_name_that_is_taken_at_a_server_is_left_alone(build, corpus, found, tm
         return
     other = tmp_path / "elsewhere" / "index"
     with pytest.raises(UserError, match="--collection"):
-        build_collection(corpus, hashing(), other, kind=LATE, where=where, replace=True)
-    build_collection(corpus, hashing(), other, kind=LATE, where=replace(where, name="mine"))
+        build_collection(corpus, vectors(), other, kind=LATE, where=where, replace=True)
+    build_collection(corpus, vectors(), other, kind=LATE, where=replace(where, name="mine"))
     assert CollectionIndex.open(other).header.collection == "mine"

@@ -7,12 +7,11 @@ import pytest
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.engines import lance
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
-from docagent_rl.retrieval.engines.opening import CollectionIndex
-from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.conftest import LATE
-from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 
 @pytest.fixture
@@ -20,16 +19,15 @@ def indexed(corpus, tmp_path, monkeypatch):
     """A collection whose candidates come from an index."""
     monkeypatch.setattr(lance, "INDEXED_FROM", 1)
     where = CollectionPlace(SearchEngine.LANCEDB)
-    build_collection(corpus, hashing(), tmp_path / "index", where=where, kind=LATE)
+    build_collection(corpus, vectors(), tmp_path / "index", where=where, kind=LATE)
     return CollectionIndex.open(tmp_path / "index")
 
 
-def test_candidates_of_its_index_are_scored_exactly(indexed, built, corpus):
-    assert indexed.info()["indexed columns"] == "doc_id, vectors"
-    exact = VectorRetriever(VectorIndex.open(built), HashingEncoder())
+def test_candidates_of_its_index_are_scored_exactly(indexed, built):
+    assert indexed.collection._indexed() == {"doc_id", "vectors"}
     (found,), (best,) = (
-        each.search(["the cat sat"], top_k=5)
-        for each in (EngineRetriever(indexed, HashingEncoder(), corpus), exact)
+        VectorRetriever(index, HashingEncoder()).search(["the cat sat"], top_k=5)
+        for index in (indexed, VectorIndex.open(built))
     )
     assert [hit.score for hit in found] == pytest.approx([hit.score for hit in best], abs=1e-3)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageContent, PageRef
+from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.engines.opening import CollectionIndex
-from docagent_rl.retrieval.engines.retriever import EngineRetriever
+from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
@@ -52,27 +51,11 @@ def test_others_take_the_place_of_excluded_pages(retriever, exact):
     assert_same(retriever.search(["gold"], **options), exact.search(["gold"], **options))
 
 
-def test_blank_queries_find_nothing(retriever):
-    assert [len(hits) for hits in retriever.search(["gold", "", " \n"], top_k=3)] == [3, 0, 0]
-    assert retriever.search([], top_k=3) == []
-
-
 def test_dense_vectors_are_ranked_too(build, corpus, tmp_path):
     build(corpus, kind=Kind.DENSE)
-    index = CollectionIndex.open(tmp_path / "index")
-    found = EngineRetriever(index, HashingEncoder(), corpus)
+    found = VectorRetriever(CollectionIndex.open(tmp_path / "index"), HashingEncoder())
     (hits,) = found.search(["gold"], top_k=3)
     assert [hit.score for hit in hits] == pytest.approx([1.0] * 3, abs=5e-3)
-    index.collection.close()
-
-
-def test_equal_collections_rank_alike(retriever, found, corpus):
-    assert retriever == EngineRetriever(found, HashingEncoder(), corpus)
-    assert retriever != EngineRetriever(found, HashingEncoder(), corpus, candidates=7)
-    assert retriever.contents == (PageContent.TEXT,)
-    assert retriever.num_pages == len(list(corpus.pages()))
-    with pytest.raises(UserError, match="fingerprint"):
-        EngineRetriever(found, HashingEncoder(salt="other"), corpus)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +63,7 @@ def test_equal_collections_rank_alike(retriever, found, corpus):
     [
         ({"kind": "dense"}, "kind=late_interaction"),
         ({"kind": "late_interaction", "engine": {"kind": "embedded"}}, r"engine\.kind=(qdrant|lancedb)"),
+        ({"kind": "late_interaction", "device": "cuda"}, "device=cuda"),
         ({"kind": "late_interaction", "engine": {"token_env": "NO_TOKEN_HERE"}}, "NO_TOKEN_HERE"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import Hit
 from docagent_rl.retrieval.base import NotTakenError, Question
+from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service import ray_actors
 from docagent_rl.retrieval.service.host import HARMLESS, SearchHost
 
@@ -84,21 +85,23 @@ async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
     await until(lambda: held.calls)
     running += ask(host, "late")
     await until(lambda: host.waiting == 2)
+    await host.probe()  # full, and not for long
     host.deadline_s = 0.05
-    for _ in range(2):  # those who ask wait for one search
-        with pytest.raises(TimeoutError):
-            await host.probe()
+    await asyncio.sleep(0.06)
+    with pytest.raises(TimeoutError):
+        await host.probe()
     held.gate.set()
     assert await answers(running) == ["first", "late"]
-    assert held.calls == [["first"], [HARMLESS], ["late"]]
+    await host.probe()
+    assert held.calls == [["first"], ["late"], [HARMLESS]]
 
 
 async def test_an_actor_whose_searches_hang_ends_its_process(held, store, monkeypatch):
     ended = []
     monkeypatch.setattr(ray_actors.os, "_exit", ended.append)
     held.gate.set()
-    settings = {"service": {"threads": 1, "timeout_s": 0.05}}
-    actor = ray_actors.SearchActor(lambda *_: held, settings, str(store.path), "docagent.retriever")
+    config = RetrieverConfig.model_validate({"service": {"threads": 1, "timeout_s": 0.05}})
+    actor = ray_actors.SearchActor(lambda *_: held, config, store.path, "docagent.retriever")
     assert held.calls == [[HARMLESS]]
     assert (await actor.health())["waiting"] == 0
     ended.clear()  # on a busy machine the first search may take too long as well

@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.index import Kind
-from tests.retrieval.vectors.encoders import HashingEncoder, hashing
+from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 LATE = Kind.LATE_INTERACTION
 WORDS = ["cat", "dog", "bird", "tree", "rose", "grow", "iron", "gold", "tin", "mat", "sat", "the", "a", "of"]
@@ -34,7 +34,7 @@ def corpus(tmp_path_factory, make_store):
 def built(corpus, tmp_path_factory) -> Path:
     """An index of `corpus`; not to be changed."""
     path = tmp_path_factory.mktemp("built") / "index"
-    build_index(corpus, hashing(), path, kind=LATE)
+    build_index(corpus, vectors(), path, kind=LATE)
     return path
 
 

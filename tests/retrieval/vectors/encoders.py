@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from docagent_rl.documents import PageContent
-from docagent_rl.retrieval.vectors.encoding import EncoderFactory
+from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 
 
 class HashingEncoder:
@@ -46,3 +46,8 @@ class HashingEncoder:
 def hashing(**options: object) -> EncoderFactory:
     """A factory that can be pickled."""
     return partial(HashingEncoder, **options)
+
+
+def vectors(**options: object) -> PageVectors:
+    """The vectors of such an encoder, made in this process."""
+    return PageVectors(hashing(**options))
