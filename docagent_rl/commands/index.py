@@ -61,10 +61,9 @@ def build_command(
     ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
     encoders: int = option(1, "Actors of a cluster that hold the model.", min=1),
     gpus: float = option(0.0, "GPUs of an actor of a cluster.", min=0),
-    k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate."),
-    b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1."),
+    k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate.", min=0),
+    b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1.", min=0, max=1),
     stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25: stems of words; none for other languages."),
-    classic: bool = option(_DEFAULTS.classic, "BM25: scores times k1 + 1 (Robertson).", "--classic"),
     engine: SearchEngine = option(SearchEngine.EMBEDDED, "Holds vectors; docagent-rl[qdrant], [lancedb]."),
     url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
     collection: str | None = option(None, "Its name at the engine; by default the folder's."),
@@ -86,7 +85,7 @@ def build_command(
     if where is not None and model is None:
         raise UserError(f"--engine {engine.value} holds vectors: name their model by --model")
     if model is None:
-        words = BM25Settings(k1=k1, b=b, stemmer=stemmer, classic=classic)
+        words = BM25Settings(k1=k1, b=b, stemmer=stemmer)
         built = build_bm25(documents, out, words, force=force, progress=True)
     else:
         encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)

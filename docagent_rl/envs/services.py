@@ -21,7 +21,7 @@ from docagent_rl.envs.roles import RoleModel
 from docagent_rl.envs.search_log import SearchNote, note_search
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Hit, Retriever
-from docagent_rl.retrieval.base import AsyncRetriever, NotTakenError, QueryRefusedError
+from docagent_rl.retrieval.base import AsyncRetriever, NotTakenError, QueryRefusedError, ServiceFailedError
 
 if TYPE_CHECKING:
     from docagent_rl.rewards.judge import Judge
@@ -45,9 +45,9 @@ class RetrieverService:
 
     Args:
         retriever: awaited if it is asynchronous; every call of another runs in a thread of its own.
-        attempts: calls for one search at most. Failures of the system (`OSError`, so connections and
-            timeouts too) are tried again; a retriever's own `InfrastructureError` is final. Searches that a
-            service did not take (`NotTakenError`) do not count: only the deadline ends those.
+        attempts: calls for one search at most, where the system fails (`OSError`) or a service does; another
+            `InfrastructureError` is final. Searches that a service did not take (`NotTakenError`) do not
+            count: only the deadline ends those.
         deadline_s: seconds for one search, waiting for its turn left out. A call that hangs for longer is
             given up, but its thread goes on: retrievers that talk to servers need timeouts of their own.
         backoff_s: seconds before the second attempt; doubles.
@@ -112,7 +112,7 @@ class RetrieverService:
             attempts=self.attempts,
             deadline_s=self.deadline_s,
             backoff_s=self.backoff_s,
-            retry_on=(OSError,),
+            retry_on=(OSError, ServiceFailedError),
             places=self._places,
             uncounted=(NotTakenError,),
             longest_wait_s=_LONGEST_WAIT_S,

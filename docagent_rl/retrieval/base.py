@@ -59,7 +59,7 @@ class QueryRefusedError(Exception):
     """
 
 
-class ServiceFailedError(InfrastructureError, OSError):
+class ServiceFailedError(InfrastructureError):
     """One try of a search at a service: begun and not brought to an end, or answered with nonsense.
 
     It may say how many seconds the service asks to wait. Whoever can wait tries again.

@@ -3,8 +3,6 @@
 The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each occurrence of a
 token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`,
 where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
-Settings that are `classic` multiply it by k1 + 1, as Robertson's formula does: the order stays, and a
-threshold that was chosen for such scores keeps its meaning.
 """
 
 from __future__ import annotations
@@ -40,18 +38,14 @@ VOCABULARY = "vocabulary.json"
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The arrays of bm25s: for each token the pages that hold it, ascending, and its score there.
-
-    Args:
-        data: float (n,): the scores.
-        rows: int (n,): the pages.
-        starts: int (tokens + 1,): token i has the scores from starts[i] to starts[i + 1].
-        num_rows: pages.
-    """
+    """The arrays of bm25s: for each token the pages that hold it, ascending, and its score there."""
 
     data: np.ndarray
+    """Scores, float (n,)."""
     rows: np.ndarray
+    """Pages, int (n,)."""
     starts: np.ndarray
+    """Token i has the scores from starts[i] to starts[i + 1], int (tokens + 1,)."""
     num_rows: int
 
     @classmethod
@@ -121,11 +115,7 @@ def load_bm25s() -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class BM25Settings:
-    """Settings of a BM25 index.
-
-    Raises:
-        UserError: A value is out of its range.
-    """
+    """Settings of a BM25 index."""
 
     k1: float = 1.5
     """Slowness of saturation by repetitions of a word, from 0."""
@@ -133,14 +123,6 @@ class BM25Settings:
     """Discount of long pages, 0 to 1."""
     stemmer: Stemmer = Stemmer.ENGLISH
     """Stemmer of the words; none for other languages."""
-    classic: bool = False
-    """Scores are multiplied by k1 + 1, as in Robertson's formula."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.k1 < float("inf"):
-            raise UserError(f"k1={self.k1}: expected a number from 0")
-        if not 0 <= self.b <= 1:
-            raise UserError(f"b={self.b}: expected a number from 0 to 1")
 
 
 class BM25Header(IndexHeader):
@@ -176,7 +158,6 @@ class BM25Retriever:
         self._postings, self._vocabulary, self._header = postings, vocabulary, header
         self._tokenize = Tokenizer(header.settings.stemmer)
         self._rows = PageRows(header.doc_ids, header.num_pages)
-        self._factor = header.settings.k1 + 1 if header.settings.classic else 1.0
 
     @classmethod
     def build(
@@ -294,7 +275,7 @@ class BM25Retriever:
         scores[excluded] = 0
         rows = top_rows(scores, top_k)
         return [
-            Hit(self._rows.ref(start + row), float(score) * self._factor)
+            Hit(self._rows.ref(start + row), float(score))
             for row, score in zip(rows, scores[rows], strict=True)
         ]
 

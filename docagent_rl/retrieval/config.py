@@ -87,8 +87,6 @@ class RerankConfig(Section):
     """Pairs of query and passage, or page image, scored at a time."""
     threads: int | None = Field(None, ge=1)
     """Threads of torch on the CPU; null: one."""
-    cached: int = Field(65_536, ge=0)
-    """Pairs of query and page whose scores are kept."""
 
 
 class ServiceConfig(Section):

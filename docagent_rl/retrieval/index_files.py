@@ -12,26 +12,23 @@ Replacing the header is the swap: until then readers see the old files, from the
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write, is_sealed, seal
+from docagent_rl.base.io import atomic_write, is_sealed, seal, writable
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.retrieval.config import SearchEngine
 
@@ -40,13 +37,17 @@ ENCODED = "encoded"
 COLLECTION = "collection"
 _LOCK = ".lock"
 _OWN = re.compile(rf"files-[0-9a-f]{{16}}|{ENCODED}|{COLLECTION}|\..*\.tmp|\.lock")
-_SETTLED_NS = 2_000_000_000
-_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 T = TypeVar("T")
 HeaderT = TypeVar("HeaderT", bound="IndexHeader")
 Sha256 = Annotated[str, Field(pattern=f"^{SHA256_PATTERN}$")]
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
+
+
+class DamagedError(UserError):
+    """A file of an index is not as it was written."""
+
+    path: Path
 
 
 class IndexHeader(BaseModel):
@@ -68,8 +69,7 @@ class IndexHeader(BaseModel):
 class IndexFiles:
     """The folder of an index.
 
-    Any number of processes may read while others write. Writers take turns by a lock on a file; where the
-    file system has no locks there may be one at a time.
+    Any number of processes may read while others write. Writers take turns by a lock on a file.
     """
 
     root: Path
@@ -93,17 +93,10 @@ class IndexFiles:
         """
         if self.root.is_file() or (self.root.is_dir() and not self._is_free()):
             raise UserError(f"{self.root} exists and is not an index: name a new folder")
-        try:
+        with writable(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
-            with (self.root / _LOCK).open("w") as file:
-                try:
-                    fcntl.flock(file.fileno(), fcntl.LOCK_EX)
-                except OSError as error:
-                    if error.errno not in _NO_LOCKS:
-                        raise
+            with FileLock(self.root / _LOCK):
                 yield
-        except OSError as error:
-            raise UserError(f"{self.root}: the index cannot be written: {error}") from error
 
     def publish(self, write: Callable[[Path], None], header: IndexHeader) -> None:
         """Put new files in the place of the old ones; the caller has claimed the folder.
@@ -118,9 +111,8 @@ class IndexFiles:
             for path in (*temporary.iterdir(), temporary):
                 _sync(path)
             target = self.folder(checksums)
-            if target.exists() and self.damages(checksums):
-                shutil.rmtree(target)
-            if not target.exists():
+            if not self._is_whole(checksums):
+                shutil.rmtree(target, ignore_errors=True)
                 temporary.chmod(0o755)
                 temporary.replace(target)
             _sync(self.root)
@@ -152,22 +144,24 @@ class IndexFiles:
         Raises:
             UserError: There is no header, or `load` raises it for an index that nobody replaces.
         """
-        while True:
-            try:
-                with self.header.open("rb") as file:
-                    try:
-                        return load(file.read(), self)
-                    except UserError:
-                        # while it is open, no other file can get its inode
-                        if _is_same(os.fstat(file.fileno()), self.header):
-                            raise
-            except FileNotFoundError as error:
-                raise UserError(
-                    f"{self.root} is not an index (no {HEADER}): "
-                    f"make one with `docagent-rl index build --store STORE --out {self.root}`"
-                ) from error
-            except OSError as error:
-                raise UserError(f"{self.header}: cannot be read ({error})") from error
+        data = self._header_bytes()
+        try:
+            return load(data, self)
+        except UserError:
+            if self._header_bytes() == data:
+                raise
+        return self.read(load)
+
+    def _header_bytes(self) -> bytes:
+        try:
+            return self.header.read_bytes()
+        except FileNotFoundError as error:
+            raise UserError(
+                f"{self.root} is not an index (no {HEADER}): "
+                f"make one with `docagent-rl index build --store STORE --out {self.root}`"
+            ) from error
+        except OSError as error:
+            raise UserError(f"{self.header}: cannot be read ({error})") from error
 
     def parse(self, model: type[HeaderT], data: bytes) -> HeaderT:
         """Return a header from the bytes of its file.
@@ -189,34 +183,33 @@ class IndexFiles:
     def verified_folder(self, checksums: Mapping[str, str]) -> Path:
         """Return the folder of the array files, each of which was read to its end.
 
-        Files that this process has verified are not read again.
-
         Raises:
-            UserError: a file is not as it was written.
+            DamagedError: a file is not as it was written.
         """
-        for path, problem in self.damages(checksums).items():
-            raise self.damaged(path, problem)
-        return self.folder(checksums)
-
-    def damages(self, checksums: Mapping[str, str]) -> dict[Path, str]:
-        """Return the problem of each damaged file."""
-        folder, found = self.folder(checksums), {}
+        folder = self.folder(checksums)
         for name, expected in sorted(checksums.items()):
-            path = folder / name
             try:
-                digest = file_digest(path)
+                digest = file_digest(folder / name)
             except OSError as error:
-                found[path] = f"cannot be read ({error.strerror or error})"
-            else:
-                if digest != expected:
-                    found[path] = "its checksum is that of other bytes"
-        return found
+                raise self.damaged(folder / name, f"cannot be read ({error.strerror or error})") from error
+            if digest != expected:
+                raise self.damaged(folder / name, "its checksum is that of other bytes")
+        return folder
 
-    def damaged(self, path: Path, problem: str) -> UserError:
+    def damaged(self, path: Path, problem: str) -> DamagedError:
         """Return the error for a damaged file."""
-        return UserError(
+        found = DamagedError(
             f"{path}: damaged, or made by another version ({problem}): {rebuild_command(self.root)}"
         )
+        found.path = path
+        return found
+
+    def _is_whole(self, checksums: Mapping[str, str]) -> bool:
+        try:
+            self.verified_folder(checksums)
+        except DamagedError:
+            return False
+        return True
 
     def _is_free(self) -> bool:
         return self.header.is_file() or all(_OWN.fullmatch(path.name) for path in self.root.iterdir())
@@ -249,20 +242,11 @@ def _field(root: Path, name: str) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file; one that is the same by all that the system says is not read again.
+    """Return the SHA-256 of a file.
 
     Raises:
         OSError: it cannot be read.
     """
-    stat = path.stat()
-    # a file that is being written may keep its times for the tick of a clock
-    if time.time_ns() - max(stat.st_mtime_ns, stat.st_ctime_ns) < _SETTLED_NS:
-        return _digest.__wrapped__(path)
-    return _digest(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-
-
-@lru_cache(1024)
-def _digest(path: Path, *_identity: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -273,10 +257,3 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def _is_same(stat: os.stat_result, path: Path) -> bool:
-    try:
-        return os.path.samestat(stat, path.stat())
-    except FileNotFoundError:
-        return True

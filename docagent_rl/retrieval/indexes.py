@@ -12,17 +12,17 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.audit import Audit, Damage
-from docagent_rl.retrieval.bm25 import BM25Header, BM25Retriever, BM25Settings
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.encoders.local import CPU
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
 from docagent_rl.retrieval.engines.collection import CollectionIndex
-from docagent_rl.retrieval.index_files import HEADER, IndexFiles, IndexHeader, index_engine, index_kind
+from docagent_rl.retrieval.index_files import HEADER, DamagedError, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
-from docagent_rl.retrieval.vectors.index import Kind, VectorHeader, VectorIndex
+from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
 
 _ON_CPU, _ON_GPU = 8, 64
 
@@ -132,7 +132,7 @@ def _current(index: Path, documents: DocumentStore, settings: BM25Settings) -> B
 
 
 def audit_index(root: Path) -> Audit:
-    """Read every file of an index of any kind.
+    """Read every file of an index of any kind, up to the first that is damaged.
 
     Raises:
         UserError: the folder is not an index.
@@ -143,7 +143,8 @@ def audit_index(root: Path) -> Audit:
     except UserError as error:
         if not files.header.is_file():
             raise
-        return Audit("an index that cannot be used", _damages(files, error))
+        path = error.path if isinstance(error, DamagedError) else files.header
+        return Audit("an index that cannot be used", [Damage(path, str(error))])
     if isinstance(index, BM25Retriever):
         return Audit(f"an index of {index.num_pages} pages")
     if isinstance(index, CollectionIndex):
@@ -160,7 +161,7 @@ def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:
     """
     if index_engine(root) is not SearchEngine.EMBEDDED:
         return CollectionIndex.open(root)
-    return VectorIndex.open(root) if _is_of_vectors(root) else BM25Retriever.load(root)
+    return VectorIndex.open(root) if index_kind(root) in tuple(Kind) else BM25Retriever.load(root)
 
 
 def difference(root: Path, stores: Sequence[DocumentStore]) -> str | None:
@@ -186,18 +187,3 @@ def describe(root: Path) -> dict[str, object]:
     if isinstance(index, BM25Retriever):
         return {"kind": "bm25", "pages": index.num_pages, **asdict(index.settings)}
     return index.info()
-
-
-def _is_of_vectors(root: Path) -> bool:
-    return index_kind(root) in tuple(Kind)
-
-
-def _damages(files: IndexFiles, error: UserError) -> list[Damage]:
-    """Return all damaged files, where opening stops at the first."""
-    model: type[IndexHeader] = VectorHeader if _is_of_vectors(files.root) else BM25Header
-    try:
-        checksums = files.parse(model, files.header.read_bytes()).files
-    except UserError as broken:
-        return [Damage(files.header, str(broken))]
-    found = files.damages(checksums) or {files.folder(checksums): str(error)}
-    return [Damage(path, problem) for path, problem in found.items()]

@@ -1,4 +1,10 @@
-"""A client of vLLM servers that pool: vectors of texts and scores of pairs."""
+"""Clients of vLLM servers that pool: encoders of queries, and rerankers of texts.
+
+vLLM 0.24 pools BERT, XLM-RoBERTa, Qwen2 and ModernBERT: e5, BGE, gte, MiniLM. It has no ColQwen2 and no
+ColQwen2.5, and not the pooling of vdr-2b and gme; ColBERT's queries lose their padding there. Those run in
+the process. Texts are prepared here, so that prompts, passages and lengths are those of the specification;
+the model's tokenizer has to be here too. That the server runs the same model is its operator's word.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +13,26 @@ from typing import Any
 
 import httpx2
 import numpy as np
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import check_url, public_url
+from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
+from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
+from docagent_rl.retrieval.rerank.passages import LONGEST, PairTexts, best_scores
+from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
 
 _TIMEOUT_S = 30.0
 _ATTEMPTS = 3
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
-
-
-class _ComeAgainError(Exception):
-    """A failure that another try may mend."""
+_KEY = "docagent.retriever.encoder"
+_LONGEST_QUERY = 512
 
 
 class PoolingServer:
-    """A server of `vllm serve --runner pooling`, `http://host:port`.
-
-    Args:
-        url: its address.
-        named: the key that holds it, for messages.
+    """A server of `vllm serve --runner pooling`, `http://host:port`; `named` is its key, for messages.
 
     Raises:
         UserError: the address is none.
@@ -38,11 +44,8 @@ class PoolingServer:
         self.url = public_url(url)
         # a server of the run: no proxy of the environment stands between them
         self._client = httpx2.Client(base_url=url, timeout=_TIMEOUT_S, trust_env=False)
-        found = self._items("GET", "/v1/models")
-        try:
-            self.model, self.longest = str(found[0]["id"]), int(found[0].get("max_model_len") or 0)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
-            raise InfrastructureError(f"{self.url}/v1/models is no list of vLLM's: {error!r}") from error
+        (found,) = self._data("GET", "/v1/models", ("id", "max_model_len"))
+        self.model, self.longest = str(found[0]), int(found[1] or 0)
 
     def embed(self, inputs: Sequence[list[int]]) -> np.ndarray:
         """Return one vector a sequence of token ids, float32 of shape (n, d)."""
@@ -55,48 +58,143 @@ class PoolingServer:
         return self._numbers("/score", content, "score", len(queries))
 
     def _numbers(self, path: str, content: dict[str, Any], key: str, count: int) -> np.ndarray:
-        found = self._items("POST", path, {"model": self.model, **content})
-        try:
-            numbers = np.array([item[key] for item in sorted(found, key=lambda item: item["index"])], float)
-        except (ValueError, KeyError, TypeError) as error:
-            raise InfrastructureError(f"{self.url}{path} answers in another form: {error!r}") from error
+        found = self._data("POST", path, ("index", key), {"model": self.model, **content})
+        numbers = np.array([value for _, value in sorted(found, key=lambda pair: pair[0])], float)
         if len(numbers) != count or not np.isfinite(numbers).all():
             raise InfrastructureError(
                 f"{self.url}{path} gave {len(numbers)} answers to {count} inputs, or some are not finite"
             )
         return numbers
 
-    def _items(self, method: str, path: str, content: Any = None) -> list[Any]:
-        """Return the `data` of an answer.
+    def _data(
+        self, method: str, path: str, keys: Sequence[str], content: Any = None
+    ) -> list[tuple[Any, ...]]:
+        """Return the values of some keys of each item of an answer.
 
         Raises:
             UserError: the server refuses the request.
             InfrastructureError: it fails every time, or answers in another form.
         """
         tries = Retrying(
-            retry=retry_if_exception_type(_ComeAgainError),
+            retry=retry_if_exception(_may_pass),
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_exponential_jitter(0.2, max=5.0),
             reraise=True,
         )
         try:
             body = tries(self._ask_once, method, path, content)
-        except _ComeAgainError as error:
-            raise InfrastructureError(f"{self.url}{path} fails {_ATTEMPTS} times: {error}") from error
-        if not isinstance(body, dict) or not isinstance(body.get("data"), list):
-            raise InfrastructureError(f"{self.url}{path} answers in another form than vLLM")
-        return body["data"]
+            return [tuple(item[key] for key in keys) for item in body["data"]]
+        except httpx2.HTTPStatusError as error:
+            reply = error.response
+            failed = InfrastructureError if reply.status_code in _LATER else UserError
+            raise failed(f"{self.url}{path} answers {reply.status_code}: {reply.text[:300]}") from error
+        except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
+            raise InfrastructureError(f"{self.url}{path} does not answer as vLLM does: {error!r}") from error
 
     def _ask_once(self, method: str, path: str, content: Any) -> Any:
-        try:
-            response = self._client.request(method, path, json=content)
-        except httpx2.HTTPError as error:
-            raise _ComeAgainError(f"{type(error).__name__}: {error}") from error
-        if response.status_code in _LATER:
-            raise _ComeAgainError(f"{response.status_code}: {response.text[:300]}")
-        if not response.is_success:  # a redirect is refused as well
-            raise UserError(f"{self.url}{path} refuses ({response.status_code}): {response.text[:300]}")
-        try:
-            return response.json()
-        except ValueError as error:
-            raise InfrastructureError(f"{self.url}{path} answers in another form: {error}") from error
+        return self._client.request(method, path, json=content).raise_for_status().json()
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Return whether another try may mend a failure."""
+    if isinstance(error, httpx2.HTTPStatusError):
+        return error.response.status_code in _LATER
+    return isinstance(error, httpx2.HTTPError)
+
+
+class ServedEncoder:
+    """An `Encoder` of queries at a server, `http://host:port`: one vector a text, sent as token ids.
+
+    Raises:
+        UserError: vLLM does not serve the family, or the model's files are not here.
+        InfrastructureError: the server does not answer.
+    """
+
+    def __init__(self, spec: EncoderSpec, endpoint: str, *, batch_size: int = 32) -> None:
+        from transformers import AutoTokenizer
+
+        if spec.family is not Family.SENTENCE_TRANSFORMER or spec.content is not PageContent.TEXT:
+            raise UserError(
+                f"{_KEY}.endpoint: {spec.model} of family {spec.family} cannot be asked at a server; set "
+                "endpoint=null, so that it runs in the process"
+            )
+        folder = model_folder(spec.model, spec.revision, named=f"{_KEY}.model")
+        self.spec = pin_weights(spec, digest(folder), f"{_KEY}.model")
+        self.content: PageContent = spec.content
+        self.fingerprint = fingerprint(self.spec)
+        self._batch_size = batch_size
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._texts = Texts(self._tokenizer)
+        self._server = PoolingServer(endpoint, named=f"{_KEY}.endpoint")
+        stated = read_json(folder / "sentence_bert_config.json").get("max_seq_length") or _LONGEST_QUERY
+        self._limit = min(stated, self._server.longest or _LONGEST_QUERY, spec.page_tokens or LONGEST)
+        special = self._tokenizer.num_special_tokens_to_add()
+        self._room = self._limit - special - self._texts.count(fill_prompt(spec.query_prompt, ""))
+        (probe,) = self.encode_queries(["probe"])
+        self.dim: int = probe.shape[1]
+
+    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
+        """See `Encoder.encode_queries`.
+
+        Raises:
+            UserError: the server refuses a query.
+            InfrastructureError: it does not answer.
+        """
+        room = min(self.spec.query_tokens, self._room)
+        plain = [self._texts.cut(self._texts.plain(query), room) for query in queries]
+        ids = [self._ids(fill_prompt(self.spec.query_prompt, text)) for text in plain]
+        return [
+            normalise(vector.reshape(1, -1), self.spec, self._server.url)
+            for start in range(0, len(ids), self._batch_size)
+            for vector in self._server.embed(ids[start : start + self._batch_size])
+        ]
+
+    def _ids(self, text: str) -> list[int]:
+        return self._tokenizer(text, truncation=True, max_length=self._limit)["input_ids"]
+
+
+class ServedReranker:
+    """A `Reranker` of texts at a server, `http://host:port`.
+
+    Scores of cross-encoders are probabilities, which rank as the logits of a model in the process do; those
+    of `yes` against `no` are logits.
+
+    Raises:
+        UserError: the model reads images, or its tokenizer is not here.
+        InfrastructureError: the server does not answer.
+    """
+
+    def __init__(
+        self, spec: RerankerSpec, endpoint: str, *, batch_size: int = 16, named: str = "rerank"
+    ) -> None:
+        from transformers import AutoTokenizer
+
+        if spec.content is not PageContent.TEXT:
+            raise UserError(f"{named}.endpoint: {spec.model} reads images: set endpoint=null")
+        folder = model_folder(spec.model, spec.revision, named=f"{named}.model")
+        tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.spec, self._batch_size = spec, batch_size
+        self._server = PoolingServer(endpoint, named=f"{named}.endpoint")
+        # without it vLLM 0.24 leaves out the activation inside of a BERT's head as well
+        self._activation = spec.family is RerankerFamily.CROSS_ENCODER
+        self._pairs = PairTexts(
+            Texts(tokenizer),
+            spec,
+            limit=min(self._server.longest or LONGEST, LONGEST),
+            special=tokenizer.num_special_tokens_to_add(pair=True) if self._activation else 0,
+            named=f"{named}.model={spec.model}",
+        )
+
+    def score(self, pairs: Sequence[Pair]) -> list[float]:
+        """See `Reranker.score`.
+
+        Raises:
+            UserError: the server refuses a pair.
+            InfrastructureError: it does not answer.
+        """
+        texts, owners = self._pairs.split(pairs)
+        found: list[float] = []
+        for start in range(0, len(texts), self._batch_size):
+            queries, pages = zip(*texts[start : start + self._batch_size], strict=True)
+            found += self._server.scores(queries, pages, activation=self._activation).tolist()
+        return best_scores(found, owners)

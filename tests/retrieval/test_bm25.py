@@ -67,17 +67,6 @@ def test_a_score_by_hand(make_store, tmp_path):
     assert [hit.score for hit in hits] == pytest.approx([first, second], rel=1e-6)
 
 
-def test_classic_scores_are_larger_by_a_factor(store, tmp_path):
-    settings_ = [BM25Settings(k1=1.2, classic=classic) for classic in (False, True)]
-    plain, classic = (BM25Retriever.build(store, settings=each) for each in settings_)
-    classic.save(tmp_path / "index")
-    (hits,) = plain.search(["the cat grow"], top_k=9)
-    for retriever in (classic, BM25Retriever.load(tmp_path / "index")):
-        (larger,) = retriever.search(["the cat grow"], top_k=9)
-        assert [hit.ref for hit in hits] == [hit.ref for hit in larger] != []
-        assert [hit.score * 2.2 for hit in hits] == pytest.approx([hit.score for hit in larger])
-
-
 def test_batches_and_threads_get_the_answers_of_single_queries_in_order(bm25):
     queries = ["cat", "", "grow", " \n", "…"] * 8
     alone = [bm25.search([query], top_k=3)[0] for query in queries]
@@ -191,9 +180,6 @@ def test_the_best_rows_are_those_of_a_full_sort(scores, top_k):
 def test_bad_arguments_are_refused(bm25, make_store, tmp_path):
     with pytest.raises(UserError, match=r"'plants'.*'b\.plants'"):
         bm25.search(["cat"], doc_id="plants", top_k=1)
-    for settings_ in ({"k1": -1}, {"b": float("nan")}):
-        with pytest.raises(UserError, match=next(iter(settings_))):
-            BM25Settings(**settings_)
     with pytest.raises(UserError):
         BM25Retriever.build(make_store(tmp_path, {"a": ["", ""]}))
     for top_k in (0, 1.5, True, None):

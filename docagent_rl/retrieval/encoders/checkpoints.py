@@ -10,12 +10,11 @@ import importlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
+from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family, ModelSpec
 from docagent_rl.retrieval.index_files import file_digest
 
 WHEEL = "wheel:"
@@ -32,7 +31,8 @@ _SETTINGS = (
 )
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "*.model")
 """The first is read where it is there, the others else."""
-_REST = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "*.jinja", "*.index.json")
+_FOREIGN = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf")
+"""Weights for other libraries, which are not fetched."""
 _PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "__version__", "revision")
 """Keys that say where a file came from, and change nothing."""
 _PREFIX = "base_model.model."
@@ -61,20 +61,14 @@ def model_folder(model: str, revision: str | None = None, *, named: str = "model
 def _from_hub(model: str, revision: str | None, named: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    patterns = [*_WEIGHTS, *_SETTINGS, *_TOKENIZERS, *_REST]
-    # folders of modules, such as 1_Pooling: one level down, and no second set of weights in onnx/
-    patterns += [f"[0-9]_*/{name}" for name in ("config.json", "*.safetensors", "pytorch_model.bin")]
     try:
-        found = Path(snapshot_download(model, revision=revision, allow_patterns=patterns))
+        return Path(snapshot_download(model, revision=revision, ignore_patterns=list(_FOREIGN)))
     except Exception as error:  # the hub's, the network's, those of the disk
         at = f" at revision {revision}" if revision else ""
         raise UserError(
             f"{named}={model}: the model is not on this machine and could not be fetched{at} "
             f"({type(error).__name__}); fetch it with `hf download {model}`, or name its folder"
         ) from error
-    if not (found / "config.json").is_file() and not (found / ADAPTER).is_file():
-        raise UserError(f"{named}={model}: {found} is not complete; fetch it again: `hf download {model}`")
-    return found
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -111,7 +105,7 @@ def base_folder(folder: Path, *, named: str = "model") -> Path | None:
 def digest(folder: Path) -> str:
     """Return the SHA-256 of a model: weights, settings, tokenizer, and the model under an adapter.
 
-    Files are read once a process. The same model has the same digest on every machine, wherever it lies and
+    The same model has the same digest on every machine, wherever it lies and
     however it came there; weights saved again with other names or in other parts have another.
     """
     state = hashlib.sha256()
@@ -154,23 +148,14 @@ def _file_digest(path: Path) -> str:
     return file_digest(blob)
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The classes of a family in colpali-engine."""
-
-    model: str
-    processor: str
-    model_type: str
-    """In the checkpoint's config.json."""
-
-
-FORMS: Mapping[Family, Form] = {
-    Family.COLPALI: Form("ColPali", "ColPaliProcessor", "paligemma"),
-    Family.COLQWEN2: Form("ColQwen2", "ColQwen2Processor", "qwen2_vl"),
-    Family.COLQWEN2_5: Form("ColQwen2_5", "ColQwen2_5_Processor", "qwen2_5_vl"),
-    Family.COLQWEN3: Form("ColQwen3", "ColQwen3Processor", "qwen3_vl"),
-    Family.COLQWEN3_5: Form("ColQwen3_5", "ColQwen3_5Processor", "qwen3_5"),
+FORMS: Mapping[Family, tuple[str, str, str]] = {
+    Family.COLPALI: ("ColPali", "ColPaliProcessor", "paligemma"),
+    Family.COLQWEN2: ("ColQwen2", "ColQwen2Processor", "qwen2_vl"),
+    Family.COLQWEN2_5: ("ColQwen2_5", "ColQwen2_5_Processor", "qwen2_5_vl"),
+    Family.COLQWEN3: ("ColQwen3", "ColQwen3Processor", "qwen3_vl"),
+    Family.COLQWEN3_5: ("ColQwen3_5", "ColQwen3_5Processor", "qwen3_5"),
 }
+"""Model and processor in colpali-engine, and `model_type` in a checkpoint's config.json."""
 
 
 def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[Any, Any]:
@@ -186,14 +171,15 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
 
     base = base_folder(folder, named=named)
     whole = base or folder
-    form, found = FORMS[spec.family], read_json(whole / "config.json").get("model_type")
-    if found != form.model_type:
+    model_class, processor_class, model_type = FORMS[spec.family]
+    found = read_json(whole / "config.json").get("model_type")
+    if found != model_type:
         raise UserError(
-            f"{named} ({whole}) is a model of type {found}, where {form.model_type} is read: set family, or "
+            f"{named} ({whole}) is a model of type {found}, where {model_type} is read: set family, or "
             "take the checkpoint for colpali-engine, where this one is for transformers"
         )
     library = importlib.import_module("colpali_engine.models")
-    model, info = getattr(library, form.model).from_pretrained(
+    model, info = getattr(library, model_class).from_pretrained(
         whole, dtype=getattr(torch, spec.dtype), output_loading_info=True, local_files_only=True
     )
     supplied: Collection[str] = ()
@@ -203,7 +189,7 @@ def load_late_interaction(folder: Path, spec: EncoderSpec, named: str) -> tuple[
     if spec.family is Family.COLPALI:
         # of the language model under it, whose words are not asked for: 257,216 a patch, and on no device
         model.model.lm_head = torch.nn.Identity()
-    processor = getattr(library, form.processor).from_pretrained(folder)
+    processor = getattr(library, processor_class).from_pretrained(folder)
     set_pixels(processor.image_processor, spec, named)
     if spec.page_prompt is not None:
         processor.visual_prompt_prefix = spec.page_prompt
@@ -227,21 +213,7 @@ def check_complete(info: Mapping[str, Any], named: str, supplied: Collection[str
         )
 
 
-class PixelBounds(Protocol):
-    """A specification with bounds of an image, in pixels."""
-
-    @property
-    def min_pixels(self) -> int | None:
-        """Least; None: the processor's."""
-        ...
-
-    @property
-    def max_pixels(self) -> int | None:
-        """Most; None: the processor's."""
-        ...
-
-
-def set_pixels(images: Any, spec: PixelBounds, named: str) -> None:
+def set_pixels(images: Any, spec: ModelSpec, named: str) -> None:
     """Set the resolution of a processor of images.
 
     Qwen's keep the ratio of the sides and the number of pixels within bounds; PaliGemma's know one size.

@@ -6,11 +6,10 @@ import hashlib
 import json
 import re
 import socket
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,6 +24,8 @@ from docagent_rl.retrieval.encoders.spec import PLACE, EncoderSpec
 
 if TYPE_CHECKING:
     import torch
+
+    from docagent_rl.retrieval.rerank.spec import RerankerSpec
 
 # tokenizers drop these and so join what they part
 _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
@@ -125,66 +126,30 @@ def fill_prompt(prompt: str | None, text: str) -> str:
 
 
 class Lane:
-    """Runs a model's work, one piece after the other, for all threads.
+    """Runs a model's work, one piece after the other, for all threads, in a thread of its own.
 
-    torch's number of threads is the process's. It is `threads`, by default one, while a lane works and its
-    old number when none does, so that a process which only now and then encodes keeps its own.
+    On the CPU that thread has `threads` of torch, by default one.
 
     Raises:
         UserError: there is no such device.
     """
 
-    _lock = threading.Lock()
-    _working = 0
-    _before = 0
-
     def __init__(self, device: str | None = None, threads: int | None = None, named: str = _DEVICE) -> None:
+        import torch
+
         self.device = find_device(device, named)
-        self._threads = threads or 1
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="encoder")
+        few = partial(torch.set_num_threads, threads or 1) if self.device.type == CPU else None
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="encoder", initializer=few)
 
     def __call__(self, work: Callable[[], T]) -> T:
         """Return the result of the work, or raise its exception."""
         return self._executor.submit(lambda: self._run(work)).result()
 
-    def load(self, work: Callable[[], T], failure: str) -> T:
-        """Return the result of reading a model's files.
-
-        Raises:
-            UserError: they cannot be read, which `failure` says with its name and folder.
-        """
-        try:
-            return self(work)
-        except UserError:
-            raise
-        except Exception as error:  # whatever libraries raise for files that are not theirs
-            raise UserError(f"{failure}: {type(error).__name__}: {error}") from error
-
     def _run(self, work: Callable[[], T]) -> T:
         import torch
 
-        with self._few_threads(), torch.inference_mode():
+        with torch.inference_mode():
             return work()
-
-    @contextmanager
-    def _few_threads(self) -> Generator[None]:
-        import torch
-
-        if self.device.type != CPU:
-            yield
-            return
-        with Lane._lock:
-            if Lane._working == 0:
-                Lane._before = torch.get_num_threads()
-            Lane._working += 1
-            torch.set_num_threads(self._threads)
-        try:
-            yield
-        finally:
-            with Lane._lock:
-                Lane._working -= 1
-                if Lane._working == 0:
-                    torch.set_num_threads(Lane._before)
 
 
 def find_device(name: str | None, named: str = _DEVICE) -> torch.device:
@@ -197,29 +162,58 @@ def find_device(name: str | None, named: str = _DEVICE) -> torch.device:
 
     try:
         device = torch.device(name or CPU)
-    except RuntimeError as error:
-        raise UserError(f"{named}={name}: torch knows no such device; cpu, cuda or cuda:0") from error
-    if device.type not in (CPU, "cuda"):
-        raise UserError(f"{named}={name}: cpu, cuda or cuda:0 are supported")
-    if device.type == "cuda":
-        there = torch.cuda.device_count()
-        if (device.index or 0) >= there:
-            host = socket.gethostname()
-            raise UserError(
-                f"{named}={name}: this process on {host} sees {there} GPUs; set another one, or cpu"
-            )
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the second from a torch without CUDA
+        raise UserError(
+            f"{named}={name}: no such device on {socket.gethostname()} ({str(error).splitlines()[0]}); set "
+            "cpu, cuda or cuda:0"
+        ) from error
     return device
 
 
-class LocalEncoder(ABC):
-    """A `PageEncoder` whose model runs in this process.
+class LocalModel(ABC):
+    """A model that runs in this process, for one caller after the other.
 
-    `batch_size` is of pages, passages or queries, `threads` of torch on the CPU; `named` is the model's
-    setting, for messages.
+    `batch_size` is of what it is given at a time, `threads` of torch on the CPU; `named` and `device_key` are
+    the model's and the device's setting, for messages.
 
     Raises:
-        UserError: the model is not there, is another than the specification says, or has no such device.
+        UserError: the model is not there, is of another family, or there is no such device.
     """
+
+    def __init__(
+        self,
+        spec: EncoderSpec | RerankerSpec,
+        *,
+        device: str | None,
+        batch_size: int,
+        threads: int | None,
+        named: str,
+        device_key: str = _DEVICE,
+    ) -> None:
+        self.folder = model_folder(spec.model, spec.revision, named=named)
+        self._named = f"{named}={spec.model}"
+        self._batches = Batches(batch_size, self._named)
+        self._lane = Lane(device, threads, device_key)
+
+    def _loaded(self, family: str) -> Any:
+        """Return the result of `_load`."""
+        try:
+            return self._lane(self._load)
+        except UserError:
+            raise
+        except Exception as error:  # whatever libraries raise for files that are not theirs
+            raise UserError(
+                f"{self._named}: {self.folder} cannot be read as {family}: {type(error).__name__}: {error}"
+            ) from error
+
+    @abstractmethod
+    def _load(self) -> Any:
+        """Read the model's files."""
+
+
+class LocalEncoder(LocalModel):
+    """A `PageEncoder`; see `LocalModel`."""
 
     def __init__(
         self,
@@ -230,16 +224,12 @@ class LocalEncoder(ABC):
         threads: int | None = None,
         named: str = "model",
     ) -> None:
-        self.folder = model_folder(spec.model, spec.revision, named=named)
+        super().__init__(spec, device=device, batch_size=batch_size, threads=threads, named=named)
         self.spec = pin_weights(spec, digest(self.folder), named)
         self.fingerprint = fingerprint(self.spec)
         self.content: PageContent = spec.content
-        self._named = f"{named}={spec.model}"
-        self._batches = Batches(batch_size, self._named)
-        self._lane = Lane(device, threads)
         self._texts: Texts
-        failure = f"{self._named}: {self.folder} cannot be read as {spec.family}"
-        self.dim: int = self._lane.load(self._load, failure)
+        self.dim: int = self._loaded(spec.family)
 
     @property
     def batch_size(self) -> int:

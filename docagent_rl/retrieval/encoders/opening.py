@@ -90,7 +90,7 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
     if config.model is not None:
         read = read.model_copy(update={"model": config.model, "revision": None})
     if config.endpoint is not None:
-        from docagent_rl.retrieval.encoders.served import ServedEncoder
+        from docagent_rl.retrieval.pooling_server import ServedEncoder
 
         served = ServedEncoder(read, config.endpoint, batch_size=config.batch_size)
         return QueryEncoder(served, config.batch_size)

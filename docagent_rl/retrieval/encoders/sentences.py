@@ -154,16 +154,14 @@ class LateTextEncoder(LocalEncoder):
 
         config = read_json(self.folder / "config.json")
         stanford = _STANFORD in (config.get("architectures") or ())
-        if not stanford and not (self.folder / MODULES).is_file():
-            # sentence-transformers would add a projection drawn at random
-            raise UserError(
-                f"{self._named} is no late-interaction model: it has neither {MODULES} nor the architecture "
-                f"{_STANFORD}"
-            )
         modules = read_json(self.folder / MODULES).get("list", [])
         kinds = [str(each.get("type")) for each in modules if isinstance(each, dict)]
         if not stanford and not any(kind.endswith(("Dense", "MultiVectorMask")) for kind in kinds):
-            raise UserError(f"{self._named} has no projection of tokens in {MODULES}: it is a dense model")
+            # sentence-transformers would add one drawn at random
+            raise UserError(
+                f"{self._named} is no late-interaction model: it has neither a projection of tokens in "
+                f"{MODULES} nor the architecture {_STANFORD}"
+            )
         if self.spec.query_prompt or self.spec.page_prompt or self.spec.pooling is not Pooling.CHECKPOINT:
             raise UserError(f"{self._named}: prompts and pooling of the family colbert are the checkpoint's")
         self._model = MultiVectorEncoder(

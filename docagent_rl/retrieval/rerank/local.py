@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents.store import PageContent
-from docagent_rl.retrieval.encoders.batches import Batches
 from docagent_rl.retrieval.encoders.checkpoints import (
     MODULES,
     check_complete,
     image_tokens,
-    model_folder,
     read_json,
     set_pixels,
 )
-from docagent_rl.retrieval.encoders.local import Lane, Texts, prepare_image
+from docagent_rl.retrieval.encoders.local import LocalModel, Texts, prepare_image
 from docagent_rl.retrieval.rerank.passages import LONGEST, PairTexts, best_scores
 from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
 
@@ -26,15 +24,8 @@ T = TypeVar("T")
 _CLASSIFIER, _NO_LIMIT = "ForSequenceClassification", 1 << 20
 
 
-class LocalReranker(ABC):
-    """A `Reranker` whose model runs in this process, for one caller after the other.
-
-    `batch_size` is of pairs of query and passage or image, `threads` of torch on the CPU; `named` is the key
-    of the section, for messages.
-
-    Raises:
-        UserError: the model is not there, is of another family, or there is no such device.
-    """
+class LocalReranker(LocalModel):
+    """A `Reranker`; see `LocalModel`. `named` is the key of its section."""
 
     def __init__(
         self,
@@ -45,13 +36,11 @@ class LocalReranker(ABC):
         threads: int | None = None,
         named: str = "rerank",
     ) -> None:
+        options: dict[str, Any] = {"device": device, "batch_size": batch_size, "threads": threads}
+        super().__init__(spec, named=f"{named}.model", device_key=f"{named}.device", **options)
         self.spec = spec
-        self.folder = model_folder(spec.model, spec.revision, named=f"{named}.model")
-        self._named = f"{named}.model={spec.model}"
-        self._batches = Batches(batch_size, self._named)
-        self._lane = Lane(device, threads, f"{named}.device")
         self._pairs: PairTexts
-        self._lane.load(self._load, f"{self._named}: {self.folder} cannot be read as {spec.family}")
+        self._loaded(spec.family)
 
     def score(self, pairs: Sequence[Pair]) -> list[float]:
         """See `Reranker.score`."""
@@ -63,10 +52,6 @@ class LocalReranker(ABC):
         texts, owners = self._pairs.split(pairs)
         scores = self._in_batches(texts, lambda pair: len(pair[0] + pair[1]), self._text_scores)
         return best_scores(scores, owners)
-
-    @abstractmethod
-    def _load(self) -> None:
-        """Read the model, and set `_pairs`."""
 
     @abstractmethod
     def _text_scores(self, pairs: list[tuple[str, str]]) -> Any:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import cachetools
-
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import Page
 from docagent_rl.retrieval.encoders.local import Texts, fill_prompt
@@ -14,7 +12,6 @@ from docagent_rl.retrieval.rerank.spec import Pair, RerankerSpec
 
 LONGEST = 8192
 """Tokens of a pair at most, of models that take more."""
-_KEPT = 4096
 
 
 class PairTexts:
@@ -37,7 +34,6 @@ class PairTexts:
             raise UserError(
                 f"{named}: of {limit} tokens {self.room} are left for the passage; lower query_tokens"
             )
-        self._passages: cachetools.LRUCache[str, list[str]] = cachetools.LRUCache(_KEPT)
 
     def query(self, query: str) -> str:
         """Return a query in its prompt."""
@@ -45,13 +41,10 @@ class PairTexts:
         return fill_prompt(self._spec.query_prompt, plain)
 
     def passages(self, page: Page) -> list[str]:
-        """Return the passages of a page's text in their prompt, at least one; not for several threads."""
-        key = page.text_hash or ""
-        if key not in self._passages:
-            overlap = min(self._spec.overlap, self.room // 2)
-            pieces = self._texts.passages(self._texts.plain(page.text()), self.room, overlap)
-            self._passages[key] = [fill_prompt(self._spec.page_prompt, piece) for piece in pieces or [""]]
-        return self._passages[key]
+        """Return the passages of a page's text in their prompt, at least one."""
+        overlap = min(self._spec.overlap, self.room // 2)
+        pieces = self._texts.passages(self._texts.plain(page.text()), self.room, overlap)
+        return [fill_prompt(self._spec.page_prompt, piece) for piece in pieces or [""]]
 
     def split(self, pairs: Sequence[Pair]) -> tuple[list[tuple[str, str]], list[int]]:
         """Return query and passage of each passage of each pair, and the number of its pair."""

@@ -8,18 +8,11 @@ from pathlib import Path
 from typing import Protocol, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
 from docagent_rl.base.section import Section
 from docagent_rl.documents.store import Page, PageContent
-from docagent_rl.retrieval.encoders.spec import (
-    IMAGE_TOKEN,
-    PLACE,
-    Precision,
-    Prompt,
-    read_description,
-    validated,
-)
+from docagent_rl.retrieval.encoders.spec import IMAGE_TOKEN, ModelSpec, find_spec
 
 SPEC_FILE = "docagent_reranker.yaml"
 """In the folder of a checkpoint: how it is used; `model` is that folder unless the file says another."""
@@ -35,31 +28,14 @@ class RerankerFamily(StrEnum):
     Qwen3-Reranker, Qwen3-VL-Reranker. Its sigmoid is the probability of the model cards."""
 
 
-class RerankerSpec(Section):
-    """A reranker and its use."""
+class RerankerSpec(ModelSpec):
+    """A reranker and its use: the query's prompt, then the page's, of whose passages the best counts."""
 
     family: RerankerFamily
-    model: str
-    """A name of the hub, a folder, or `wheel:<package>` of an installed one."""
-    revision: str | None = None
-    content: PageContent = PageContent.TEXT
-    query_prompt: Prompt | None = None
-    """With `{}` for the query; comes before the page."""
-    page_prompt: str | None = None
-    """With `{}` for the passage; for images the text around the image, with its token."""
     query_tokens: int = Field(128, ge=8)
     """Longer queries lose their end; the rest of the model's length is the passage's."""
-    page_tokens: int | None = Field(None, ge=16)
-    """Longer texts become several passages of this length, of which the best counts; null: as long as the
-    model takes."""
-    overlap: int = Field(32, ge=0)
-    """Tokens that neighbouring passages share."""
-    min_pixels: int | None = Field(None, ge=1)
-    max_pixels: int | None = Field(None, ge=1)
-    """Bounds of an image after the processor's resize; null: as the checkpoint says."""
     yes: str = "yes"
     no: str = "no"
-    dtype: Precision = Precision.FLOAT32
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
@@ -70,15 +46,12 @@ class RerankerSpec(Section):
             raise ValueError("the family yes_no needs query_prompt and page_prompt")
         if image and IMAGE_TOKEN not in (self.page_prompt or ""):
             raise ValueError(f"page_prompt of images holds {IMAGE_TOKEN}")
-        if not image and self.page_prompt and self.page_prompt.count(PLACE) != 1:
-            raise ValueError("page_prompt has one {} for the text of the page")
         return self
 
 
-class KnownReranker(BaseModel):
+class KnownReranker(Section):
     """A published reranker; `models.yaml` says what the fields are."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
     spec: RerankerSpec
     millions: float
     facts: str
@@ -90,15 +63,9 @@ RERANKERS = TypeAdapter(dict[str, KnownReranker]).validate_python(
 
 
 def named_reranker(name: str, named: str = "rerank.model") -> RerankerSpec:
-    """Return the specification of a reranker: of the table, of a file, or of a folder that holds `SPEC_FILE`.
-
-    Raises:
-        UserError: there is none of that name, or the file is no specification.
-    """
-    if name in RERANKERS:
-        return RERANKERS[name].spec
-    content, file = read_description(name, SPEC_FILE, RERANKERS, named)
-    return validated(RerankerSpec, content, file)
+    """Return the specification of a reranker; see `find_spec`."""
+    known = {each: found.spec for each, found in RERANKERS.items()}
+    return find_spec(RerankerSpec, name, known, SPEC_FILE, named)
 
 
 Pair = tuple[str, Page]

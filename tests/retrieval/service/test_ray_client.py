@@ -14,6 +14,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.search_log import noting
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval import Hit
+from docagent_rl.retrieval.base import ServiceFailedError
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_before_run, open_retriever
 from docagent_rl.watch.actors import death_messages, read_actors
@@ -113,7 +114,7 @@ async def test_a_query_that_breaks_the_retriever_is_at_fault_and_an_actor_that_h
             assert await found.search(query, doc_id=None, top_k=2) == []
     assert ["ZeroDivisionError" in notes[0].refused, "32768" in notes[1].refused] == [True, True]
     before = (await handle.health.remote())["pid"]
-    with pytest.raises(OSError):
+    with pytest.raises(ServiceFailedError):
         await retriever.asearch(["slow"], top_k=1)
     # asked as a run would ask, whose next searches wait for it
     again = RetrieverService(retriever, attempts=1000, deadline_s=600, backoff_s=0.1)
