@@ -74,41 +74,44 @@ def build_collection(
     )
     collection = open_collection(files, header, EngineConfig())
     with files.claimed():
-        _prepare(files, header, collection, replace=replace)
-        job = _Update(collection, documents)
+        header = _prepared(files, header, collection, replace=replace)
+        job = _Update(files, header, collection, documents)
         for document, pages in encode_documents(vectors, store, job.missing, progress=progress):
             job.put(document, pages)
-        job.finish()
-    new = sum(each.pages for each in job.missing)
-    return BuiltIndex(sum(each.pages for each in documents), len(documents), new, job.blank)
+        filled = job.finish()
+    new, pages = (sum(each.pages for each in some) for some in (job.missing, documents))
+    return BuiltIndex(pages, len(documents), new, pages - filled)
 
 
-def _prepare(files: IndexFiles, header: CollectionHeader, collection: Collection, *, replace: bool) -> None:
-    """See that the folder names the collection, and that this is there.
+def _prepared(
+    files: IndexFiles, header: CollectionHeader, collection: Collection, *, replace: bool
+) -> CollectionHeader:
+    """See that the folder names the collection, and that this is there; return the header with its documents.
 
     Raises:
         UserError: the folder holds another index that is to stay, or the name is taken at the server.
     """
     there = _header(files, replace=replace)
-    same = there is not None and there.model_copy(update={"token_env": header.token_env}) == header
+    same = there is not None and there.without_documents() == header.without_documents()
     ours = there is not None and (there.url, there.collection) == (header.url, header.collection)
     if there is not None and not same and not replace:
         raise UserError(
             f"{files.root} holds an index of {there.place}, by another model or in another place: replace it "
             "with --force, or name another folder"
         )
-    if ours and not same:
-        # before it is named: vectors of another model are never taken for those of this one
-        collection.create()
-    elif not ours and header.url is not None and collection.exists():
+    if not ours and header.url is not None and collection.exists():
         raise UserError(
             f"{header.place} is there, and {files.root} does not name it: choose another --collection, or "
             "remove it at the server"
         )
+    if there is not None and same:
+        header = header.model_copy(update={"documents": there.documents})
+    # named without documents, so that vectors of another model are never taken for those of this one
     files.write_header(header)
     files.sweep(rf"files-.*|{ENCODED}")
-    if not ours or not collection.exists():
+    if not same or not collection.exists():
         collection.create()
+    return header
 
 
 def _header(files: IndexFiles, *, replace: bool) -> CollectionHeader | None:
@@ -126,16 +129,22 @@ def _header(files: IndexFiles, *, replace: bool) -> CollectionHeader | None:
 
 
 class _Update:
-    """One bringing up to date; documents are stored together, each with its record last."""
+    """One bringing up to date; documents are stored together, and named in the header afterwards."""
 
-    def __init__(self, collection: Collection, documents: Sequence[StoredDocument]) -> None:
-        self._collection = collection
-        self._kept, self._removed = _sound(collection, documents)
+    def __init__(
+        self,
+        files: IndexFiles,
+        header: CollectionHeader,
+        collection: Collection,
+        documents: Sequence[StoredDocument],
+    ) -> None:
+        self._files, self._header, self._collection = files, header, collection
+        self._kept, self._removed = _sound(header, collection, documents)
         if self._removed:
+            self._write_header()
             collection.remove(self._removed)
         self.missing = [each for each in documents if each.doc_id not in self._kept]
         self._pages: list[VectorPage] = []
-        self._records: list[HeldDocument] = []
 
     def put(self, document: StoredDocument, pages: Sequence[np.ndarray]) -> None:
         """Take the vectors of all pages of a document, float32 of shape (n, dim) each, n >= 0."""
@@ -144,40 +153,38 @@ class _Update:
             for number, vectors in enumerate(pages, 1)
             if len(vectors)
         ]
-        record = self._kept[document.doc_id] = HeldDocument(document, len(found))
+        self._kept[document.doc_id] = HeldDocument(document=document, filled=len(found))
         self._pages += found
-        self._records.append(record)
         if sum(page.vectors.size for page in self._pages) > _NUMBERS:
             self._store()
 
-    def finish(self) -> None:
-        """Store what waits."""
+    def finish(self) -> int:
+        """Store what waits; return the number of pages with vectors."""
         self._store()
         if self.missing or self._removed:
             self._collection.finish()
+        return sum(each.filled for each in self._kept.values())
 
     def _store(self) -> None:
         if self._pages:
             self._collection.add(self._pages)
-        if self._records:
-            self._collection.record(self._records)
-        self._pages, self._records = [], []
+        self._pages = []
+        self._write_header()
 
-    @property
-    def blank(self) -> int:
-        """The number of pages without vectors."""
-        return sum(each.document.pages - each.filled for each in self._kept.values())
+    def _write_header(self) -> None:
+        documents = tuple(self._kept[doc_id] for doc_id in sorted(self._kept))
+        self._files.write_header(self._header.model_copy(update={"documents": documents}))
 
 
 def _sound(
-    collection: Collection, documents: Sequence[StoredDocument]
+    header: CollectionHeader, collection: Collection, documents: Sequence[StoredDocument]
 ) -> tuple[dict[str, HeldDocument], list[str]]:
-    """Return the records of the documents that are stored as they are now, and the names of others."""
-    held = {each.document.doc_id: each for each in collection.documents()}
+    """Return the documents that are stored as they are now, and the names of others."""
+    held = {each.document.doc_id: each for each in header.documents}
     broken: set[str] = set()
-    if collection.count() != sum(each.filled for each in held.values()):
+    if collection.count() != header.filled:
         # pages of a build that was killed, or pages that somebody removed
-        broken = {doc_id for doc_id, _ in differences(collection, held.values())}
+        broken = {doc_id for doc_id, _ in differences(collection, header.documents)}
     now = {each.doc_id: each for each in documents}
     kept = {id_: each for id_, each in held.items() if id_ not in broken and now.get(id_) == each.document}
     return kept, sorted((held.keys() | broken) - kept.keys())

@@ -1,20 +1,19 @@
 """The interface of every engine, and the index of a folder that names a collection of one.
 
-An index of an engine is a folder with a header: where the collection is, and what made the vectors. The pages
-are in the collection, and so are records of its documents, each written after all its pages: a document
-without a record is encoded again, so that a build that was killed goes on.
+An index of an engine is a folder with a header: where the collection is, what made the vectors, and the
+documents whose pages are all there. A document is written to it after all its pages, and one that it does not
+hold is encoded again, so that a build that was killed goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
@@ -29,13 +28,22 @@ from docagent_rl.retrieval.vectors.maxsim import rounded
 Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 
 
+class HeldDocument(BaseModel):
+    """A document whose pages are all in a collection; `filled` of them have vectors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    document: StoredDocument
+    filled: int
+
+
 class CollectionHeader(SourceHeader):
     """The header of an index whose pages are in a collection of an engine.
 
     The vectors are rounded to bfloat16, as those of embedded indexes are.
     """
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     engine: Engine
     url: str | None = None
     """Place of the collection; None: in the folder of the index."""
@@ -43,11 +51,22 @@ class CollectionHeader(SourceHeader):
     """Its name."""
     token_env: str | None = None
     """Name of the variable that holds the token of its server."""
+    documents: tuple[HeldDocument, ...] = ()
+    """Sorted by id."""
 
     @property
     def place(self) -> str:
         """The place of the collection, for messages."""
         return f"the collection {self.collection!r} of {self.engine.value} at {self.url or 'its folder'}"
+
+    @property
+    def filled(self) -> int:
+        """Number of pages with vectors."""
+        return sum(each.filled for each in self.documents)
+
+    def without_documents(self) -> CollectionHeader:
+        """Return the header of the same collection without its documents and what depends on the machine."""
+        return self.unsaved().model_copy(update={"documents": (), "token_env": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +76,6 @@ class VectorPage:
     ref: PageRef
     digest: str
     vectors: np.ndarray
-
-
-@dataclass(frozen=True, slots=True)
-class HeldDocument:
-    """The record of a document whose pages are all there; `filled` of them have vectors."""
-
-    document: StoredDocument
-    filled: int
 
 
 class Collection(Protocol):
@@ -81,10 +92,6 @@ class Collection(Protocol):
         """Make it, empty; one that is there is removed first."""
         ...
 
-    def documents(self) -> Iterator[HeldDocument]:
-        """Yield the records of documents, in any order."""
-        ...
-
     def pages(self) -> Iterator[tuple[PageRef, str]]:
         """Yield all pages with the digests of their documents, in any order."""
         ...
@@ -97,12 +104,8 @@ class Collection(Protocol):
         """Store pages."""
         ...
 
-    def record(self, documents: Sequence[HeldDocument]) -> None:
-        """Store the records of documents whose pages are stored."""
-        ...
-
     def remove(self, doc_ids: Sequence[str]) -> None:
-        """Remove the records of documents, then their pages; unknown ones are ignored."""
+        """Remove the pages of documents; unknown ones are ignored."""
         ...
 
     def finish(self) -> None:
@@ -145,35 +148,23 @@ class CollectionIndex:
         collection = open_collection(files, header, config or EngineConfig(), key)
         return cls(header, collection, files.root, candidates)
 
-    def held(self) -> dict[str, HeldDocument]:
-        """Return the records of all documents by id.
+    def check(self, store: DocumentStore) -> None:
+        """Check that the collection holds the pages of a store as they are, by digests and number.
 
         Raises:
-            UserError: there is no collection.
+            UserError: it does not; the message names a document that differs.
         """
         if not self.collection.exists():
             raise UserError(
                 f"the index {self.path} is of {self.header.place}, which is not there: build it again with "
                 "the same command"
             )
-        return {each.document.doc_id: each for each in self.collection.documents()}
-
-    @cached_property
-    def _doc_ids(self) -> frozenset[str]:
-        return frozenset(self.held())
-
-    def check(self, store: DocumentStore) -> None:
-        """Check that the collection holds the pages of a store as they are, by counts and digests.
-
-        Raises:
-            UserError: it does not; the message names a document that differs.
-        """
-        held = self.held().values()
-        changed = changed_documents((each.document for each in held), store, self.header.source.content)
-        filled, count = sum(each.filled for each in held), self.collection.count()
-        if not changed and count == filled:
+        documents = (each.document for each in self.header.documents)
+        changed = changed_documents(documents, store, self.header.source.content)
+        count = self.collection.count()
+        if not changed and count == self.header.filled:
             return
-        problem = f"it has {count} pages, not the {filled} of its documents"
+        problem = f"it has {count} pages, not the {self.header.filled} of its documents"
         if changed:
             problem = f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
         raise UserError(
@@ -182,25 +173,24 @@ class CollectionIndex:
         )
 
     def problems(self) -> list[str]:
-        """Return the problem of each document whose pages are not those of its record; reads all records."""
-        found = dict(differences(self.collection, self.held().values()))
+        """Return the problem of each document whose pages are not there as they were; looks at all pages."""
+        found = dict(differences(self.collection, self.header.documents))
         return [f"{doc_id}: {problem}" for doc_id, problem in sorted(found.items())]
 
     def info(self) -> dict[str, object]:
         """Return counts, the place and the model, by their names for people."""
-        held, source = self.held(), self.header.source
-        pages = sum(each.document.pages for each in held.values())
+        header, pages = self.header, sum(each.document.pages for each in self.header.documents)
         return {
-            "kind": self.header.kind.value,
-            "engine": self.header.engine.value,
-            "collection": self.header.place,
-            "documents": len(held),
+            "kind": header.kind.value,
+            "engine": header.engine.value,
+            "collection": header.place,
+            "documents": len(header.documents),
             "pages": pages,
-            "pages without vectors": pages - sum(each.filled for each in held.values()),
-            "dimensions": source.dim,
-            "content": source.content.value,
-            "encoder": source.encoder,
-            "spec": self.header.spec,
+            "pages without vectors": pages - header.filled,
+            "dimensions": header.source.dim,
+            "content": header.source.content.value,
+            "encoder": header.source.encoder,
+            "spec": header.spec,
         }
 
     def rank(
@@ -211,8 +201,9 @@ class CollectionIndex:
         Raises:
             ServiceFailedError: the engine is not there, or fails; asking again may help.
         """
-        if doc_id is not None and doc_id not in self._doc_ids:
-            raise unknown_document(doc_id, sorted(self._doc_ids), "the index")
+        known = [each.document.doc_id for each in self.header.documents]
+        if doc_id is not None and doc_id not in known:
+            raise unknown_document(doc_id, known, "the index")
         found = (
             self.collection.search(
                 rounded(query), doc_id=doc_id, top_k=top_k, exclude=exclude, candidates=self._candidates
@@ -252,7 +243,7 @@ def open_collection(
 
 
 def differences(collection: Collection, documents: Iterable[HeldDocument]) -> Iterator[tuple[str, str]]:
-    """Yield each document whose stored pages are not those of its record, with the problem."""
+    """Yield each document whose stored pages are not those of the header, with the problem."""
     held = {each.document.doc_id: each for each in documents}
     found: dict[str, set[int]] = {doc_id: set() for doc_id in held}
     for ref, digest in collection.pages():

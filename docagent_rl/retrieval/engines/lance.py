@@ -1,4 +1,4 @@
-"""A collection of LanceDB: a table of pages, a row each with all its vectors, and a table of documents.
+"""A collection of LanceDB: a table of pages, a row each with all its vectors.
 
 LanceDB keeps them in files that any number of processes read at a time, in a folder or an object store; one
 writes. The index of its multivector column (IVF and product quantisation) gives the candidates of a search
@@ -18,9 +18,8 @@ import pyarrow as pa
 
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Pages, ServerFaultError
-from docagent_rl.retrieval.engines.collection import CollectionHeader, HeldDocument, VectorPage
+from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
 from docagent_rl.retrieval.vectors.bank import Bank
-from docagent_rl.retrieval.vectors.index import StoredDocument
 from docagent_rl.retrieval.vectors.maxsim import page_scores
 
 if TYPE_CHECKING:
@@ -33,9 +32,6 @@ _TABLES = 10_000
 _KEPT = timedelta(days=1)
 """Versions that readers may still have open."""
 _FOUND = ["doc_id", "page", "vectors"]
-_DOCUMENTS = pa.schema(
-    [("doc_id", pa.string()), ("pages", pa.int64()), ("filled", pa.int64()), ("digest", pa.string())]
-)
 
 
 class LanceCollection:
@@ -45,7 +41,7 @@ class LanceCollection:
         import lancedb  # noqa: F401  (an error of an absent package comes first)
 
         self._address, self._dim = address, header.source.dim
-        self._names = (f"{header.collection}-pages", f"{header.collection}-documents")
+        self._name = f"{header.collection}-pages"
 
     @cached_property
     def _database(self) -> lancedb.DBConnection:
@@ -56,11 +52,7 @@ class LanceCollection:
 
     @cached_property
     def _pages(self) -> lancedb.Table:
-        return self._database.open_table(self._names[0])
-
-    @cached_property
-    def _documents(self) -> lancedb.Table:
-        return self._database.open_table(self._names[1])
+        return self._database.open_table(self._name)
 
     @property
     def _schema(self) -> pa.Schema:
@@ -72,23 +64,13 @@ class LanceCollection:
     def exists(self) -> bool:
         """See `Collection`."""
         with _answering():
-            return set(self._names) <= set(self._database.list_tables(limit=_TABLES).tables)
+            return self._name in self._database.list_tables(limit=_TABLES).tables
 
     def create(self) -> None:
         """See `Collection`."""
-        for name in ("_pages", "_documents"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_pages", None)
         with _answering():
-            for name, schema in zip(self._names, (self._schema, _DOCUMENTS), strict=True):
-                self._database.create_table(name, schema=schema, mode="overwrite")
-
-    def documents(self) -> Iterator[HeldDocument]:
-        """See `Collection`."""
-        with _answering():
-            rows = self._documents.to_arrow().to_pylist()
-        for row in rows:
-            document = StoredDocument(doc_id=row["doc_id"], pages=row["pages"], digest=row["digest"])
-            yield HeldDocument(document, row["filled"])
+            self._database.create_table(self._name, schema=self._schema, mode="overwrite")
 
     def pages(self) -> Iterator[tuple[PageRef, str]]:
         """See `Collection`."""
@@ -117,17 +99,10 @@ class LanceCollection:
         with _answering():
             self._pages.add(pa.Table.from_arrays(columns, schema=self._schema))
 
-    def record(self, documents: Sequence[HeldDocument]) -> None:
-        """See `Collection`."""
-        rows = [{**each.document.model_dump(), "filled": each.filled} for each in documents]
-        with _answering():
-            self._documents.add(pa.Table.from_pylist(rows, schema=_DOCUMENTS))
-
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""
         condition = f"doc_id IN ({', '.join(map(_quoted, doc_ids))})"
         with _answering():
-            self._documents.delete(condition)
             self._pages.delete(condition)
 
     def finish(self) -> None:
@@ -143,9 +118,8 @@ class LanceCollection:
                 self._pages.create_index(
                     "vectors", config=IvfPq(distance_type="cosine", num_sub_vectors=parts)
                 )
-            for table in (self._pages, self._documents):
-                # small files are joined, and new rows come into the indexes
-                table.optimize(cleanup_older_than=_KEPT)
+            # small files are joined, and new rows come into the indexes
+            self._pages.optimize(cleanup_older_than=_KEPT)
 
     def _indexed(self) -> set[str]:
         return {each.columns[0] for each in self._pages.list_indices()}

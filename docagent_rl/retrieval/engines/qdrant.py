@@ -1,4 +1,4 @@
-"""A collection at a server of Qdrant: a point a page, with all its vectors, and one without a document.
+"""A collection at a server of Qdrant: a point a page, with all its vectors.
 
 Qdrant scores by MaxSim itself. Each point of late interaction has its vectors twice: whole, and joined 8 to
 one (`first`), of which a graph is made. A search over all documents takes its candidates from the graph and
@@ -8,9 +8,8 @@ has them scored by the whole vectors; a search of one document has all its pages
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, NotTakenError, Pages, ServerFaultError
-from docagent_rl.retrieval.engines.collection import CollectionHeader, HeldDocument, VectorPage
-from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
+from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
+from docagent_rl.retrieval.vectors.index import Kind
 
 WHOLE, FIRST = "whole", "first"
 """Names of the vectors of a point."""
@@ -33,13 +32,6 @@ _NUMBERS_AT_A_TIME = 1 << 19
 """Numbers of one request: some 8 MB as JSON, a quarter of what a server takes."""
 _BUSY = (429, 503)
 _CLOSED = (401, 403)
-
-
-class Record(StrEnum):
-    """Kinds of points."""
-
-    PAGE = "page"
-    DOCUMENT = "document"
 
 
 class QdrantCollection:
@@ -60,8 +52,7 @@ class QdrantCollection:
             if self._client.collection_exists(self._name):
                 self._client.delete_collection(self._name)
             self._client.create_collection(self._name, vectors_config=self._vectors())
-            for field in ("record", "doc"):
-                self._client.create_payload_index(self._name, field, models.PayloadSchemaType.KEYWORD)
+            self._client.create_payload_index(self._name, "doc", models.PayloadSchemaType.KEYWORD)
 
     def _vectors(self) -> dict[str, models.VectorParams]:
         def params(**options: Any) -> models.VectorParams:
@@ -80,32 +71,21 @@ class QdrantCollection:
             return {WHOLE: first}
         return {WHOLE: params(hnsw_config=models.HnswConfigDiff(m=0)), FIRST: first}
 
-    def documents(self) -> Iterator[HeldDocument]:
-        """See `Collection`."""
-        for payload in self._payloads(Record.DOCUMENT):
-            document = StoredDocument(doc_id=payload["doc"], pages=payload["pages"], digest=payload["digest"])
-            yield HeldDocument(document, payload["filled"])
-
     def pages(self) -> Iterator[tuple[PageRef, str]]:
         """See `Collection`."""
-        for payload in self._payloads(Record.PAGE):
-            yield PageRef(payload["doc"], payload["page"]), payload["digest"]
-
-    def _payloads(self, record: Record) -> Iterator[Mapping[str, Any]]:
         after = None
         while True:
             with _answering():
-                found, after = self._client.scroll(
-                    self._name, scroll_filter=_chosen(record), limit=_PAYLOADS_AT_A_TIME, offset=after
-                )
-            yield from (each.payload or {} for each in found)
+                found, after = self._client.scroll(self._name, limit=_PAYLOADS_AT_A_TIME, offset=after)
+            for payload in (each.payload or {} for each in found):
+                yield PageRef(payload["doc"], payload["page"]), payload["digest"]
             if after is None:
                 return
 
     def count(self) -> int:
         """See `Collection`."""
         with _answering():
-            return self._client.count(self._name, count_filter=_chosen(Record.PAGE), exact=True).count
+            return self._client.count(self._name, exact=True).count
 
     def add(self, pages: Sequence[VectorPage]) -> None:
         """See `Collection`."""
@@ -123,29 +103,8 @@ class QdrantCollection:
         vectors = {WHOLE: page.vectors.tolist()}
         if self._late:
             vectors[FIRST] = joined(page.vectors).tolist()
-        payload = {
-            "record": Record.PAGE.value,
-            "doc": page.ref.doc_id,
-            "page": page.ref.page,
-            "digest": page.digest,
-        }
+        payload = {"doc": page.ref.doc_id, "page": page.ref.page, "digest": page.digest}
         return models.PointStruct(id=_key(page.ref), vector=vectors, payload=payload)
-
-    def record(self, documents: Sequence[HeldDocument]) -> None:
-        """See `Collection`."""
-        points = []
-        for held in documents:
-            document = held.document
-            payload = {
-                "record": Record.DOCUMENT.value,
-                "doc": document.doc_id,
-                "pages": document.pages,
-                "filled": held.filled,
-                "digest": document.digest,
-            }
-            key = str(uuid.uuid5(_NAMES, document.doc_id))
-            points.append(models.PointStruct(id=key, vector={}, payload=payload))
-        self._upsert(points)
 
     def _upsert(self, points: Sequence[models.PointStruct]) -> None:
         with _answering():
@@ -153,17 +112,15 @@ class QdrantCollection:
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""
-        for record in (Record.DOCUMENT, Record.PAGE):
-            chosen = models.FilterSelector(filter=_chosen(record, doc_ids))
-            with _answering():
-                self._client.delete(self._name, chosen, wait=True)
+        with _answering():
+            self._client.delete(self._name, models.FilterSelector(filter=_chosen(doc_ids)), wait=True)
 
     def search(
         self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
     ) -> list[Hit]:
         """See `Collection`."""
         excluded = [_key(ref) for ref in sorted(exclude) if doc_id in (None, ref.doc_id)]
-        chosen = _chosen(Record.PAGE, [] if doc_id is None else [doc_id], excluded)
+        chosen = _chosen([] if doc_id is None else [doc_id], excluded)
         vectors, stage, params = query.tolist(), None, models.SearchParams(exact=True)
         if doc_id is None:
             candidates = max(top_k, candidates)
@@ -210,9 +167,9 @@ def _key(ref: PageRef) -> str:
     return str(uuid.uuid5(_NAMES, f"{ref.doc_id}\n{ref.page}"))
 
 
-def _chosen(record: Record, doc_ids: Sequence[str] = (), without: Sequence[str] = ()) -> models.Filter:
-    """Return what chooses points of a kind: of some documents (none named: of all), without some keys."""
-    must: list[Any] = [models.FieldCondition(key="record", match=models.MatchValue(value=record.value))]
+def _chosen(doc_ids: Sequence[str] = (), without: Sequence[str] = ()) -> models.Filter:
+    """Return what chooses points of some documents (none named: of all), without some keys."""
+    must: list[Any] = []
     if doc_ids:
         must.append(models.FieldCondition(key="doc", match=models.MatchAny(any=list(doc_ids))))
     must_not: list[Any] = [models.HasIdCondition(has_id=list(without))] if without else []

@@ -33,5 +33,6 @@ def test_candidates_of_its_index_are_scored_exactly(indexed, built):
 
 
 def test_names_of_documents_are_quoted(indexed):
+    before = indexed.collection.count()
     indexed.collection.remove(["it's", "x' OR 'a' = 'a"])
-    assert len(list(indexed.collection.documents())) == 12
+    assert indexed.collection.count() == before > 0
