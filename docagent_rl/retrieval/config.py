@@ -137,8 +137,6 @@ class RetrieverConfig(Section):
     """The retrievers of a `hybrid` whose rankings are joined, by a name of your choice."""
     rrf_k: int = Field(60, ge=1)
     """Constant of the reciprocal ranks by which a `hybrid` joins its parts."""
-    weights: dict[str, float] = Field(default_factory=dict)
-    """Weights of a `hybrid` by the names of its parts; those left out weigh 1."""
     depth: int = Field(50, ge=1)
     """Pages that each part of a `hybrid` ranks."""
     rerank: RerankConfig | None = None
@@ -151,7 +149,7 @@ class RetrieverConfig(Section):
     deadline_s: float = Field(30.0, gt=0)
     """Seconds for all tries together, from the moment that the first begins."""
 
-    @field_validator("parts", "weights", "options", mode="before")
+    @field_validator("parts", "options", mode="before")
     @classmethod
     def _cleared(cls, value: Any) -> Any:
         # Hydra merges mappings: null takes the place of what a recipe set, {} changes nothing
@@ -169,10 +167,6 @@ class RetrieverConfig(Section):
             raise ValueError(
                 f"service.timeout_s={self.service.timeout_s:g} of one try is longer than deadline_s of all"
             )
-        if unknown := set(self.weights) - set(self.parts):
-            raise ValueError(f"weights names {', '.join(sorted(unknown))}, which parts does not")
-        if any(not 0 <= weight < float("inf") for weight in self.weights.values()):
-            raise ValueError("weights are finite numbers from 0")
         return self
 
     def required_index(self, key: str = KEY) -> Path:
@@ -187,7 +181,7 @@ class RetrieverConfig(Section):
 
     def decisive(self) -> dict[str, Any]:
         """Return all that decides over ranks beside the index; not where and how fast they are made."""
-        names = {"kind", "model", "candidates", "rrf_k", "weights", "depth", "options"}
+        names = {"kind", "model", "candidates", "rrf_k", "depth", "options"}
         found = self.model_dump(mode="json", include={**dict.fromkeys(names, True), "engine": {"kind"}})
         if self.rerank is not None:
             found["rerank"] = self.rerank.model_dump(mode="json", include={"model", "candidates"})

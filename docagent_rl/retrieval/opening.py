@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import starmap
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
@@ -29,29 +30,13 @@ class HybridRetriever:
 
     Each part is asked for `depth` pages, or for as many as the search asks for where that is more. A page
     that some parts do not rank gets nothing of those. Parts are searched side by side: the answer takes as
-    long as the slowest. Parts without a weight weigh 1, those of weight 0 are not asked.
-
-    Raises:
-        UserError: there is no part, or all weigh 0.
+    long as the slowest.
     """
 
-    def __init__(
-        self,
-        parts: Mapping[str, Retriever],
-        *,
-        rrf_k: int = 60,
-        weights: Mapping[str, float] | None = None,
-        depth: int = 50,
-    ) -> None:
-        given = weights or {}
-        asked = {name: part for name, part in parts.items() if given.get(name, 1.0) > 0}
-        if not asked:
-            raise UserError("docagent.retriever: a hybrid needs parts, and one of them a weight above 0")
-        self._parts = asked
-        self._weights = {name: given.get(name, 1.0) for name in asked}
-        self._rrf_k, self._depth = rrf_k, depth
+    def __init__(self, parts: Mapping[str, Retriever], *, rrf_k: int = 60, depth: int = 50) -> None:
+        self._parts, self._rrf_k, self._depth = parts, rrf_k, depth
         # threads that all searches of the process share; they start when they are needed
-        self._workers = ThreadPoolExecutor(4 * len(asked), thread_name_prefix="hybrid")
+        self._workers = ThreadPoolExecutor(4 * len(parts), thread_name_prefix="hybrid")
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -65,33 +50,27 @@ class HybridRetriever:
         def ask(part: Retriever) -> list[list[Hit]]:
             return part.search(queries, doc_id=doc_id, top_k=max(self._depth, top_k), exclude=excluded)
 
-        first, *others = self._parts.values()
+        # in the order of their names, whose sums are the same to the last bit
+        first, *others = (self._parts[name] for name in sorted(self._parts))
         futures = [self._workers.submit(ask, part) for part in others]
         found = [ask(first), *(future.result() for future in futures)]
-        answers = dict(zip(self._parts, found, strict=True))
+        answers = zip(*found, strict=True)
         return [
-            self._joined({name: hits[n] for name, hits in answers.items()}, top_k)
-            for n in range(len(queries))
+            best_hits(starmap(Hit, reciprocal_ranks(rankings, self._rrf_k).items()), top_k)
+            for rankings in answers
         ]
 
-    def _joined(self, rankings: Mapping[str, Sequence[Hit]], top_k: int) -> list[Hit]:
-        scores = reciprocal_ranks(rankings, self._weights, self._rrf_k)
-        return best_hits((Hit(*pair) for pair in scores.items()), top_k)
 
+def reciprocal_ranks(rankings: Iterable[Sequence[Hit]], k: int = 60) -> dict[PageRef, float]:
+    """Score by reciprocal rank fusion: the sum over rankings of `1 / (k + rank)`, ranks from 1.
 
-def reciprocal_ranks(
-    rankings: Mapping[str, Sequence[Hit]], weights: Mapping[str, float], k: int = 60
-) -> dict[PageRef, float]:
-    """Score by reciprocal rank fusion: the sum over rankings of `weight / (k + rank)`, ranks from 1.
-
-    Cormack, Clarke and Buettcher, SIGIR 2009, section 2, with k = 60; weights are 1 there. Pages of equal
-    score have the ranks of their places, which are those of `PageRef` (`Retriever.search`). Rankings, best
-    first, and weights go by the name of the part; those without a weight weigh 1.
+    Cormack, Clarke and Buettcher, SIGIR 2009, section 2, with k = 60. Pages of equal score have the ranks of
+    their places, which are those of `PageRef` (`Retriever.search`). Rankings come best first.
     """
     scores: defaultdict[PageRef, float] = defaultdict(float)
-    for name in sorted(rankings):
-        for rank, hit in enumerate(rankings[name], 1):
-            scores[hit.ref] += weights.get(name, 1.0) / (k + rank)
+    for ranking in rankings:
+        for rank, hit in enumerate(ranking, 1):
+            scores[hit.ref] += 1 / (k + rank)
     return dict(scores)
 
 
@@ -157,7 +136,7 @@ def open_hybrid(
     if not config.parts:
         raise UserError(f"{key}.parts is empty, and a retriever of kind hybrid joins its parts")
     parts = {name: opener(part, store, f"{key}.parts.{name}") for name, part in config.parts.items()}
-    return HybridRetriever(parts, rrf_k=config.rrf_k, weights=config.weights, depth=config.depth)
+    return HybridRetriever(parts, rrf_k=config.rrf_k, depth=config.depth)
 
 
 def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore) -> dict[str, HttpRetriever]:

@@ -21,7 +21,7 @@ from docagent_rl.endpoints.http_client import check_url, public_url
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
-from docagent_rl.retrieval.rerank.passages import LONGEST, PairTexts, best_scores
+from docagent_rl.retrieval.rerank.local import LONGEST, PairTexts, best_scores
 from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
 
 _TIMEOUT_S = 30.0

@@ -79,12 +79,11 @@ class Fixed:
 
 def test_reciprocal_ranks_by_hand():
     """k = 60: A is first and second, B second and first, C only third of the one part."""
-    rankings = {"image": ranking((A, 9.0), (B, 8.0), (C, 7.0)), "text": ranking((B, 0.3), (A, 0.2))}
-    scores = reciprocal_ranks(rankings, {})
+    rankings = [ranking((A, 9.0), (B, 8.0), (C, 7.0)), ranking((B, 0.3), (A, 0.2))]
+    scores = reciprocal_ranks(rankings)
     assert scores == pytest.approx({A: 1 / 61 + 1 / 62, B: 1 / 62 + 1 / 61, C: 1 / 63})
     assert [hit.ref for hit in best(scores, 3)] == [A, B, C]
-    weighed = reciprocal_ranks(rankings, {"text": 2.0}, k=1)
-    assert weighed == pytest.approx({A: 1 / 2 + 2 / 3, B: 1 / 3 + 2 / 2, C: 1 / 4})
+    assert reciprocal_ranks(rankings, k=1) == pytest.approx({A: 1 / 2 + 1 / 3, B: 1 / 3 + 1 / 2, C: 1 / 4})
 
 
 pages = st.builds(PageRef, st.just("a"), st.integers(1, 9))
@@ -94,15 +93,13 @@ hits = st.lists(st.tuples(pages, st.floats(-5, 5, width=32)), unique_by=lambda p
 
 
 @settings(max_examples=25)
-@given(rankings=st.dictionaries(st.sampled_from("xyz"), hits, min_size=1), top_k=st.integers(1, 12))
+@given(rankings=st.lists(hits, min_size=1, max_size=3), top_k=st.integers(1, 12))
 def test_fusion_keeps_every_page_and_the_order_of_one_part(rankings, top_k):
-    scores = reciprocal_ranks(rankings, {})
-    assert set(scores) == {hit.ref for hits in rankings.values() for hit in hits}
+    scores = reciprocal_ranks(rankings)
+    assert set(scores) == {hit.ref for hits in rankings for hit in hits}
     found = best(scores, top_k)
     assert found == sorted(best(scores, 99), key=lambda hit: (-hit.score, hit.ref))[:top_k]
-    assert reciprocal_ranks(dict(reversed(rankings.items())), {}) == scores
-    alone = next(iter(rankings.values()))
-    assert [hit.ref for hit in best(reciprocal_ranks({"alone": alone}, {}), 99)] == [hit.ref for hit in alone]
+    assert [hit.ref for hit in best(reciprocal_ranks(rankings[:1]), 99)] == [hit.ref for hit in rankings[0]]
 
 
 def test_parts_are_asked_deep_enough_and_leave_out_the_same():
@@ -116,12 +113,6 @@ def test_parts_are_asked_deep_enough_and_leave_out_the_same():
     assert one.asked[-1][2] == 4
     assert hybrid.search([], top_k=1) == []
     assert hybrid.search([" ", "words"], top_k=1)[0] == []
-    # a part without weight is not asked
-    hybrid = HybridRetriever({"one": one, "two": two}, weights={"two": 0.0})
-    assert [hit.ref for hit in hybrid.search(["words"], top_k=5)[0]] == [A, B, C]
-    assert len(two.asked) == len(one.asked) - 1
-    with pytest.raises(UserError):
-        HybridRetriever({"two": two}, weights={"two": 0.0})
 
 
 def test_parts_are_searched_side_by_side_and_failures_pass_through():
@@ -155,8 +146,6 @@ def test_impossible_sections_and_hybrids_are_refused(store):
     for section, named in (
         ({"kind": "a b"}, "kind"),
         ({"backend": "http"}, r"service\.url"),
-        ({"weights": {"text": 1.0}}, "weights"),
-        ({"parts": {"text": {}}, "weights": {"text": float("inf")}}, "weights"),
     ):
         with pytest.raises(ValidationError, match=named):
             RetrieverConfig.model_validate(section)

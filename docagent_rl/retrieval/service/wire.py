@@ -20,17 +20,12 @@ from docagent_rl.retrieval.service.host import LONGEST_QUERY
 VERSION = 1
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
 MOST_QUERIES = 256
-MOST_EXCLUDED = 20_000
-HIGHEST_TOP_K = 1_000
-LONGEST_ID = 1_024
-"""Characters of a document's name."""
 LARGEST_BODY = 16 << 20
 """Bytes of a request."""
 LONGEST_LINE = 300
 
 Query = Annotated[str, Field(max_length=LONGEST_QUERY)]
-Queries = Annotated[list[Query], Field(max_length=MOST_QUERIES)]
-DocId = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
+DocId = Annotated[str, Field(min_length=1)]
 PageNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
 
 
@@ -39,10 +34,10 @@ class SearchRequest(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
-    queries: Queries
+    queries: Annotated[list[Query], Field(max_length=MOST_QUERIES)]
     doc_id: DocId | None = None
-    top_k: int = Field(10, ge=1, le=HIGHEST_TOP_K)
-    exclude: list[tuple[DocId, PageNumber]] = Field(default_factory=list, max_length=MOST_EXCLUDED)
+    top_k: int = Field(10, ge=1)
+    exclude: list[tuple[DocId, PageNumber]] = Field(default_factory=list)
 
     def question(self) -> Question:
         """Return the search that is asked for."""
