@@ -8,7 +8,6 @@ where N counts pages, df pages that hold t, tf t on the page, dl tokens of the p
 from __future__ import annotations
 
 import json
-import logging
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -92,7 +91,7 @@ _import_lock = threading.Lock()
 
 
 def load_bm25s() -> ModuleType:
-    """Import bm25s, without JAX; it logs its work at DEBUG only where that level was asked for.
+    """Import bm25s, without JAX.
 
     bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's memory for
     itself, in each process that searches (seen on an H100).
@@ -107,9 +106,6 @@ def load_bm25s() -> ModuleType:
                 del sys.modules["jax"]
             else:
                 sys.modules["jax"] = hidden
-    logger = logging.getLogger("bm25s")
-    if logger.level == logging.DEBUG:
-        logger.setLevel(logging.WARNING)
     return bm25s
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.base import PageRows, check_queries, top_rows
-from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, Postings, load_bm25s
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, Postings
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 from tests.documents.here import ingest_here
 
@@ -132,13 +131,6 @@ def test_a_changed_store_is_noticed(make_store, tmp_path):
     ingest_here(tmp_path / "inbox", store.path, dpi=12)
     with pytest.raises(UserError):
         retriever.check(DocumentStore(store.path))
-
-
-def test_the_library_says_nothing_of_what_it_does(caplog):
-    caplog.set_level(logging.DEBUG)
-    logging.getLogger("bm25s").setLevel(logging.DEBUG)  # as its import leaves it
-    load_bm25s().BM25().index([["a", "b"], ["b", "c"]], show_progress=False)
-    assert caplog.text == ""
 
 
 def test_jax_is_not_imported_where_it_is_installed(tmp_path):

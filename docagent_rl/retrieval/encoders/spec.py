@@ -17,7 +17,7 @@ from docagent_rl.base.section import Section, explain, read_yaml
 from docagent_rl.documents.objects import SHA256_PATTERN
 from docagent_rl.documents.store import PageContent
 
-S = TypeVar("S", bound=Section)
+S = TypeVar("S", bound="ModelSpec")
 PLACE = "{}"
 """Place of the text in a prompt."""
 
@@ -116,6 +116,18 @@ class ModelSpec(Section):
     """Tokens that neighbouring passages share."""
     dtype: Precision = Precision.FLOAT32
 
+    @classmethod
+    def read(cls, content: Mapping[str, object], named: str = "encoder") -> Self:
+        """Read a specification from the content of a file.
+
+        Raises:
+            UserError: it is none; the message names the file.
+        """
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise UserError(explain(error, named)) from error
+
     @model_validator(mode="after")
     def _prepares(self) -> Self:
         if self.min_pixels and self.max_pixels and self.min_pixels > self.max_pixels:
@@ -151,15 +163,6 @@ class EncoderSpec(ModelSpec):
             if self.family.last_token and IMAGE_TOKEN not in (prompt or ""):
                 raise ValueError(f"a prompt that goes with an image holds {IMAGE_TOKEN}")
         return self
-
-    @classmethod
-    def read(cls, content: Mapping[str, object], named: str = "encoder") -> EncoderSpec:
-        """Read a specification from the content of a file.
-
-        Raises:
-            UserError: it is none; the message names the file.
-        """
-        return validated(cls, content, named)
 
     def decisive(self) -> dict[str, object]:
         """Return all that decides over vectors beside the model's files."""
@@ -220,19 +223,7 @@ def find_spec(section: type[S], name: str, known: Mapping[str, S], file_name: st
             f"folder of a checkpoint that holds one as {file_name} (docs/retrieval/models.md)"
         )
     content = {"model": str(file.absolute().parent), **read_yaml(file, "family: colqwen2")}
-    return validated(section, content, file)
-
-
-def validated(section: type[S], content: Mapping[str, object], named: str | Path) -> S:
-    """Return a specification of the content of a file.
-
-    Raises:
-        UserError: it is none; the message names the file.
-    """
-    try:
-        return section.model_validate(content)
-    except ValidationError as error:
-        raise UserError(explain(error, str(named))) from error
+    return section.read(content, str(file))
 
 
 class Encoder(Protocol):

@@ -141,17 +141,15 @@ class RayRetriever(RemoteRetriever):
 
     async def _ask(self, question: Question) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search."""
-        start, busy_s = next(self._turn) % len(self._actors), None
+        start, last = next(self._turn) % len(self._actors), None
         for actor in self._actors[start:] + self._actors[:start]:
             answer = await self._answer(actor, question)
-            if isinstance(answer, NotTakenError):
-                busy_s = min(filter(None, (busy_s, answer.retry_after_s)), default=None)
-            elif isinstance(answer, Exception):
-                raise answer
-            else:
+            if not isinstance(answer, Exception):
                 return answer
-        reason = "is there" if busy_s is None else "has a place"
-        raise NotTakenError(f"no actor of {self._key} {reason}", busy_s)
+            if not isinstance(answer, NotTakenError):
+                raise answer
+            last = answer
+        raise NotTakenError(f"no actor of {self._key} takes it: {last}", getattr(last, "retry_after_s", None))
 
     async def _answer(self, actor: Any, question: Question) -> list[list[Hit]] | Exception:
         """Return the answer of one actor."""

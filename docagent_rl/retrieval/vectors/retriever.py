@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from docagent_rl.retrieval.base import Hit, Pages, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, named_spec
 from docagent_rl.retrieval.index_files import HEADER, index_engine, rebuild_command
-from docagent_rl.retrieval.vectors.index import Source, VectorIndex
+from docagent_rl.retrieval.vectors.index import VectorIndex
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import CollectionIndex
@@ -34,21 +34,35 @@ class VectorRetriever:
 
     Searching changes nothing, so any number of threads may search at once.
 
-    Raises:
-        UserError: the encoder is not that of the pages.
+    `make` opens the encoder of queries, with the first one or before.
     """
 
-    def __init__(self, index: VectorIndex | CollectionIndex, encoder: Encoder) -> None:
-        source = index.header.source
+    def __init__(self, index: VectorIndex | CollectionIndex, make: Callable[[], Encoder]) -> None:
+        self.index, self._make = index, make
+        self.contents: tuple[PageContent, ...] = (index.header.source.content,)
+        """The contents of a page that its rank depends on."""
+        self._encoder: Encoder | None = None
+        self._opening = threading.Lock()
+
+    def open(self) -> Encoder:
+        """Return the encoder of queries; it is read once.
+
+        Raises:
+            UserError: it is not that of the pages.
+        """
+        with self._opening:
+            self._encoder = self._encoder or self._opened()
+            return self._encoder
+
+    def _opened(self) -> Encoder:
+        encoder, source, path = self._make(), self.index.header.source, self.index.path
         if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
             raise UserError(
-                f"the index {index.path} was built with another model or preprocessing than the encoder of "
-                f"queries has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its "
-                f"model under docagent.retriever.encoder.model, or {rebuild_command(index.path)}"
+                f"the index {path} was built with another model or preprocessing than the encoder of queries "
+                f"has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its model "
+                f"under docagent.retriever.encoder.model, or {rebuild_command(path)}"
             )
-        self.index, self._encoder = index, encoder
-        self.contents: tuple[PageContent, ...] = (source.content,)
-        """The contents of a page that its rank depends on."""
+        return encoder
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -60,28 +74,12 @@ class VectorRetriever:
         """
         check_queries(queries, top_k)
         hits: list[list[Hit]] = [[] for _ in queries]
-        usable = encoded_queries(self._encoder, queries)
+        usable = encoded_queries(self.open(), queries)
         vectors = [query for _, query in usable]
         found = self.index.rank(vectors, doc_id=doc_id, top_k=top_k, exclude=frozenset(exclude))
         for (number, _), ranked in zip(usable, found, strict=True):
             hits[number] = ranked
         return hits
-
-
-class LateEncoder:
-    """The encoder of an index, opened with the first query: checks before a run read no weights."""
-
-    def __init__(self, source: Source, make: Callable[[], Encoder]) -> None:
-        self.content, self.dim, self.fingerprint = source.content, source.dim, source.encoder
-        self._make = make
-
-    @cached_property
-    def _encoder(self) -> Encoder:
-        return self._make()
-
-    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
-        """See `Encoder.encode_queries`."""
-        return self._encoder.encode_queries(queries)
 
 
 def open_pages(
@@ -108,9 +106,12 @@ def open_pages(
 
         return open_query_encoder(header.spec, config.encoder)
 
-    if isinstance(index, VectorIndex) and config.device is not None and not late:
-        _bring(index, config.device, f"{key}.device")
-    return VectorRetriever(index, LateEncoder(header.source, make) if late else make())
+    found = VectorRetriever(index, make)
+    if not late:
+        found.open()
+        if isinstance(index, VectorIndex) and config.device is not None:
+            _bring(index, config.device, f"{key}.device")
+    return found
 
 
 def _open_index(config: RetrieverConfig, store: DocumentStore, key: str) -> VectorIndex | CollectionIndex:

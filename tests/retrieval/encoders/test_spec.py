@@ -16,9 +16,8 @@ from transformers import AutoTokenizer
 from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.encoders import checkpoints
 from docagent_rl.retrieval.encoders.checkpoints import base_folder, digest, model_folder
-from docagent_rl.retrieval.encoders.local import Texts, fill_prompt
-from docagent_rl.retrieval.encoders.opening import open_encoder
-from docagent_rl.retrieval.encoders.spec import DEFAULT, MODELS, SPEC_FILE, EncoderSpec, Family, named_spec
+from docagent_rl.retrieval.encoders.local import Texts
+from docagent_rl.retrieval.encoders.spec import MODELS, SPEC_FILE, EncoderSpec, Family, named_spec
 from tools.models_table import BEGIN, END, with_table
 
 IMAGES = {"content": "image"}
@@ -43,13 +42,6 @@ def test_a_specification_survives_an_index_and_keeps_text_in_prompts(name):
     if spec.family is Family.QWEN2_VL:
         assert "<|image_pad|>" in (spec.page_prompt or "")
         assert spec.query_image == ("<|image_pad|>" in (spec.query_prompt or ""))
-
-
-@pytest.mark.slow
-def test_the_default_is_the_embedded_one(minilm):
-    assert open_encoder(named_spec(DEFAULT)).fingerprint == minilm.fingerprint
-    with pytest.raises(UserError, match=r"--model=minilmm.* minilm"):
-        named_spec("minilmm")
 
 
 @pytest.mark.parametrize(
@@ -237,8 +229,3 @@ def test_special_tokens_in_a_text_are_broken():
     ):
         assert TEXTS.plain(text) == plain
         assert not specials & set(TOKENIZER(plain, add_special_tokens=False)["input_ids"])
-
-
-def test_a_prompt_takes_a_text_as_it_is():
-    assert fill_prompt("query: {}", "what is {} and {0}?") == "query: what is {} and {0}?"
-    assert fill_prompt(None, "as is") == "as is"

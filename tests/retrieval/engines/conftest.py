@@ -51,4 +51,4 @@ def found(build, corpus, tmp_path) -> CollectionIndex:  # noqa: F811
 
 @pytest.fixture
 def retriever(found) -> VectorRetriever:
-    return VectorRetriever(found, HashingEncoder())
+    return VectorRetriever(found, HashingEncoder)

@@ -40,7 +40,7 @@ def test_documents_are_added_changed_and_removed(build, found, make_store, tmp_p
     assert build(store).new == 3
     found = CollectionIndex.open(found.path)
     found.check(store)
-    retriever = VectorRetriever(found, HashingEncoder())
+    retriever = VectorRetriever(found, HashingEncoder)
     refs = {hit.ref for hit in retriever.search(["a new document of gold"], top_k=1000)[0]}
     assert "doc-05" not in {ref.doc_id for ref in refs}
     assert {ref.page for ref in refs if ref.doc_id == "doc-03"} == {1, 2}

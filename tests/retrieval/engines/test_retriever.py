@@ -18,7 +18,7 @@ QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "
 
 @pytest.fixture(scope="module")
 def exact(built):
-    return VectorRetriever(VectorIndex.open(built), HashingEncoder())
+    return VectorRetriever(VectorIndex.open(built), HashingEncoder)
 
 
 def assert_same(found, want):
@@ -53,7 +53,7 @@ def test_others_take_the_place_of_excluded_pages(retriever, exact):
 
 def test_dense_vectors_are_ranked_too(build, corpus, tmp_path):
     build(corpus, kind=Kind.DENSE)
-    found = VectorRetriever(CollectionIndex.open(tmp_path / "index"), HashingEncoder())
+    found = VectorRetriever(CollectionIndex.open(tmp_path / "index"), HashingEncoder)
     (hits,) = found.search(["gold"], top_k=3)
     assert [hit.score for hit in hits] == pytest.approx([1.0] * 3, abs=5e-3)
 

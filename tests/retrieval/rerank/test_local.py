@@ -97,16 +97,6 @@ def test_the_best_passage_of_a_long_page_counts_and_neighbours_change_nothing(ma
     assert together[0] == pytest.approx(best, abs=1e-5)
 
 
-def test_a_batch_is_one_pass_of_the_model(opened, pairs):
-    reranker, sizes = opened(TinyReranker.CROSS_ENCODER, batch_size=6), []
-    hook = reranker._model.register_forward_pre_hook(
-        lambda _, inputs: sizes.append(len(inputs[0]["input_ids"]))
-    )
-    reranker.score(pairs)
-    hook.remove()
-    assert sizes == [6] * (len(pairs) // 6) + [len(pairs) % 6] * (len(pairs) % 6 > 0)
-
-
 def test_what_is_no_reranker_is_refused(tmp_path, tiny_folder):
     encoder = build_retriever(TinyRetriever.DENSE_TEXT, tmp_path / "encoder")
     with pytest.raises(UserError, match="encoder"):

@@ -61,24 +61,6 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
         await host.search(Question(("closed",)))
 
 
-async def test_an_error_is_its_callers(held):
-    held.gate.set()
-    host = SearchHost(held, threads=1)
-    results = await asyncio.gather(*ask(host, "a", "bad", "b"), return_exceptions=True)
-    assert [type(result) for result in results] == [list, ValueError, list]
-
-
-async def test_a_search_that_hangs_costs_the_deadline_and_keeps_its_place(held):
-    host = SearchHost(held, threads=1, max_waiting=1, deadline_s=0.1)
-    while not held.calls:  # one whose thread came too late has left its place
-        with pytest.raises(TimeoutError):
-            await host.search(Question(("slow",)))
-    with pytest.raises(NotTakenError):
-        await host.search(Question(("next",)))
-    held.gate.set()
-    await until(lambda: host.waiting == 0)
-
-
 async def test_a_host_whose_searches_hang_is_told_from_a_busy_one(held):
     host = SearchHost(held, threads=1, max_waiting=2)
     running = ask(host, "first")

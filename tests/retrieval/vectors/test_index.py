@@ -75,13 +75,6 @@ def test_page_images_are_indexed(corpus, tmp_path):
     images.check(corpus)
 
 
-def test_pages_without_vectors_are_an_index_that_finds_nothing(make_store, tmp_path):
-    store = make_store(tmp_path, {"blank": ["", ""]})
-    built = build(store, tmp_path / "index")
-    assert (built.pages, built.blank) == (2, 2)
-    assert np.isneginf(VectorIndex.open(tmp_path / "index").scores(QUERIES)).all()
-
-
 def test_another_index_is_replaced_by_force_alone(corpus, bm25, index):
     other = vectors(salt="other")
     with pytest.raises(UserError, match="--force"):

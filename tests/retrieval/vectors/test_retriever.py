@@ -10,14 +10,14 @@ from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever, _bring
-from tests.retrieval.vectors.encoders import HashingEncoder
+from tests.retrieval.vectors.encoders import HashingEncoder, hashing
 
 QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "mat"]
 
 
 @pytest.fixture(scope="module")
 def retriever(built):
-    return VectorRetriever(VectorIndex.open(built), HashingEncoder())
+    return VectorRetriever(VectorIndex.open(built), HashingEncoder)
 
 
 def _sorted(hits):
@@ -65,7 +65,7 @@ def test_a_document_is_searched_alone(retriever):
 def test_an_encoder_of_other_vectors_is_refused(built, retriever):
     assert retriever.contents == (PageContent.TEXT,)
     with pytest.raises(UserError, match="--model"):
-        VectorRetriever(VectorIndex.open(built), HashingEncoder(salt="other"))
+        VectorRetriever(VectorIndex.open(built), hashing(salt="other")).open()
 
 
 def test_vectors_that_are_none_find_nothing_and_other_shapes_are_the_encoders_fault(built, caplog):
@@ -75,7 +75,7 @@ def test_vectors_that_are_none_find_nothing_and_other_shapes_are_the_encoders_fa
             changes = {"nan": lambda found: found * np.nan, "narrow": lambda found: found[:, :3]}
             return [changes.get(q, np.asarray)(found) for q, found in zip(queries, whole, strict=True)]
 
-    retriever = VectorRetriever(VectorIndex.open(built), Broken())
+    retriever = VectorRetriever(VectorIndex.open(built), Broken)
     assert [len(hits) for hits in retriever.search(["nan", "gold"], top_k=2)] == [0, 2]
     assert len(caplog.records) == 1
     with pytest.raises(InfrastructureError):
@@ -100,6 +100,6 @@ def test_a_device_scores_the_vectors_that_were_brought_to_it(built, retriever):
     """On the processor here: what a GPU does is the same code."""
     index = VectorIndex.open(built)
     _bring(index, "cpu", "device")
-    assert VectorRetriever(index, HashingEncoder()).search(QUERIES, top_k=9) == retriever.search(
+    assert VectorRetriever(index, HashingEncoder).search(QUERIES, top_k=9) == retriever.search(
         QUERIES, top_k=9
     )
