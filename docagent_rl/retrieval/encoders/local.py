@@ -80,22 +80,16 @@ class Texts:
 
         A piece has at most `room` tokens; neighbours share at least `overlap`, which is less than `room`.
         """
-        pieces = [text[start:end] for start, end in self.spans(text, room, overlap)]
-        return [piece for piece in pieces if piece.strip()]
-
-    def spans(self, text: str, room: int, overlap: int) -> list[tuple[int, int]]:
-        """Return first character of each passage, and the one behind its last; see `passages`."""
         encoded = self._encode(text)
         offsets, words = encoded["offset_mapping"], encoded.word_ids(0)
         if len(offsets) <= room:
-            return [(0, len(text))]
+            return [text] if text.strip() else []
         found, start, end = [], 0, 0
-        while True:
+        while end < len(offsets):
             end = _word_start(words, min(start + room, len(offsets)), end + 1)
-            found.append((offsets[start][0] if start else 0, offsets[end - 1][1]))
-            if end == len(offsets):
-                return found
+            found.append(text[offsets[start][0] if start else 0 : offsets[end - 1][1]])
             start = _word_start(words, end - overlap, start + 1)
+        return [piece for piece in found if piece.strip()]
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
         return self._encode(text)["offset_mapping"]

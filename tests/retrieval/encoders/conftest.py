@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -58,29 +59,14 @@ def picture(width: int, height: int, seed: int) -> Image.Image:
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory):
     """The folder of a tiny model."""
-    root, made = tmp_path_factory.mktemp("tiny_retrievers"), {}
-
-    def folder(kind: TinyRetriever):
-        if kind not in made:
-            made[kind] = build_retriever(kind, root / kind.value)
-        return made[kind]
-
-    return folder
+    root = tmp_path_factory.mktemp("tiny_retrievers")
+    return cache(lambda kind: build_retriever(kind, root / kind.value))
 
 
 @pytest.fixture(scope="session")
 def encoder(tiny):
-    """An encoder of a tiny model, two pages at a time; kept when nothing is changed."""
-    kept = {}
-
-    def opened(kind: TinyRetriever, **changes):
-        if changes:
-            return open_encoder(tiny_spec(kind, tiny(kind), **changes), batch_size=2)
-        if kind not in kept:
-            kept[kind] = open_encoder(tiny_spec(kind, tiny(kind)), batch_size=2)
-        return kept[kind]
-
-    return opened
+    """An encoder of a tiny model, two pages at a time; kept."""
+    return cache(lambda kind, **changes: open_encoder(tiny_spec(kind, tiny(kind), **changes), batch_size=2))
 
 
 @pytest.fixture(scope="session")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
-from tests.tiny_rerankers import TinyReranker, build_reranker
+from tests.tiny_rerankers import build_reranker
 
 
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory):
     """The folder of a tiny reranker."""
-    root, made = tmp_path_factory.mktemp("tiny_rerankers"), {}
-
-    def folder(kind: TinyReranker):
-        if kind not in made:
-            made[kind] = build_reranker(kind, root / kind.value)
-        return made[kind]
-
-    return folder
+    root = tmp_path_factory.mktemp("tiny_rerankers")
+    return cache(lambda kind: build_reranker(kind, root / kind.value))

@@ -6,9 +6,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.retrieval.config import RerankConfig
-from docagent_rl.retrieval.rerank.spec import RERANKERS, RerankerSpec, named_reranker
+from docagent_rl.retrieval.rerank.spec import RERANKERS, RerankerSpec
 
 
 @pytest.mark.parametrize("path", Path("recipes/rerank").glob("*.yaml"))
@@ -28,12 +27,3 @@ def test_an_overlay_names_a_known_model(path):
 def test_what_cannot_score_is_refused(changes, named):
     with pytest.raises(ValidationError, match=named):
         RerankerSpec.model_validate({"family": "cross_encoder", "model": "m", **changes})
-
-
-def test_a_file_describes_a_model_in_its_folder(tmp_path):
-    file = tmp_path / "mine.yaml"
-    file.write_text("family: cross_encoder\npage_tokens: 64\n")
-    assert named_reranker(str(file)).model == str(tmp_path)
-    file.write_text("family: cross_encode\n")
-    with pytest.raises(UserError, match=r"mine\.yaml.*family"):
-        named_reranker(str(file))
