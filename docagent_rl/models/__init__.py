@@ -1,4 +1,4 @@
-"""Model families, one module each: a `FAMILY` of its own name (`docagent.model_family`)."""
+"""Model families: every `Family` of a module here is one (`docagent.model_family`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from importlib import import_module
 from docagent_rl.base.errors import UserError
 from docagent_rl.models.family import KEY, Family
 
-_OTHER = frozenset({"family"})
-
 
 @cache
 def families() -> tuple[Family, ...]:
     """Return all families by name."""
-    names = sorted(each.name for each in pkgutil.iter_modules(__path__) if each.name not in _OTHER)
-    return tuple(import_module(f"{__name__}.{name}").FAMILY for name in names)
+    modules = [import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
+    found = [each for module in modules for each in vars(module).values() if isinstance(each, Family)]
+    return tuple(sorted(found, key=lambda family: family.name))
 
 
 def get_family(name: str) -> Family:

@@ -51,7 +51,7 @@ class Family:
     Placeholders, position ids, its template and its layers are asked of processor and model.
 
     Args:
-        name: its module in `docagent_rl.models`, and `docagent.model_family`.
+        name: `docagent.model_family`.
         title: as people write it.
         model_types: `model_type` of its configurations in transformers.
         vision: its images; `None`: a model of text.

@@ -1,4 +1,4 @@
-"""Qwen3.5, dense: sees as Qwen3-VL does; three of four layers are gated delta nets."""
+"""Qwen3.5, dense and with experts: sees as Qwen3-VL does; three of four layers are gated delta nets."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _4B = {
 _9B = {"model_type": "qwen3_5", "vision_config": {"out_hidden_size": 4096}, "tie_word_embeddings": False}
 """Its language model has the defaults of transformers."""
 
-FAMILY = Family(
+DENSE = Family(
     name="qwen3_5",
     title="Qwen3.5",
     model_types=("qwen3_5",),
     vision=VISION,
     released={"Qwen/Qwen3.5-4B": _4B, "Qwen/Qwen3.5-9B": _9B},
 )
+MOE = Family(name="qwen3_5_moe", title="Qwen3.5-MoE", model_types=("qwen3_5_moe",), vision=VISION)

@@ -1,4 +1,4 @@
-"""Qwen3-VL, dense (arXiv 2511.21631): visual tokens of 32 by 32 pixels, boxes in thousandths of each side."""
+"""Qwen3-VL (arXiv 2511.21631), dense and with experts: boxes are in thousandths of each side."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _config(
     }
 
 
-FAMILY = Family(
+DENSE = Family(
     name="qwen3_vl",
     title="Qwen3-VL",
     model_types=("qwen3_vl",),
@@ -49,4 +49,31 @@ FAMILY = Family(
         "Qwen/Qwen3-VL-8B-Instruct": _config(4096, 12288, 36, 32, {}, tied=False),
         "Qwen/Qwen3-VL-32B-Instruct": _config(5120, 25600, 64, 64, {}, tied=False),
     },
+)
+
+_30B = {
+    "model_type": "qwen3_vl_moe",
+    "text_config": {
+        "vocab_size": 151936,
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "moe_intermediate_size": 768,
+        "num_hidden_layers": 48,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+        "head_dim": 128,
+        "num_experts": 128,
+        "num_experts_per_tok": 8,
+        "norm_topk_prob": True,
+    },
+    "vision_config": {"out_hidden_size": 2048},
+    "tie_word_embeddings": False,
+}
+
+MOE = Family(
+    name="qwen3_vl_moe",
+    title="Qwen3-VL-MoE",
+    model_types=("qwen3_vl_moe",),
+    vision=VISION,
+    released={"Qwen/Qwen3-VL-30B-A3B-Instruct": _30B},
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass, field, fields
 from typing import Any
 
 from docagent_rl.base.text import encodable
+from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.trajectory import Status, Trajectory, plain
 
 
@@ -28,7 +29,7 @@ class TrajectoryDigest:
     """One trajectory; the fields of the same names are those of `Trajectory`.
 
     Args:
-        text: of the whole trajectory where it is not that of its turns.
+        text: that stands for it where trajectories are compared.
         search_s: seconds of the searches that were not known before, by retriever.
         evidence: the fields of `Trajectory.evidence`.
     """
@@ -46,16 +47,19 @@ class TrajectoryDigest:
     image_preprocessings: int
     image_loads: int
     turns: list[TurnDigest]
-    text: str | None = None
+    text: str = ""
     search_s: dict[str, list[float]] = field(default_factory=dict)
     evidence: tuple[str | None, bool | None, bool | None, str | None] = (None, None, None, None)
 
     @classmethod
-    def of(
-        cls, trajectory: Trajectory, *, turn_texts: Sequence[str] | None = None, text: str | None = None
-    ) -> TrajectoryDigest:
-        """Return the digest of a finished trajectory, with texts for its turns."""
-        texts = turn_texts or [""] * len(trajectory.turns)
+    def of(cls, trajectory: Trajectory, config: TextConfig | None = None) -> TrajectoryDigest:
+        """Return the digest of a finished trajectory; `config` says what its texts are."""
+        config = config or TextConfig()
+        texts = [turn.text.strip() for turn in trajectory.turns]
+        text = joined(texts if config.include_answer else texts[:-1])
+        if config.source is TextSource.ENVIRONMENT:
+            text = text if trajectory.text is None else trajectory.text
+            texts = [str(t.info.get("text", own)) for t, own in zip(trajectory.turns, texts, strict=True)]
         turns = [
             TurnDigest(t.row, t.sampled, t.reward, t.terms, t.token_terms, own)
             for t, own in zip(trajectory.turns, texts, strict=True)
@@ -81,3 +85,8 @@ class TrajectoryDigest:
         values["turns"] = [TurnDigest(**turn) for turn in values["turns"]]
         values["evidence"] = tuple(values["evidence"])
         return cls(**values)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Join texts that are not empty, a line each."""
+    return "\n".join(text for text in texts if text)

@@ -95,12 +95,7 @@ def flash_attn_func(
     dropout_p: float = 0.0,
     softmax_scale: float | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (NO_LIMIT, NO_LIMIT),
-    softcap: float = 0.0,
-    alibi_slopes: Tensor | None = None,
-    deterministic: bool = False,
-    return_attn_probs: bool = False,
-    s_aux: Tensor | None = None,
+    **others: Any,
 ) -> Tensor:
     """Attend within rows of one length; other arguments as in `flash_attn_varlen_func`.
 
@@ -120,12 +115,7 @@ def flash_attn_func(
         dropout_p=dropout_p,
         softmax_scale=softmax_scale,
         causal=causal,
-        window_size=window_size,
-        softcap=softcap,
-        alibi_slopes=alibi_slopes,
-        deterministic=deterministic,
-        return_attn_probs=return_attn_probs,
-        s_aux=s_aux,
+        **others,
     )
     return out.unflatten(0, (q.shape[0], queries))
 
@@ -189,20 +179,9 @@ def plain_varlen_attn(
 ) -> Tensor:
     """Attend within each row of a pack, as `torch.nn.attention.varlen.varlen_attn` does on a GPU.
 
-    Query i of a row with q queries and k keys sees the keys from i + k - q - left to i + k - q + right: the
-    last query is level with the last key. A query that sees no key gets zeros.
-
-    Args:
-        query: (total q, heads, d).
-        key: (total k, heads of keys, d); each serves `heads // heads of keys` neighbouring query heads.
-        value: like `key`.
-        cu_seqlens_q: (rows + 1,) where each row of `query` begins, and the end.
-        cu_seqlens_k: (rows + 1,) the same of `key`.
-        scale: of the scores; by default d ** -0.5.
-        window: keys seen to the left and to the right, -1 for all: (-1, 0) is causal.
-
-    Returns:
-        (total q, heads, d).
+    Shapes are those of `flash_attn_varlen_func`; a head of keys serves `heads // heads of keys` neighbouring
+    query heads. Query i of a row with q queries and k keys sees the keys from i + k - q - left to i + k - q +
+    right, all of a side at -1: the window (-1, 0) is causal. A query that sees no key gets zeros.
     """
     groups = query.shape[1] // key.shape[1]
     key, value = (tensor.repeat_interleave(groups, dim=1) for tensor in (key, value))

@@ -10,10 +10,10 @@ from pydantic import Field
 from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics, AgentLoopOutput
 
 from docagent_rl.config import TextConfig
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import NO_TURN, LedgerRow, TurnLedger
 from docagent_rl.rollout.trajectory import Trajectory, line_of, whole_line
-from docagent_rl.training.trainer.texts import digest
 
 IMAGES = "docagent_images"
 VALIDATION = "val"
@@ -133,6 +133,6 @@ def _outputs(
     ]
     if made:
         carrier = made[-1 if validation else 0]
-        carrier.digest = digest(trajectory, texts or TextConfig()).to_json()
+        carrier.digest = TrajectoryDigest.of(trajectory, texts).to_json()
         carrier.line = line_of(trajectory)
     return made

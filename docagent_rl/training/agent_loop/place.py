@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -117,14 +117,10 @@ class Gauges:
 
 def step_gauges(workers: Iterable[Mapping[str, float]], directory: Mapping[str, float]) -> dict[str, float]:
     """Return the numbers of a step: the worst worker's lag and queues, the bytes of all, the cache's."""
-    found: dict[str, float] = {}
-    for worker in workers:
-        for name, value in worker.items():
-            known = found.get(name)
-            if known is None:
-                found[name] = value
-            else:
-                found[name] = known + value if name.endswith("_bytes") else max(known, value)
+    values: dict[str, list[float]] = defaultdict(list)
+    for name, value in (item for worker in workers for item in worker.items()):
+        values[name].append(value)
+    found = {name: sum(each) if name.endswith("_bytes") else max(each) for name, each in values.items()}
     return {f"docagent/workers/{name}": value for name, value in {**found, **directory}.items()}
 
 

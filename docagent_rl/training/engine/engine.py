@@ -20,7 +20,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.rollout import Sampled
-from docagent_rl.training.engine.settings import EngineSampling, EngineSettings
+from docagent_rl.training.engine.player import EngineSampling, EngineSettings
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
 from docagent_rl.training.serving.requests import NamedImage, SentImage, sent
 

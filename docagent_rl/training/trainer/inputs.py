@@ -13,8 +13,7 @@ from torch import Tensor
 from docagent_rl.advantages import Estimator, Need
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
 from docagent_rl.config import AdvantageConfig
-from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest
-from docagent_rl.training.trainer.texts import prefix_texts, trajectory_text
+from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ def estimator_inputs(
     `algorithm` is verl's section; `embed` is called where the estimator compares trajectories.
     """
     first = [trajectories[n] for n in RowKeys.parse(keys).first]
-    texts = [trajectory_text(each, settings.text) for each in first]
+    texts = [each.text for each in first]
     needs = estimator.needs
     return advantage_inputs(
         keys=keys,
@@ -150,7 +149,8 @@ def prefix_embeddings(trajectories: Sequence[TrajectoryDigest], embed: Embed) ->
     (s, k + 1, d), k the most turns of a trajectory; zeros at n = 0, and a trajectory's last vector from its
     last turn on.
     """
-    texts = [prefix_texts(trajectory) for trajectory in trajectories]
+    turns = ([turn.text for turn in trajectory.turns] for trajectory in trajectories)
+    texts = [[joined(own[:count]) for count in range(1, len(own) + 1)] for own in turns]
     vectors = embed([text for each in texts for text in each])
     longest = max(map(len, texts))
     table = torch.zeros(len(trajectories), longest + 1, vectors.shape[1], dtype=vectors.dtype)
@@ -174,37 +174,28 @@ def advantage_inputs(
 ) -> AdvantageInputs:
     """Return one batch as estimators see it; all tensors on the CPU.
 
-    Args:
-        keys: verl's key of each of the `b` rows.
-        trajectories: digest of each row's trajectory.
-        token_rewards: (b, t) after a KL penalty, if there is one.
-        turn_index: (b, t') from the rollout, -1 on tokens that were not sampled; cut or padded to t.
-        values: (b, t'), likewise.
-        discounts: of both levels.
-        embeddings: (s, d) in the order of `RowKeys.first`, as are `texts`.
-        prefix_embeddings: (s, k + 1, d), likewise.
-        texts: one a trajectory.
+    Of b rows there are verl's `keys`, their `trajectories`, `token_rewards` (b, t) after a KL penalty,
+    if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values` (b, t); of s trajectories,
+    in the order of `RowKeys.first`, `embeddings` (s, d), `prefix_embeddings` (s, k + 1, d) and `texts`.
 
     Raises:
         UserError: see `AdvantageInputs`.
         ValueError: a key of another form.
     """
     numbers = RowKeys.parse(keys)
-    width = token_rewards.shape[1]
-    turns = fitted(turn_index, width, -1)
     return AdvantageInputs(
         token_rewards=token_rewards.float(),
-        mask=turns >= 0,
-        turn_index=turns,
+        mask=turn_index >= 0,
+        turn_index=turn_index,
         trajectory=numbers.trajectory,
         row=numbers.row,
         group=numbers.group,
-        values=None if values is None else fitted(values, width, 0).float(),
+        values=None if values is None else values.float(),
         embeddings=embeddings,
         prefix_embeddings=prefix_embeddings,
-        step=None if prefix_embeddings is None else steps_of(trajectories, numbers.row, turns),
+        step=None if prefix_embeddings is None else steps_of(trajectories, numbers.row, turn_index),
         texts=texts,
-        terms=TermRewards(trajectories, numbers.row, turns),
+        terms=TermRewards(trajectories, numbers.row, turn_index),
         discounts=discounts,
     )
 
@@ -226,10 +217,3 @@ def steps_of(trajectories: Sequence[TrajectoryDigest], row: Tensor, turn_index: 
     known = (turn_index >= 0) & (turn_index < most)
     steps = table.gather(1, turn_index.long().clamp(0, most - 1)).to(turn_index.dtype)
     return steps.masked_fill(~known, -1)
-
-
-def fitted(rows: Tensor, width: int, filler: float) -> Tensor:
-    """Return (b, t') as (b, width): cut, or filled on the right."""
-    if rows.shape[1] >= width:
-        return rows[:, :width]
-    return torch.nn.functional.pad(rows, (0, width - rows.shape[1]), value=filler)

@@ -48,7 +48,7 @@ from docagent_rl.training.trainer.summary import (
 )
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, distinct, read_trajectories
 from docagent_rl.training.workers.critic import VALUE_MASK, critic_kinds, hand_on_sizes, install_critic
-from docagent_rl.training.workers.policy import install_workers, policy_extensions
+from docagent_rl.training.workers.policy import install_workers, policy_kinds
 from docagent_rl.training.workers.trajectory_loss import put_trajectory_tokens
 
 logger = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
-        install_workers(self.role_worker_mapping, policy_extensions(self.config, self.docagent))
+        install_workers(self.role_worker_mapping, policy_kinds(self.config, self.docagent))
         kinds = critic_kinds(self.config, self.docagent, ours=self._estimator is not None)
         install_critic(self.role_worker_mapping, kinds)
 

@@ -24,7 +24,6 @@ from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.trainer.estimators import known_estimators, our_estimator
 from docagent_rl.training.trainer.inputs import estimator_inputs, rewarded_turns
-from docagent_rl.training.trainer.texts import digest
 
 
 class Crediting:
@@ -59,7 +58,7 @@ class Crediting:
         Raises:
             UserError: the estimator needs what was not stored.
         """
-        rows = Rows.of([digest(each, self._settings.text) for each in trajectories])
+        rows = Rows.of([TrajectoryDigest.of(each, self._settings.text) for each in trajectories])
         found = self._of_verl(rows) if self._ours is None else self._of_ours(self._ours, rows)
         return [
             [0.0 if place is None else float(found[place[0], place[1] : place[2]].mean()) for place in places]

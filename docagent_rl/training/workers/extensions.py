@@ -6,7 +6,7 @@ verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower` and reads it n
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,39 +36,32 @@ VENDOR = "docagent_frozen_vision"
 """Under which the engine of a supervised run is registered."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Extension:
-    """One addition to verl's worker of the policy.
+@dataclass(slots=True)
+class PolicyKinds:
+    """Additions to verl's worker of the policy.
 
-    `outer` is mixed in before `ActorRolloutRefWorker`, whose `init_model` it may extend; `actor` and
+    `outer` are mixed in before `ActorRolloutRefWorker`, whose `init_model` they may extend; `actor` and
     `reference` are subclasses of `TrainingWorker` that call `super()`; `settings` are class attributes,
-    which travel with it.
+    which travel with the class.
     """
 
-    outer: type | None = None
-    actor: type[TrainingWorker] | None = None
-    reference: type[TrainingWorker] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    outer: list[type] = field(default_factory=list)
+    actor: list[type[TrainingWorker]] = field(default_factory=list)
+    reference: list[type[TrainingWorker]] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def worker_class(self, base: type[ActorRolloutRefWorker]) -> type[ActorRolloutRefWorker]:
+        """Return a subclass of `base` with all of them; those named first see a call first."""
+        attributes = {
+            "actor_worker_cls": composed(self.actor, base.actor_worker_cls),
+            "ref_worker_cls": composed(self.reference, base.ref_worker_cls),
+        }
+        return type(_name([*self.outer, base]), (*self.outer, base), self.settings | attributes)
 
 
-def worker_class(
-    base: type[ActorRolloutRefWorker], extensions: Sequence[Extension]
-) -> type[ActorRolloutRefWorker]:
-    """Return a subclass of `base` with all extensions; those named first see a call first."""
-    attributes: dict[str, Any] = {}
-    for extension in extensions:
-        attributes |= extension.settings
-    attributes["actor_worker_cls"] = composed([e.actor for e in extensions], base.actor_worker_cls)
-    attributes["ref_worker_cls"] = composed([e.reference for e in extensions], base.ref_worker_cls)
-    outer = [e.outer for e in extensions if e.outer is not None]
-    return type(_name([*outer, base]), (*outer, base), attributes)
-
-
-def composed(kinds: Sequence[type | None], base: type) -> type:
+def composed(kinds: Sequence[type], base: type) -> type:
     """Return one class of all kinds and `base`, in this order; a single one as it is."""
-    present = [kind for kind in kinds if kind is not None]
-    if not any(issubclass(kind, base) for kind in present):
-        present.append(base)
+    present = [*kinds, *([] if any(issubclass(kind, base) for kind in kinds) else [base])]
     return present[0] if len(present) == 1 else type(_name(present), tuple(present), {})
 
 

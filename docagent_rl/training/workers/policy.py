@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import ray
@@ -22,7 +21,7 @@ from docagent_rl.losses.model_parts import copied_head
 from docagent_rl.losses.positions import ObservationRule
 from docagent_rl.training.settings.models import freezes_actor
 from docagent_rl.training.tensors import read_rows
-from docagent_rl.training.workers.extensions import Extension, FrozenVisionWorker, worker_class
+from docagent_rl.training.workers.extensions import FrozenVisionWorker, PolicyKinds
 from docagent_rl.training.workers.observation_kl import (
     EngineExactTerm,
     ObservationKlLoss,
@@ -30,39 +29,36 @@ from docagent_rl.training.workers.observation_kl import (
     observation_totals,
     sample_reference,
 )
-from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS
+from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
 
 POLICY_ROLES = (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef)
 
 
-def install_workers(role_worker_mapping: dict[Role, Any], extensions: Sequence[Extension]) -> None:
-    """Replace the policy's worker in verl's mapping of roles by one with the extensions."""
-    if not extensions:
-        return
-    for role in POLICY_ROLES:
+def install_workers(role_worker_mapping: dict[Role, Any], kinds: PolicyKinds) -> None:
+    """Replace the policy's worker in verl's mapping of roles by one with additions, if there are any."""
+    for role in POLICY_ROLES if kinds.actor else ():
         if role in role_worker_mapping:
             base = role_worker_mapping[role].__ray_actor_class__
-            role_worker_mapping[role] = ray.remote(worker_class(base, extensions))
+            role_worker_mapping[role] = ray.remote(kinds.worker_class(base))
 
 
-def policy_extensions(run: DictConfig, section: DocAgentConfig) -> list[Extension]:
+def policy_kinds(run: DictConfig, section: DocAgentConfig) -> PolicyKinds:
     """Return what the policy's worker of a run does beyond verl's; each is independent of the others.
 
     The preflight checks whether they fit the run.
     """
-    found = []
+    found = PolicyKinds()
     if section.kl.enabled:
-        found.append(observation_kl(section.kl.observation))
+        found.outer.append(ObservationKlMixin)
+        found.actor.append(PolicyWorker)
+        found.reference.append(ReferenceWorker)
+        found.settings["observation_kl"] = section.kl.observation
     if freezes_actor(run):
-        found.append(Extension(actor=FrozenVisionWorker))
+        found.actor.append(FrozenVisionWorker)
     if section.loss.aggregation is Aggregation.TRAJECTORY:
-        found.append(TRAJECTORY_LOSS)
+        found.outer.append(TrajectoryWorkerMixin)
+        found.actor.append(TrajectoryCountWorker)
     return found
-
-
-def observation_kl(config: ObservationKl) -> Extension:
-    """Return the observation term in the policy's loss."""
-    return Extension(ObservationKlMixin, PolicyWorker, ReferenceWorker, {"observation_kl": config})
 
 
 class PolicyWorker(TrainingWorker):
@@ -109,10 +105,7 @@ else:
 
 
 class ObservationKlMixin(_Worker):
-    """An addition to `ActorRolloutRefWorker`, or to a subclass of it, by `worker_class`.
-
-    Its policy is a `PolicyWorker`, its reference a `ReferenceWorker`.
-    """
+    """An addition to `ActorRolloutRefWorker` whose policy and reference are the workers above."""
 
     observation_kl: ClassVar[ObservationKl]
 

@@ -29,7 +29,6 @@ from verl.utils.metric import AggregationType, Metric
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from docagent_rl.training.tensors import partition, row_lengths, tensor
-from docagent_rl.training.workers.extensions import Extension
 
 Loss = tuple[Tensor, dict[str, Any]]
 
@@ -155,7 +154,7 @@ else:
 
 
 class TrajectoryWorkerMixin(_Worker):
-    """An addition to `ActorRolloutRefWorker`, or to a subclass of it."""
+    """An addition to `ActorRolloutRefWorker`, beside `TrajectoryCountWorker` for its policy."""
 
     @register(dispatch_mode=Dispatch.ONE_TO_ALL)  # ty: ignore[missing-attribute]  (verl adds the members)
     def init_model(self) -> None:
@@ -164,10 +163,6 @@ class TrajectoryWorkerMixin(_Worker):
         if self.actor is not None:
             self.loss_fn = TrajectoryMeanLoss(self.loss_fn)
             self.actor.set_loss_fn(self.loss_fn)
-
-
-TRAJECTORY_LOSS = Extension(TrajectoryWorkerMixin, TrajectoryCountWorker)
-"""The policy's loss averaged by trajectory (`docagent.loss.aggregation=trajectory`)."""
 
 
 def put_trajectory_tokens(batch: KVBatchMeta) -> KVBatchMeta:

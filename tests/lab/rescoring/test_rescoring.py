@@ -10,10 +10,10 @@ from docagent_rl.config import AdvantageConfig
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.rescoring.difference import Change, difference
 from docagent_rl.lab.rescoring.stored import StoredRun
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.archive import write_trajectories
 from docagent_rl.training.trainer.stored_credit import Crediting, Rows
-from docagent_rl.training.trainer.texts import digest
 
 
 def trajectory(uid, number, *turns):
@@ -38,7 +38,7 @@ def test_rows_hold_rewards_on_the_last_tokens_of_their_turns():
         trajectory("a", 0, (0, 2, 0.5), (0, 0, 0.25), (1, 3, 1.0)),
         trajectory("b", 0, (0, 1, -1.0)),
     ]
-    rows = Rows.of([digest(each, AdvantageConfig().text) for each in trajectories])
+    rows = Rows.of([TrajectoryDigest.of(each, AdvantageConfig().text) for each in trajectories])
     assert rows.keys == ["a_0_0", "a_0_1", "b_0_0"]
     assert rows.rewards.tolist() == [[0, 0.75, 0], [0, 0, 1.0], [-1.0, 0, 0]]
     assert rows.turn_index.tolist() == [[0, 0, -1], [0, 0, 0], [0, -1, -1]]

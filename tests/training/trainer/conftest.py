@@ -8,14 +8,13 @@ import pytest
 import transfer_queue as tq
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from docagent_rl.config import TextConfig
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import line_of
 from docagent_rl.training.agent_loop.output import (
     OURS,
     TRAJECTORY_DIGEST,
     TRAJECTORY_LINE,
 )
-from docagent_rl.training.trainer.texts import digest
 
 TAG = {"global_steps": 7}
 
@@ -33,7 +32,7 @@ class Queue:
         """Prompts by name, with their status, and trajectories of so many rows."""
         self.prompts = {uid: {"is_prompt": True, "status": status} for uid, status in prompts.items()}
         for trajectory in trajectories:
-            carried = digest(trajectory, TextConfig()).to_json(), line_of(trajectory)
+            carried = TrajectoryDigest.of(trajectory).to_json(), line_of(trajectory)
             for row in range(rows):
                 own, line = ("", b"") if row else carried
                 fields = {TRAJECTORY_DIGEST: own, TRAJECTORY_LINE: line, "extra_fields": {OURS: True}}

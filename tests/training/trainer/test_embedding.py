@@ -11,10 +11,10 @@ import torch
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig, TextSource
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer.embedding import THREADS, TrajectoryEmbedder, embedder_place
 from docagent_rl.training.trainer.inputs import prefix_embeddings
-from docagent_rl.training.trainer.texts import digest, prefix_texts, trajectory_text
 
 
 def node(name, cpus=0, gpus=0, alive=True):
@@ -73,7 +73,7 @@ def test_vectors_are_those_of_what_was_done_before():
         return torch.tensor([[float(len(text)), 1.0] for text in texts])
 
     played = (trajectory("ab", "c", "d"), trajectory("xyz"), trajectory())
-    table = prefix_embeddings([digest(each, TextConfig()) for each in played], embed)
+    table = prefix_embeddings([TrajectoryDigest.of(each) for each in played], embed)
     assert asked == ["ab", "ab\nc", "ab\nc\nd", "xyz"]
     assert table[..., 0].tolist() == [[0, 2, 4, 6], [0, 3, 3, 3], [0, 0, 0, 0]]
 
@@ -118,12 +118,12 @@ def searched(text: str | None = None) -> Trajectory:
 )
 def test_text_of_a_trajectory(source, options, changes, expected):
     config = TextConfig(source=TextSource(source), **options)
-    assert trajectory_text(digest(searched(**changes), config), config) == expected
+    assert TrajectoryDigest.of(searched(**changes), config).text == expected
 
 
-def test_texts_grow_by_a_turn():
-    made = trajectory("a", "b", "c")
+def test_the_environments_text_of_a_turn_stands_for_it():
+    made = trajectory("a", "b")
     made.turns[1].info = {"text": "the second"}
     own = TextConfig(source=TextSource.ENVIRONMENT)
-    assert prefix_texts(digest(made, own)) == ["a", "a\nthe second", "a\nthe second\nc"]
-    assert prefix_texts(digest(made, TextConfig())) == ["a", "a\nb", "a\nb\nc"]
+    for config, texts in ((own, ["a", "the second"]), (None, ["a", "b"])):
+        assert [turn.text for turn in TrajectoryDigest.of(made, config).turns] == texts

@@ -9,14 +9,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from docagent_rl.config import TextConfig
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory, TrajectoryTurn
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
 from docagent_rl.training.trainer.accounts import TrajectoryFailedError
 from docagent_rl.training.trainer.modes import DocAgentSync
 from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
-from docagent_rl.training.trainer.texts import digest
 
 NOT_PLAYED = (MaskReason.SAMPLE, MaskReason.INFRASTRUCTURE, MaskReason.EMPTY)
 
@@ -164,7 +162,7 @@ def validate(tmp_path):
         trainer.docagent = SimpleNamespace(run_dir=tmp_path, keep_best=False)
         trainer.global_steps = 7
         lines = [None if s is None else s.to_json() for s in trajectories]
-        digests = [None if s is None else digest(s, TextConfig()).to_json() for s in trajectories]
+        digests = [None if s is None else TrajectoryDigest.of(s).to_json() for s in trajectories]
         infos = {"reward": rewards or [s.reward for s in trajectories], TRAJECTORY: lines, DIGEST: digests}
         uids = [f"row{n}" if s is None else s.uid for n, s in enumerate(trajectories)]
         sources, ones = ["made"] * len(trajectories), [1] * len(trajectories)

@@ -16,24 +16,31 @@ from docagent_rl.losses.config import KlConfig
 from docagent_rl.training.settings.models import ACTOR_KEY, CRITIC_KEY
 from docagent_rl.training.workers import policy
 from docagent_rl.training.workers.critic import CriticWorker, critic_kinds, hand_on_sizes, install_critic
-from docagent_rl.training.workers.extensions import Extension, FrozenVisionWorker, worker_class
-from docagent_rl.training.workers.trajectory_loss import TRAJECTORY_LOSS, TrajectoryCountWorker
+from docagent_rl.training.workers.extensions import FrozenVisionWorker, PolicyKinds
+from docagent_rl.training.workers.trajectory_loss import TrajectoryCountWorker, TrajectoryWorkerMixin
 
 ALDEN, ROWS = "alden_qwen2_5_vl_7b", "ppo_micro_batch_size_per_gpu"
 CONFIG = KlConfig.model_validate({"observation": {"coef": 0.01, "type": "k2", "scope": "image"}})
-KL = policy.observation_kl(CONFIG.observation)
-FROZEN = Extension(actor=FrozenVisionWorker)
 
 
-def extensions_of(run):
-    return policy.policy_extensions(run, DocAgentConfig.parse(plain(run.docagent)))
+def kinds_of(run):
+    return policy.policy_kinds(run, DocAgentConfig.parse(plain(run.docagent)))
+
+
+def kl_kinds(*more):
+    return PolicyKinds(
+        [policy.ObservationKlMixin],
+        [policy.PolicyWorker, *more],
+        [policy.ReferenceWorker],
+        {"observation_kl": CONFIG.observation},
+    )
 
 
 @pytest.mark.parametrize("kl", [0, 0.01])
 @pytest.mark.parametrize("freeze", [False, True])
 def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
     values = f"docagent.kl.observation.coef={kl}", f"{ACTOR_KEY}={str(freeze).lower()}"
-    found = worker_class(ActorRolloutRefWorker, extensions_of(recipe("vrag_rl_qwen2_5_vl_7b", *values)))
+    found = kinds_of(recipe("vrag_rl_qwen2_5_vl_7b", *values)).worker_class(ActorRolloutRefWorker)
     known = (policy.PolicyWorker, FrozenVisionWorker)
     expected = [kind for kind, wanted in zip(known, (kl, freeze), strict=True) if wanted]
     assert [kind for kind in found.actor_worker_cls.__mro__ if kind in known] == expected
@@ -44,9 +51,8 @@ def test_a_policy_gets_what_its_run_configures(recipe, kl, freeze):
 
 
 def test_the_loss_over_trajectories_comes_with_the_section(recipe):
-    assert extensions_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=trajectory")) == [
-        TRAJECTORY_LOSS
-    ]
+    found = kinds_of(recipe("mm_doc_r1_qwen3_8b", "docagent.loss.aggregation=trajectory"))
+    assert found == PolicyKinds([TrajectoryWorkerMixin], [TrajectoryCountWorker])
 
 
 def test_each_extension_sees_a_call_in_order():
@@ -65,8 +71,8 @@ def test_each_extension_sees_a_call_in_order():
         def init_model(self):
             calls.append(self.tone)
 
-    extensions = [Extension(Outer, kind("first"), settings={"tone": "outer"}), Extension(actor=kind("last"))]
-    found = worker_class(ActorRolloutRefWorker, extensions)
+    kinds = PolicyKinds([Outer], [kind("first"), kind("last")], settings={"tone": "outer"})
+    found = kinds.worker_class(ActorRolloutRefWorker)
     found.init_model(object.__new__(found))
     found.actor_worker_cls.reset(object.__new__(found.actor_worker_cls))
     assert calls == ["outer", "first", "last"]
@@ -79,9 +85,9 @@ def test_the_policys_worker_is_replaced_and_no_other(base, role):
     others = {Role.Critic: ray.remote(TrainingWorker), Role.RefPolicy: ray.remote(base)}
     mapping = {role: ray.remote(base), **others}
     before = dict(mapping)
-    policy.install_workers(mapping, [])
+    policy.install_workers(mapping, PolicyKinds())
     assert mapping == before
-    policy.install_workers(mapping, [KL])
+    policy.install_workers(mapping, kl_kinds())
     assert {name: mapping[name] for name in others} == others
     found = mapping[role].__ray_actor_class__
     assert issubclass(found, base)
@@ -113,7 +119,9 @@ def called(method: object) -> dict | None:
 
 
 def test_workers_keep_what_verl_calls_from_afar():
-    ours = worker_class(ActorRolloutRefWorker, [KL, FROZEN, TRAJECTORY_LOSS])
+    kinds = kl_kinds(FrozenVisionWorker, TrajectoryCountWorker)
+    kinds.outer.append(TrajectoryWorkerMixin)
+    ours = kinds.worker_class(ActorRolloutRefWorker)
     assert issubclass(ours.actor_worker_cls, TrajectoryCountWorker)
     assert issubclass(ours.actor_worker_cls, FrozenVisionWorker)
     for theirs, own in ((ActorRolloutRefWorker, ours), (TrainingWorker, CriticWorker)):

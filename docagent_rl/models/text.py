@@ -1,4 +1,4 @@
-"""Qwen3, text alone (arXiv 2505.09388); thoughts are turned off by `enable_thinking`."""
+"""Models of text alone: Qwen3, whose thoughts are turned off by `enable_thinking`, Llama and Gemma 3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
     }
 
 
-FAMILY = Family(
+# arXiv 2505.09388
+QWEN3 = Family(
     name="qwen3",
     title="Qwen3",
     model_types=("qwen3",),
@@ -31,3 +32,8 @@ FAMILY = Family(
         "Qwen/Qwen3-4B": _config(2560, 9728, tied=True),
     },
 )
+
+# versions 2 and 3, arXiv 2407.21783
+LLAMA = Family(name="llama", title="Llama", model_types=("llama",))
+# arXiv 2503.19786: the checkpoint of 1B, or the language model of a larger one
+GEMMA3 = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",))
