@@ -44,25 +44,3 @@ def test_packed_rows_equal_each_row_alone_forward_and_backward():
     (alone * weights).sum().backward()
     for (name, got), wanted in zip(flash.named_parameters(), eager.parameters(), strict=True):
         torch.testing.assert_close(got.grad, wanted.grad, rtol=1e-3, atol=1e-3, msg=name)
-
-
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_padded_rows_equal_eager_attention(side):
-    eager, flash = models()
-    ids, mask = torch.zeros(3, 9, dtype=torch.long), torch.zeros(3, 9, dtype=torch.long)
-    for index, row in enumerate(ROWS):
-        place = slice(0, len(row)) if side == "right" else slice(9 - len(row), 9)
-        ids[index, place], mask[index, place] = row, 1
-    got, wanted = (model(input_ids=ids, attention_mask=mask).logits[mask == 1] for model in (flash, eager))
-    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(("dtype", "error"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)])
-def test_one_row_without_padding_in_full_and_half_precision(dtype, error):
-    eager, flash = models(dtype)
-    got, wanted = (model(input_ids=ROWS[2][None]).logits for model in (flash, eager.float()))
-    assert got.dtype == dtype
-    assert (got - wanted).abs().max() < error * got.abs().max()
-    # it can be changed after the model is made
-    eager.set_attn_implementation("flash_attention_2")
-    assert eager.config._attn_implementation == "flash_attention_2"

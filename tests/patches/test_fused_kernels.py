@@ -47,13 +47,6 @@ def test_the_one_model_gives_log_probs_and_others_of_its_class_keep_their_logits
     assert torch.allclose(found.log_probs[:, :-1], chosen, atol=1e-6)
 
 
-def test_a_model_without_fused_kernels_is_left_alone(models):
-    policy, _ = models
-    upstream.patch_forward_with_backends(policy, False, "torch")
-    assert "forward" not in vars(policy)
-    assert logits(policy).shape == (1, 4, 64)
-
-
 def test_the_head_of_a_model_with_fused_kernels_goes_with_the_root(models):
     policy, other = models
     upstream.patch_forward_with_backends(policy, True, "torch")

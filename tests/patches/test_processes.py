@@ -16,7 +16,7 @@ import ray._private.services as services
 import transformers.utils
 from sklearn.metrics import roc_curve
 
-from docagent_rl.patches import late_sklearn, root_logger_level
+from docagent_rl.patches import late_sklearn
 from docagent_rl.patches.ray_loopback import LOOPBACK, LOOPBACK_VARIABLE
 from docagent_rl.patches.root_logger_level import CULPRIT, VARIABLE
 
@@ -70,16 +70,6 @@ def test_sklearns_function_is_there_when_it_is_called():
     for ours, theirs in zip(user.roc_curve(labels, scores), roc_curve(labels, scores), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert transformers.utils.is_sklearn_available()
-
-
-@pytest.mark.parametrize("variable", [VARIABLE, "LOG_LEVEL"])
-def test_a_level_of_the_users_stays(monkeypatch, variable):
-    for name in (VARIABLE, "LOG_LEVEL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(variable, "INFO")
-    before = dict(os.environ)
-    root_logger_level.PATCH.apply(logging)
-    assert dict(os.environ) == before
 
 
 def test_loopback_stays_in_a_run_that_keeps_to_it(monkeypatch):

@@ -132,16 +132,6 @@ def test_packed_rows_equal_the_padded_eager_forward(packing, rows):
             assert error < 1e-3, name
 
 
-@without_flash_attn
-def test_one_row_with_sdpa_in_the_configuration_is_packed_as_well(packing, monkeypatch):
-    import transformers.modeling_flash_attention_utils as flash
-
-    monkeypatch.setattr(flash, "_loaded_implementation", None)  # as where no model asked for flash attention
-    _, _, pack = packing
-    found, wanted = pack([TEXT], attention="sdpa")
-    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
-
-
 IDS = torch.tensor([[5, 6, 7], [8, 9, 0]])
 
 
@@ -185,14 +175,3 @@ def test_blank_image_is_where_the_embeddings_are_and_not_where_their_weight_is_k
     assert found == {"pixels": "meta", "grid": "meta"}
     assert (embeds.device.type, mask.device.type) == ("meta", "meta")
     assert model.get_input_embeddings().weight.device.type == "cpu"
-
-
-def test_images_go_the_way_of_upstream(model):
-    ids = torch.tensor([WITH_IMAGE])
-    found, expected = (
-        function(model, ids, **images(model, [WITH_IMAGE]))[0]
-        for function in (upstream._get_input_embeds, upstream._get_input_embeds.__wrapped__)
-    )
-    assert found.shape == expected.shape == (1, len(WITH_IMAGE), 32)
-    assert torch.equal(found[0, 0], model.get_input_embeddings().weight[WITH_IMAGE[0]])
-    assert not torch.equal(found[0, 2], model.get_input_embeddings().weight[IMAGE])

@@ -64,14 +64,6 @@ def test_positions_come_out_as_they_went_in(lengths, sent):
             assert all(torch.equal(a, b) for a, b in zip(read(data, chunks), rows, strict=True))
 
 
-def test_other_positions_are_left_alone():
-    flat = torch.nested.as_nested_tensor([torch.arange(3), torch.arange(3)], layout=torch.jagged)
-    data = TensorDict({"position_ids": flat}, batch_size=2)
-    tensordicts.maybe_fix_3d_position_ids(data)
-    assert data["position_ids"] is flat
-    tensordicts.maybe_fix_3d_position_ids(TensorDict({}, batch_size=2))
-
-
 @pytest.fixture
 def pictures():
     return [Image.new("RGB", (140, 112), (40 * n, 10, 200)) for n in range(3)]
@@ -97,15 +89,6 @@ def test_the_training_engine_gets_the_processors_features(rows, pictures, proces
     assert all(torch.equal(made[name], value) for name, value in whole.items())
 
 
-def test_images_of_other_loops_are_joined_as_upstream_does():
-    rows = [{"pixel_values": torch.ones(4, 8), "image_grid_thw": torch.tensor([[1, 2, 2]])}] * 2
-    made = models.extract_multi_modal_inputs(rows)
-    expected = models.extract_multi_modal_inputs.__wrapped__(rows)
-    assert made.keys() == expected.keys()
-    assert all(torch.equal(made[name], expected[name]) for name in made)
-    assert models.extract_multi_modal_inputs([]) == {}
-
-
 REJECTED = [[1, 1], [0, 0], [1, 0], [1, 1]]
 
 
@@ -127,12 +110,6 @@ def test_rows_keep_the_advantage_of_a_trajectory_whose_last_row_was_rejected():
     lost = advantages(function.__wrapped__, REJECTED)  # else the patch is not needed
     assert lost == [[0, 0], [0, 0], [-0.5, 0], [-0.5, -0.5]]
     assert advantages(function, REJECTED) == [[0.5, 0.5], [0, 0], [-0.5, 0], [-0.5, -0.5]]
-
-
-def test_other_advantages_are_left_alone():
-    whole, function = [[1, 1], [1, 0], [1, 1], [1, 1]], trainers.compute_advantage_for_multi_trajectories
-    assert advantages(function, whole) == advantages(function.__wrapped__, whole)
-    advantages(function, REJECTED, torch.zeros(4, 2), adv_estimator=AdvantageEstimator.GAE, config={})
 
 
 class Count(TorchDispatchMode):

@@ -15,7 +15,6 @@ from verl.workers.rollout.vllm_rollout.utils import vLLMColocateWorkerExtension
 from verl.workers.rollout.vllm_rollout.vllm_rollout import ServerAdapter
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.patches.weight_transfer_address import own_address
 from docagent_rl.patches.weight_transfer_timeout import TIMEOUT_VARIABLE, timeout_s
 from docagent_rl.watch.processes import RUN_VARIABLE
 
@@ -58,17 +57,6 @@ def test_upstream_still_names_the_address_after_the_job_of_a_cluster():
     assert "/tmp/rl-colocate-zmq-{job_id}-replica-{replica_rank}-rank-{trainer_rank}.sock" in receiver
 
 
-def test_upstream_still_takes_the_other_senders_socket_away(tmp_path):
-    path = tmp_path / "one.sock"
-    first, second = (upstream.BucketedWeightSender(f"ipc://{path}", 1, True) for _ in range(2))
-    first._init_socket()
-    before = path.stat().st_ino
-    second._init_socket()
-    assert path.stat().st_ino != before
-    first.socket.close(linger=0)
-    second.socket.close(linger=0)
-
-
 def test_runs_side_by_side_keep_their_weights(sides, monkeypatch):
     found, pairs = {"a": {}, "b": {}}, []
     for run in found:
@@ -80,13 +68,6 @@ def test_runs_side_by_side_keep_their_weights(sides, monkeypatch):
             keep = lambda weights, _, run=run: found[run].update({k: v.tolist() for k, v in weights})  # noqa: E731
             pool.submit(receiver.receive_weights, keep)
     assert found == {"a": {"weight": [97.0] * 3}, "b": {"weight": [98.0] * 3}}
-
-
-def test_addresses(monkeypatch):
-    assert own_address("ipc:///tmp/x.sock") == "ipc:///tmp/x.sock"
-    monkeypatch.setenv(RUN_VARIABLE, "abc")
-    assert own_address("ipc:///tmp/x.sock") == "ipc:///tmp/x-abc.sock"
-    assert own_address("tcp://127.0.0.1:1") == "tcp://127.0.0.1:1"
 
 
 @pytest.mark.parametrize("waits", ["sender", "receiver"])

@@ -4,10 +4,9 @@ import dataclasses
 
 import pytest
 
-from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.rollout.playability import Playability, listed, open_all, prompt_tokens
+from docagent_rl.rollout.playability import Playability, open_all, prompt_tokens
 from docagent_rl.systems import SYSTEMS, get_system
 
 CHANGES = {
@@ -39,11 +38,6 @@ async def test_what_is_said_is_what_the_environment_does(name, validate, world):
         except Exception as error:  # whatever a trajectory would raise is what the check has to foresee
             expected = str(error)
         assert check.problem(sample, validate=validate) == expected, changes
-
-
-def test_long_lists_are_cut():
-    assert listed(["a", "b"]) == "a\n  b"
-    assert listed([str(n) for n in range(12)]).endswith("9\n  and 2 more")
 
 
 LIMIT = 1536
@@ -117,19 +111,6 @@ def test_no_page_is_rendered_or_read(long_workspace, shared, monkeypatch):
     for recipe in RECIPES:
         found = open_all([long_workspace.sample("long")], shared(recipe), limit=LIMIT, validate=True)
         assert found.unplayable == []
-
-
-async def test_a_history_fits_a_prompt_that_is_shorter_than_its_own_budget(long_workspace, shared):
-    larger = "+docagent.env_cpu.history.prompt_tokens=4096"
-    resources = shared(MM_DOC_R1, larger, "data.max_prompt_length=820")
-    env = resources.environment(validate=False)
-    await env.reset(long_workspace.sample("long"))
-    lengths = []
-    for keyword in ("page3", "long"):
-        result = await env.step(AssistantTurn(f'{"look " * 30}<search>["{keyword}", "of"]</search>'))
-        lengths.append(await drawn(result.observation, resources))
-    assert env.metrics()["prompts_shortened"] > 0
-    assert max(lengths) <= 820
 
 
 async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):

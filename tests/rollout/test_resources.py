@@ -8,10 +8,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from docagent_rl.retrieval.indexes import build_vectors
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.sample import Sample
-from tests.retrieval.service.conftest import running
 from tests.systems.alden.play import search
 
 
@@ -81,31 +79,7 @@ async def test_one_ranking_is_shown_twice_only_where_that_was_chosen(resources, 
         resources().environment(validate=False)
 
 
-@pytest.mark.slow
-async def test_an_environment_notices_no_difference_between_backends(world, processor, resources):
-    env = {"modality": "hybrid", "search": {"text_ranking": "shared"}}
-    sample, near = world.samples[0], resources(text_ranking="shared")
-    with running(world.store, world.root / "index") as (_, url):
-        far = opened(world, processor, env=env, retriever={"backend": "http", "service": {"url": url}})
-        for query in (sample.question, "\x00 \ud83d", "nothing of the kind"):
-            assert await searched(far, sample, query) == await searched(near, sample, query)
-        service = far.services.retriever
-        assert (service.name, service.concurrency, service.cached) == ("retriever", 64, 4096)
-        # the policy's own fault is an answer, and no failure
-        assert await searched(far, sample, "word " * 20_000) == []
-        await service.retriever.aclose()
-
-
 def test_a_second_index_that_ranks_alike_is_refused(resources, world, tmp_path):
     BM25Retriever.build(world.store).save(tmp_path / "copy")
     with pytest.raises(UserError, match=r"copy.*docagent\.retriever"):
         resources(tmp_path / "copy")
-
-
-@pytest.mark.slow
-def test_answers_of_a_model_are_kept_and_those_of_words_are_not(world, processor, tmp_path):
-    build_vectors(world.store, tmp_path / "minilm", "minilm")
-    env = {"modality": "hybrid", "search": {"text_ranking": "own"}}
-    texts = {"kind": "dense", "model": "minilm", "index": tmp_path / "minilm"}
-    services = opened(world, processor, env=env, text_retriever=texts).services
-    assert (services.retriever.cached, services.second().cached) == (0, 4096)

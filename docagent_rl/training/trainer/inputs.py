@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
-from omegaconf import DictConfig
 from torch import Tensor
 
-from docagent_rl.advantages import Estimator, Need
+from docagent_rl.advantages import Need
 from docagent_rl.advantages.inputs import AdvantageInputs, Discounts
-from docagent_rl.config import AdvantageConfig
 from docagent_rl.rollout.digest import TrajectoryDigest, TurnDigest, joined
 
 
@@ -111,38 +109,6 @@ Embed = Callable[[Sequence[str]], Tensor]
 """`texts -> (n, d)`"""
 
 
-def estimator_inputs(
-    estimator: Estimator,
-    settings: AdvantageConfig,
-    algorithm: DictConfig,
-    embed: Embed,
-    *,
-    keys: Sequence[str],
-    trajectories: Sequence[TrajectoryDigest],
-    token_rewards: Tensor,
-    turn_index: Tensor,
-    values: Tensor | None,
-) -> AdvantageInputs:
-    """Return `advantage_inputs` with the texts and the vectors that an estimator asks for.
-
-    `algorithm` is verl's section; `embed` is called where the estimator compares trajectories.
-    """
-    first = [trajectories[n] for n in RowKeys.parse(keys).first]
-    texts = [each.text for each in first]
-    needs = estimator.needs
-    return advantage_inputs(
-        keys=keys,
-        trajectories=trajectories,
-        token_rewards=token_rewards,
-        turn_index=turn_index,
-        values=values,
-        discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
-        embeddings=embed(texts) if Need.EMBEDDINGS in needs else None,
-        prefix_embeddings=prefix_embeddings(first, embed) if Need.PREFIXES in needs else None,
-        texts=texts,
-    )
-
-
 def prefix_embeddings(trajectories: Sequence[TrajectoryDigest], embed: Embed) -> Tensor:
     """Return one vector for what each of s trajectories did in its first n turns, embedded in one call.
 
@@ -168,21 +134,26 @@ def advantage_inputs(
     turn_index: Tensor,
     values: Tensor | None,
     discounts: Discounts,
-    embeddings: Tensor | None = None,
-    prefix_embeddings: Tensor | None = None,
-    texts: Sequence[str] | None = None,
+    needs: frozenset[Need] = frozenset(),
+    embed: Embed | None = None,
 ) -> AdvantageInputs:
-    """Return one batch as estimators see it; all tensors on the CPU.
+    """Return one batch as an estimator that `needs` something sees it; all tensors on the CPU.
 
     Of b rows there are verl's `keys`, their `trajectories`, `token_rewards` (b, t) after a KL penalty,
-    if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values` (b, t); of s trajectories,
-    in the order of `RowKeys.first`, `embeddings` (s, d), `prefix_embeddings` (s, k + 1, d) and `texts`.
+    if any, `turn_index` (b, t), -1 on tokens that were not sampled, and `values` (b, t). `embed` is called
+    where the estimator compares trajectories.
 
     Raises:
         UserError: see `AdvantageInputs`.
         ValueError: a key of another form.
     """
     numbers = RowKeys.parse(keys)
+    first = [trajectories[n] for n in numbers.first]
+    texts = [each.text for each in first]
+    embeddings = prefixes = None
+    if embed is not None:
+        embeddings = embed(texts) if Need.EMBEDDINGS in needs else None
+        prefixes = prefix_embeddings(first, embed) if Need.PREFIXES in needs else None
     return AdvantageInputs(
         token_rewards=token_rewards.float(),
         mask=turn_index >= 0,
@@ -192,8 +163,8 @@ def advantage_inputs(
         group=numbers.group,
         values=None if values is None else values.float(),
         embeddings=embeddings,
-        prefix_embeddings=prefix_embeddings,
-        step=None if prefix_embeddings is None else steps_of(trajectories, numbers.row, turn_index),
+        prefix_embeddings=prefixes,
+        step=None if prefixes is None else steps_of(trajectories, numbers.row, turn_index),
         texts=texts,
         terms=TermRewards(trajectories, numbers.row, turn_index),
         discounts=discounts,

@@ -18,7 +18,7 @@ from verl import DataProto
 from verl.trainer.ppo.metric_utils import compute_throughout_metrics
 from verl.workers.utils.padding import response_to_nested
 
-from docagent_rl.advantages import Advantages, Estimator
+from docagent_rl.advantages import Advantages, Discounts, Estimator
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.losses.config import Aggregation
 from docagent_rl.training.agent_loop.output import DIGEST, TRAJECTORY
@@ -31,7 +31,7 @@ from docagent_rl.training.trainer.checkpoints import CheckpointsMixin
 from docagent_rl.training.trainer.columns import TURN, SampledColumns, rows_with_samples
 from docagent_rl.training.trainer.embedding import TrajectoryEmbedder
 from docagent_rl.training.trainer.estimators import computing, install_estimators, load_modules, our_estimator
-from docagent_rl.training.trainer.inputs import estimator_inputs
+from docagent_rl.training.trainer.inputs import advantage_inputs
 from docagent_rl.training.trainer.passes import NamedImagesMixin, PassFieldsMixin
 from docagent_rl.training.trainer.replay_buffer import filter_by_trajectory
 from docagent_rl.training.trainer.rollout_correction import (
@@ -183,17 +183,17 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
                 f"algorithm.adv_estimator={estimator.name} needs trajectories of the agent loop docagent; "
                 f"{len(batch.keys) - len(rows)} rows of this batch come from another"
             )
-        settings, embedder = self.docagent.advantage, cast("TrajectoryEmbedder", self._embedder)
-        inputs = estimator_inputs(
-            estimator,
-            settings,
-            self.config.algorithm,
-            lambda texts: embedder(texts, metrics),
+        settings, algorithm = self.docagent.advantage, self.config.algorithm
+        embedder = cast("TrajectoryEmbedder", self._embedder)
+        inputs = advantage_inputs(
             keys=batch.keys,
             trajectories=[digest for _, digest in rows],
             token_rewards=token_rewards,
             turn_index=columns.padded(TURN, -1),
             values=columns.padded("values") if self.use_critic else None,
+            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+            needs=estimator.needs,
+            embed=lambda texts: embedder(texts, metrics),
         )
         if self.docagent.credit and inputs.embeddings is not None:
             self._likeness = group_likeness(batch.keys, inputs.embeddings)

@@ -16,14 +16,14 @@ from verl import DataProto
 # verl keeps the errors of its optional imports, and with them the frames in which it was imported first
 from verl.trainer.ppo.v1.utils import compute_advantage_for_multi_trajectories
 
-from docagent_rl.advantages import Estimator, Need
+from docagent_rl.advantages import Discounts, Estimator, Need
 from docagent_rl.advantages.embedder import embedder_class
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import AdvantageConfig
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.training.trainer.estimators import known_estimators, our_estimator
-from docagent_rl.training.trainer.inputs import estimator_inputs, rewarded_turns
+from docagent_rl.training.trainer.inputs import advantage_inputs, rewarded_turns
 
 
 class Crediting:
@@ -70,18 +70,18 @@ class Crediting:
             raise UserError(
                 f"algorithm.adv_estimator={self._name} needs a critic's values, and trajectories hold none"
             )
-        inputs = estimator_inputs(
-            estimator,
-            self._settings,
-            self._algorithm,
-            self._embed,
+        algorithm, settings = self._algorithm, self._settings
+        inputs = advantage_inputs(
             keys=rows.keys,
             trajectories=rows.trajectories,
             token_rewards=rows.rewards,
             turn_index=rows.turn_index,
             values=None,
+            discounts=Discounts(algorithm.gamma, algorithm.lam, settings.gamma_turn, settings.lam_turn),
+            needs=estimator.needs,
+            embed=self._embed,
         )
-        return estimator.compute(inputs, self._settings.options).advantages
+        return estimator.compute(inputs, settings.options).advantages
 
     def _embed(self, texts: Sequence[str]) -> Tensor:
         if self._embedder is None:

@@ -90,17 +90,6 @@ async def test_before_any_has_ended_some_play_and_one_that_ends_early_leaves_its
     assert play.counts == (0, 0)
 
 
-async def test_one_that_is_cancelled_while_it_waits_takes_no_place():
-    play = await measured(10, 10)
-    first, second, third = await play.start(1, 2, 3)
-    second.cancel()
-    await play.start()
-    play.end.set()
-    await asyncio.gather(first, third)
-    assert play.begun == [0, 1, 3]
-    assert play.counts == (0, 0)
-
-
 async def test_one_that_is_cancelled_with_its_place_in_hand_gives_it_back():
     play = await measured(10, 10)
     play.end.set()
@@ -146,14 +135,6 @@ def test_a_trajectory_takes_its_images_and_its_tokens():
         for each in (RowImages(()), images)
     ]
     assert trajectory_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588
-
-
-def test_a_gauge_is_the_largest_value_since_the_last_look():
-    gauges = Gauges()
-    for values in ((1.0, 5.0, 2.0), (3.0,)):
-        for value in values:
-            gauges.note("trajectories_waiting", value)
-        assert gauges.read() == {"trajectories_waiting": max(values)}
 
 
 async def test_a_loop_that_is_held_up_is_late(monkeypatch):

@@ -67,7 +67,6 @@ def test_rows_become_one_input():
         turn_index=torch.tensor([[0, 0, -1], [0, -1, -1]]),
         values=torch.ones(2, 3, dtype=torch.bfloat16),
         discounts=Discounts(),
-        texts=["x", "y"],
     )
     assert inputs.mask.tolist() == [[True, True, False], [True, False, False]]
     assert (inputs.values.shape, inputs.values.dtype) == ((2, 3), torch.float32)

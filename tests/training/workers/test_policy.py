@@ -55,30 +55,6 @@ def test_the_loss_over_trajectories_comes_with_the_section(recipe):
     assert found == PolicyKinds([TrajectoryWorkerMixin], [TrajectoryCountWorker])
 
 
-def test_each_extension_sees_a_call_in_order():
-    calls = []
-
-    def kind(name):
-        class Kind(TrainingWorker):
-            def reset(self):
-                calls.append(name)
-                if name != "last":
-                    super().reset()
-
-        return Kind
-
-    class Outer:
-        def init_model(self):
-            calls.append(self.tone)
-
-    kinds = PolicyKinds([Outer], [kind("first"), kind("last")], settings={"tone": "outer"})
-    found = kinds.worker_class(ActorRolloutRefWorker)
-    found.init_model(object.__new__(found))
-    found.actor_worker_cls.reset(object.__new__(found.actor_worker_cls))
-    assert calls == ["outer", "first", "last"]
-    assert found.ref_worker_cls is TrainingWorker
-
-
 @pytest.mark.parametrize("base", [ActorRolloutRefWorker, DetachActorWorker])
 @pytest.mark.parametrize("role", [Role.Actor, Role.ActorRollout, Role.ActorRolloutRef])
 def test_the_policys_worker_is_replaced_and_no_other(base, role):
