@@ -167,7 +167,6 @@ class Driver(DocAgentTrainerMixin, VerlStub):
         self.global_steps = STEP
         self._estimator = our_estimator(estimator)
         self._reader = TrajectoryReader()
-        self._estimated = {}
         self._accounts = Accounts(folder, 8)
 
     def _get_n_gpus_for_throughput(self) -> int:

@@ -22,6 +22,7 @@ from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from benchmarks.bill import SAMPLE, STORE, Bill
 from benchmarks.full_trajectories import Played, Theatre
+from docagent_rl.rollout.trajectory import filled_line
 from docagent_rl.training.agent_loop.output import (
     TRAJECTORY,
     TRAJECTORY_DIGEST,
@@ -29,7 +30,7 @@ from docagent_rl.training.agent_loop.output import (
     DocAgentLoopOutput,
     training_rows,
 )
-from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
+from docagent_rl.training.trainer.archive import turn_log_probs, write_lines
 from docagent_rl.training.trainer.passes import Pass
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader, fetch_lines
 
@@ -237,8 +238,8 @@ def _lean(keys: Sequence[str], trajectories: Sequence[Played], folder: Path) -> 
         }
         for each in trajectories
     }
-    names = {id(each): f"{each.uid}_{each.number}" for each in digests}
-    pieces = [(d, line_with_log_probs(d, lines[names[id(d)]], values[names[id(d)]])) for d in digests]
+    named = {f"{each.uid}_{each.number}": each for each in digests}
+    pieces = [(d, filled_line(lines[name], turn_log_probs(d, values[name]))) for name, d in named.items()]
     write_lines(folder, 1, pieces)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -232,23 +233,11 @@ def token_range(decode: Decode, token_ids: Sequence[int], span: tuple[int, int])
     start, end = max(span[0], 0), min(span[1], len(decode(token_ids)))
     if start >= end:
         return None
-    first = _bisect(decode, token_ids, lambda length: length > start) - 1
-    last = _bisect(decode, token_ids, lambda length: length >= end)
-    return first, last
 
+    def text_length(count: int) -> int:
+        # a character cut between two tokens decodes to replacement marks
+        return len(decode(token_ids[:count]).rstrip(_REPLACEMENT))
 
-def _bisect(decode: Decode, token_ids: Sequence[int], reached: Callable[[int], bool]) -> int:
-    """The least number of tokens whose text is long enough."""
-    low, high = 0, len(token_ids)
-    while low < high:
-        middle = (low + high) // 2
-        if reached(_length(decode, token_ids[:middle])):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _length(decode: Decode, token_ids: Sequence[int]) -> int:
-    """Characters that are complete; a character cut between two tokens decodes to replacement marks."""
-    return len(decode(token_ids).rstrip(_REPLACEMENT))
+    counts = range(len(token_ids))
+    first = bisect.bisect_right(counts, start, key=text_length) - 1
+    return first, bisect.bisect_left(counts, end, key=text_length)

@@ -130,14 +130,14 @@ class RayImageCache:
         found: NamedImage | None = await self._directory.find.remote(ref.key)
         if found is None:
             return None
-        patches = shared_tensor(await _value(found.handle))
+        patches = shared_tensor(await found.handle)
         return EncodedImage(ref, patches, torch.tensor([found.grid]), found.layout, found.handle)
 
     async def put(self, image: EncodedImage) -> EncodedImage:
         """Put an image (`ImageCache.put`)."""
-        handle = await asyncio.to_thread(ray.put, image.patches.numpy())
+        handle: Any = await asyncio.to_thread(ray.put, image.patches.numpy())
         await self._directory.put.remote(NamedImage.of(image, handle))
-        patches = shared_tensor(await _value(handle))  # the store's memory in the place of our own
+        patches = shared_tensor(await handle)  # the store's memory in the place of our own
         return EncodedImage(image.ref, patches, image.grid, image.layout, handle)
 
     async def hold(self, trajectory: str, images: Iterable[EncodedImage]) -> None:
@@ -148,10 +148,6 @@ class RayImageCache:
     def drop(self, ref: Picture) -> None:
         """Drop an image (`ImageCache.drop`)."""
         self._directory.drop.remote(ref.key)
-
-
-async def _value(handle: Any) -> np.ndarray:
-    return await handle
 
 
 def shared_tensor(patches: np.ndarray) -> torch.Tensor:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from docagent_rl.base.io import atomic_write
 from docagent_rl.checkpoints.audit import remove_seal, write_seal
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.trajectory import Trajectory, filled_line
+from docagent_rl.rollout.trajectory import Trajectory
 
 Metrics = Mapping[str, Any]
 
@@ -108,10 +108,10 @@ def _files(run_dir: Path) -> list[tuple[int, Path]]:
     return [(int(found[1]), path) for path in paths if (found := _NAME.fullmatch(path.stem))]
 
 
-def line_with_log_probs(
-    trajectory: TrajectoryDigest, line: bytes, rows: Mapping[int, NDArray[np.float64]] | None
-) -> Iterator[bytes]:
-    """Return the pieces of a trajectory's line (`line_of`) with the trainer's log-probs split over its turns.
+def turn_log_probs(
+    trajectory: TrajectoryDigest, rows: Mapping[int, NDArray[np.float64]]
+) -> list[NDArray[np.float64] | None]:
+    """Split the trainer's log-probs over a trajectory's turns, as `filled_line` takes them.
 
     `rows` has one value for each sampled token of a row, in order, by the row's number; other turns have
     none.
@@ -119,13 +119,6 @@ def line_with_log_probs(
     Raises:
         ValueError: the numbers of tokens differ, so that row and record are not of the same trajectory.
     """
-    return filled_line(line, turn_log_probs(trajectory, rows or {}))
-
-
-def turn_log_probs(
-    trajectory: TrajectoryDigest, rows: Mapping[int, NDArray[np.float64]]
-) -> list[NDArray[np.float64] | None]:
-    """Split the values of rows over the trajectory's turns; see `line_with_log_probs`."""
     sampled: Counter[int] = Counter()
     split: list[NDArray[np.float64] | None] = []
     for turn in trajectory.turns:

@@ -15,9 +15,10 @@ from transfer_queue import KVBatchMeta
 from docagent_rl.advantages.similarity import cosines
 from docagent_rl.rollout.credit import SIMILARITIES, CreditRow, write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
+from docagent_rl.rollout.trajectory import filled_line
 from docagent_rl.training.tensors import partition
 from docagent_rl.training.trainer.accounts import Accounts
-from docagent_rl.training.trainer.archive import line_with_log_probs, write_lines
+from docagent_rl.training.trainer.archive import turn_log_probs, write_lines
 from docagent_rl.training.trainer.base import TrainerPart
 from docagent_rl.training.trainer.columns import TURN, SampledColumns
 from docagent_rl.training.trainer.summary import mask_reasons, summarise, turn_report, unsought_doubt
@@ -129,10 +130,10 @@ class ArchivingMixin(TrainerPart):
     ) -> None:
         """Write the step's trajectories while the next step goes on."""
         run_dir, step = self.run_dir, self.global_steps
-        names = [f"{trajectory.uid}_{trajectory.number}" for trajectory in trajectories]
+        named = {f"{trajectory.uid}_{trajectory.number}": trajectory for trajectory in trajectories}
         filled = [
-            (trajectory, line_with_log_probs(trajectory, lines[name], log_probs.get(name)))
-            for trajectory, name in zip(trajectories, names, strict=True)
+            (trajectory, filled_line(lines[name], turn_log_probs(trajectory, log_probs.get(name, {}))))
+            for name, trajectory in named.items()
         ]
         credited, self._credited = self._credited, ()
         estimator = str(self.config.algorithm.adv_estimator) if credited else ""
