@@ -127,18 +127,15 @@ class PlatformCPU(PlatformBase):
         return {"TORCHDYNAMO_DISABLE": os.environ.get("TORCHDYNAMO_DISABLE", "1")}
 
 
-def register() -> bool:
+def register() -> None:
     """Register the platform and, once verl imports them, the FSDP2 engines for device `cpu`.
 
     Must run before the first `get_platform()`. Does nothing where verl will use an accelerator or where it
-    has already run; returns whether the platform is registered.
+    has already run.
     """
-    if not is_cpu_platform():
-        return False
-    if PlatformRegistry.get(CPU_PLATFORM) is not PlatformCPU:
+    if is_cpu_platform() and PlatformRegistry.get(CPU_PLATFORM) is not PlatformCPU:
         PlatformRegistry.register(platform=CPU_PLATFORM)(PlatformCPU)
         on_import(ENGINE_MODULE, _register_engines)
-    return True
 
 
 def _register_engines(module: ModuleType) -> None:

@@ -28,19 +28,12 @@ class RowKeys:
 
     @classmethod
     def parse(cls, keys: Sequence[str]) -> RowKeys:
-        """Read verl's keys `{uid}_{trajectory}_{index}`; a uid may hold underscores itself.
-
-        Raises:
-            ValueError: a key of another form.
-        """
+        """Read verl's keys `{uid}_{trajectory}_{index}`; a uid may hold underscores itself."""
         trajectories: dict[tuple[str, str], int] = {}
         groups: dict[str, int] = {}
         numbers, first = [], []
         for position, key in enumerate(keys):
-            parts = key.rsplit("_", 2)
-            if len(parts) != 3 or not parts[2].isdecimal():
-                raise ValueError(f"row key {key!r} is not of the form uid_session_index")
-            uid, trajectory, index = parts
+            uid, trajectory, index = key.rsplit("_", 2)
             if (uid, trajectory) not in trajectories:
                 trajectories[uid, trajectory] = len(trajectories)
                 first.append(position)
@@ -145,7 +138,6 @@ def advantage_inputs(
 
     Raises:
         UserError: see `AdvantageInputs`.
-        ValueError: a key of another form.
     """
     numbers = RowKeys.parse(keys)
     first = [trajectories[n] for n in numbers.first]

@@ -18,8 +18,6 @@ def test_keys_are_split_from_the_right():
     assert keys.row.tolist() == [0, 0, 1, 0]
     assert keys.group.tolist() == [0, 0, 0, 1]
     assert list(keys.first) == [0, 1, 3]
-    with pytest.raises(ValueError, match="x_y"):
-        RowKeys.parse(["x_y"])
 
 
 def sample(*turns: TrajectoryTurn) -> Trajectory:
