@@ -6,10 +6,12 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
+from docagent_rl.documents.store import Face, derive
 from docagent_rl.envs.base import AssistantTurn
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.samples.sample import Sample
+from tests.lab.agents.stage import resources as environments
 from tests.systems.alden.play import search
 
 
@@ -83,3 +85,20 @@ def test_a_second_index_that_ranks_alike_is_refused(resources, world, tmp_path):
     BM25Retriever.build(world.store).save(tmp_path / "copy")
     with pytest.raises(UserError, match=r"copy.*docagent\.retriever"):
         resources(tmp_path / "copy")
+
+
+def test_a_role_of_the_policy_is_refused(world):
+    shared = environments(world, "mm_doc_r1", roles={"answer": {"backend": "policy"}})
+    with pytest.raises(UserError, match=r"roles\.answer\.backend.*roles\.answer\.base_url"):
+        shared.environment()
+
+
+def test_documents_that_are_shown_may_be_others(world, tmp_path):
+    doc_id = world.store.doc_ids()[0]
+    white = derive(world.store, tmp_path / "white", [doc_id], lambda _: Face(None, None), lambda *_: ())
+    shared = environments(world, "vrag_rl", shown_store=white.path)
+    assert shared.services.store.document(doc_id).page(1).text() == ""
+    hits = shared.services.retriever.retriever.search(["revenue"], top_k=3)
+    assert hits  # what is searched is as it was
+    with pytest.raises(UserError, match=tmp_path.name):
+        environments(world, "vrag_rl", shown_store=tmp_path)

@@ -244,23 +244,3 @@ def test_gradient_takes_the_place_of_the_logits_only_when_allowed(inplace):
     assert torch.equal(logits, before) is not inplace
     one_hot = torch.nn.functional.one_hot(labels, 9)
     torch.testing.assert_close(gradient, one_hot - before.softmax(-1), rtol=1e-5, atol=1e-6)
-
-
-def test_backward_holds_blocks_beside_the_logits(monkeypatch):
-    monkeypatch.setattr(attention, "BLOCK_ENTRIES", 1000)
-    weight, labels = logits_and_labels((200, 100))
-    logits = weight.requires_grad_() * 1.0
-    own, largest = logits.untyped_storage(), 0
-
-    class Sizes(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
-            result = function(*args, **(kwargs or {}))
-            storage = result.untyped_storage() if isinstance(result, Tensor) else own
-            if storage.data_ptr() != own.data_ptr():
-                largest = max(largest, storage.nbytes())
-            return result
-
-    with Sizes():
-        torch.autograd.grad(log_probs_of_labels(logits, labels).sum(), logits)
-    assert 0 < largest <= 1000 * 4

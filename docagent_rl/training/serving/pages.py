@@ -12,12 +12,12 @@ from vllm.inputs.engine import mm_input
 from vllm.inputs.preprocess import InputPreprocessor
 from vllm.multimodal.inputs import MultiModalKwargsItem, MultiModalKwargsItems, PlaceholderRange
 
+from docagent_rl.rollout.images import WholeImage
 from docagent_rl.rollout.patches import GRIDS, unpack
 from docagent_rl.training.serving.requests import (
     LoadedImage,
     NamedImage,
     SentImage,
-    ShownImage,
     all_loaded,
 )
 
@@ -76,7 +76,7 @@ class Pages:
         return task
 
     async def _value(self, image: SentImage) -> torch.Tensor | Image:
-        return image.pixels if isinstance(image, ShownImage) else await self._fetch(image)
+        return image.pixels if isinstance(image, WholeImage) else await self._fetch(image)
 
     async def _fetch(self, image: NamedImage) -> torch.Tensor:
         patches = await image.handle

@@ -62,19 +62,8 @@ class NamedImage:
         return math.prod(self.grid) * self.layout.patch_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ShownImage:
-    """An image of a request that the server's own processor makes features of.
-
-    `key` is its content, `num_tokens` the number of its placeholders, `pixels` the picture as it is shown.
-    """
-
-    key: str
-    num_tokens: int
-    pixels: Image
-
-
-SentImage = NamedImage | ShownImage
+SentImage = NamedImage | WholeImage
+"""An image of a request; of a whole one the server's own processor makes features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +85,7 @@ def all_named(images: Any) -> TypeGuard[Sequence[SentImage]]:
 
 def sent(image: EncodedImage, handle: Any = None) -> SentImage:
     """Return what stands for an image in a request; patches are found by a handle, by default its own."""
-    if isinstance(image, WholeImage):
-        return ShownImage(image.key, image.num_tokens, image.pixels)
-    return NamedImage.of(image, handle)
+    return image if isinstance(image, WholeImage) else NamedImage.of(image, handle)
 
 
 def all_loaded(images: Any) -> TypeGuard[Sequence[LoadedImage]]:

@@ -197,12 +197,6 @@ def test_a_validation_that_was_cut_off_is_made_up_for(run_dir, step, validated):
     assert trainer.lines == [(step, values), (step, whole)][not validated :]
 
 
-def test_a_validation_before_the_first_step_counts(run_dir):
-    interrupt(run_dir, 2)
-    assert Trainer(run_dir, 2, val_before_train=True).validations == []
-    assert read_metrics(run_dir, 2) == {"a": 2.0, INTERRUPTED: 1.0, "val-core/x": 0.5}
-
-
 @pytest.mark.parametrize("step", [4, 0])
 def test_a_step_that_was_reported_and_a_beginning_are_left_alone(run_dir, step):
     write_metrics(run_dir, 4, {"val-core/x": 0.1}, validation=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from types import SimpleNamespace
 
 import pytest
@@ -199,17 +198,6 @@ def test_all_rows_of_a_trajectory_count_and_others_keep_their_reward(validate):
     assert validate([several], rewards=[0.125])["made/reward/mean@1"] == 0.875
     metrics = validate([None, masked("b", MaskReason.SAMPLE)], rewards=[0.5, 0.0])
     assert metrics["made/reward/mean@1"] == 0.25
-
-
-def test_the_reasons_stand_in_the_log_and_in_the_file(validate, tmp_path, caplog):
-    trajectories = [trajectory("a"), masked("b", MaskReason.SAMPLE), masked("c", MaskReason.SAMPLE)]
-    with caplog.at_level(logging.WARNING):
-        validate(trajectories, {("made", uid): 1 for uid in "abcd"})
-    said = [record.getMessage() for record in caplog.records]
-    assert any("2 of 4" in line and "sample: why" in line for line in said)
-    assert any("1 of 4" in line and "missing" in line for line in said)
-    assert written(tmp_path)["val-aux/docagent/masked/sample"] == 2
-    assert written(tmp_path)["val-core/made/reward/mean@1"] == 0.25
 
 
 def test_a_failed_trajectory_ends_the_run_after_the_validation_is_written(validate, tmp_path):
