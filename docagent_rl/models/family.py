@@ -17,12 +17,9 @@ KEY = "docagent.model_family"
 class Vision:
     """The images of a family.
 
-    Args:
-        grid: of visual tokens, with the limits of the released checkpoints.
-        patch: side of a patch in pixels.
-        frame: in which its pre-training writes boxes.
-        merge: patches of a side that become one token.
-        small: the grid of the family's tiny model; `None`: `grid`.
+    `grid` is of visual tokens, with the limits of the released checkpoints; `small` that of the family's tiny
+    model, where it is another. A patch has a side of `patch` pixels, and `merge` of a side become one token.
+    `frame`: in which its pre-training writes boxes.
     """
 
     grid: ImageGrid

@@ -46,12 +46,7 @@ class ChatCodec:
     when `enable_thinking` is false. Such a tail is part of the prompt or of the observation before the turn.
     Templates also drop the thoughts of earlier turns when they render a conversation anew; nothing is
     rendered anew here, so within one context a policy keeps what it wrote. `template_check` refuses templates
-    of which a part does not say what the whole would.
-
-    Args:
-        tokenizer: the model's tokenizer.
-        processor: the model's processor; `None` for a text-only model.
-        template_kwargs: passed on to the chat template.
+    of which a part does not say what the whole would. A text-only model has no `processor`.
     """
 
     tokenizer: Any
@@ -98,12 +93,8 @@ class ChatCodec:
     ) -> list[int]:
         """Return the tokens between an assistant turn and the next.
 
-        Args:
-            observation: the new messages.
-            images: their images, in order.
-            closed: the policy sampled the end-of-turn id itself, so it is not repeated.
-            shown: number of images of the context so far: templates may count them (Qwen's "Picture 3: ",
-                with `add_vision_id`).
+        `closed`: the policy sampled the end-of-turn id itself, so it is not repeated. `shown` counts images
+        of the context so far: templates may number them (Qwen's "Picture 3: ", with `add_vision_id`).
         """
         before = shown if images and self._counts_images else 0
         text = self._after_a_turn(self._messages(observation.messages), before)
@@ -179,12 +170,7 @@ class ChatCodec:
         return self.processor if getattr(self.processor, "chat_template", None) else self.tokenizer
 
     def render(self, messages: list[dict[str, Any]], *, generation: bool, **more: Any) -> str:
-        """Write messages by the chat template.
-
-        Args:
-            messages: as templates take them.
-            generation: whether the header of an assistant's turn follows.
-            more: further arguments of the template.
+        """Write messages by the chat template, and with `generation` the header of an assistant's turn.
 
         Raises:
             UserError: the template refuses them.

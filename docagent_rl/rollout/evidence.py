@@ -190,14 +190,9 @@ def found_pages(turn: Mapping[str, Any]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A page in the context.
+    """A page, `doc#page`, in the context: brought by a turn, from 0, or by the prompt, -1.
 
-    Args:
-        page: as `doc#page`.
-        turn: that brought it, from 0; -1: the prompt.
-        regions: of a crop; empty for a whole page.
-        pixels: of the image; `None` for text.
-        candidate: one of several that the agent was to choose from.
+    A whole page has no `regions`, text no `pixels`; a `candidate` is one of several to choose from.
     """
 
     page: str

@@ -32,12 +32,8 @@ _CACHED = 512
 class PatchFormat:
     """The way from bytes to features.
 
-    Args:
-        side: of a patch, in pixels.
-        frames: how often a patch is repeated (`temporal_patch_size`).
-        merge: patches of a side that become one token (`merge_size`).
-        mean: of each channel, in units of bytes.
-        std: likewise.
+    A patch has `side` pixels and is repeated `frames` times (`temporal_patch_size`); `merge` patches of a
+    side become one token (`merge_size`). `mean` and `std` are of each channel, in units of bytes.
     """
 
     side: int
@@ -116,14 +112,8 @@ def unpack_each(
 ) -> Tensor:
     """Make the `pixel_values` of several images, which are read where they are and joined as features.
 
-    Args:
-        images: (p, channels * side * side) uint8 each, p of its own.
-        layout: of the patches.
-        dtype: of the result; float32 by default.
-        device: where the features are made.
-
-    Returns:
-        (sum of all p, channels * frames * side * side)
+    Images are (p, channels * side * side) uint8, each with a p of its own; the features, made on `device`,
+    are (sum of all p, channels * frames * side * side), float32 by default.
     """
     import torch
 

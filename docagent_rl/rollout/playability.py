@@ -102,11 +102,8 @@ class Unplayable:
 class Openings:
     """The findings about the questions of a file.
 
-    Args:
-        questions: how many there are.
-        longest: tokens of the longest prompt that fits.
-        unplayable: questions that cannot be played.
-        adapted: documents whose prompts had to be changed to fit, by how.
+    `longest` are tokens of the longest prompt that fits, `adapted` documents whose prompts had to be changed
+    to fit, by how.
     """
 
     questions: int = 0

@@ -28,13 +28,10 @@ logger = logging.getLogger(__name__)
 
 
 class TrajectoryResources(EnvResources):
-    """Shared, expensive things, made once a process.
+    """Shared, expensive things, made once a process; a text-only model has no `processor`.
 
-    Args:
-        processor: the model's processor, `None` for a text-only model.
-        template: arguments of the chat template (`data.apply_chat_template_kwargs`).
-        images: `None`: as the configuration says for a process on its own.
-        running: the run's Ray runs; before, what its actors will open is opened here.
+    `template` are arguments of the chat template (`data.apply_chat_template_kwargs`). Without `images` they
+    are kept as the configuration says for a process on its own.
     """
 
     def __init__(

@@ -225,12 +225,9 @@ def log_probs_of_labels(logits: Tensor, labels: Tensor, inplace_backward: bool =
     Stands in for flash-attn's cross entropy, with its numbers and its memory: beside the logits, which are
     kept for the backward pass, it holds a block and one number a position.
 
-    Args:
-        logits: (..., v), any floating type.
-        labels: (...), from 0 to v - 1.
-        inplace_backward: whether the backward pass may write the gradient into the logits. That needs them
-            for nothing else: another function that kept them fails in its own backward pass. Ignored for
-            leaves, which own their values.
+    `logits` are (..., v) of any floating type, `labels` (...) from 0 to v - 1. With `inplace_backward` the
+    backward pass writes the gradient into the logits, which are needed for nothing else then: another
+    function that kept them fails in its own backward pass. Leaves own their values and are left alone.
     """
     flat = logits.reshape(-1, logits.shape[-1])
     found = _LogProbs.apply(flat, labels.reshape(-1), inplace_backward and not logits.is_leaf)
