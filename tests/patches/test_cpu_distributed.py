@@ -44,16 +44,6 @@ def test_workers_get_a_group_that_reduces():
     assert values.tolist() == [1.0, 2.0]
 
 
-def test_a_backend_that_is_asked_for_is_kept():
-    upstream.initialize_global_process_group_ray(backend="cpu:gloo")
-    assert dist.get_backend_config() == "cpu:gloo"
-
-
-def test_torchrun_variant_returns_local_rank_rank_and_world_size():
-    assert upstream.initialize_global_process_group(timeout_second=30) == (0, 0, 1)
-    assert dist.get_backend() == "gloo"
-
-
 def test_an_offloaded_module_computes_which_upstream_still_pins(monkeypatch):
     # torch's own: where vLLM's worker for CPUs is imported, nothing is pinned, and nothing fails
     monkeypatch.setattr(torch.Tensor, "pin_memory", torch._C.TensorBase.pin_memory)

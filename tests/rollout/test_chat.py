@@ -117,14 +117,6 @@ def test_control_ids_hold_placeholders_but_not_end_of_turn(processor, codec):
     assert codec.end_of_turn_id not in codec.control_ids
 
 
-def test_text_only_model_refuses_images(processor):
-    codec = ChatCodec(processor.tokenizer)
-    assert codec.image_token_id is None
-    image = encoded(processor, SIZES[0])
-    with pytest.raises(Exception, match="image processor"):
-        codec.prompt_ids(conversation(ImagePart(image.ref)), [image])
-
-
 @pytest.fixture(scope="module")
 def thinker():
     """A tokenizer with the marks and the template of Qwen3."""

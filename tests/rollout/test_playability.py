@@ -100,19 +100,6 @@ def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, share
     assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
 
 
-def test_no_page_is_rendered_or_read(long_workspace, shared, monkeypatch):
-    from docagent_rl.documents import Page
-
-    def touched(self, *_):
-        raise AssertionError(f"{self.ref} was opened")
-
-    monkeypatch.setattr(Page, "image", touched)
-    monkeypatch.setattr(Page, "text", touched)
-    for recipe in RECIPES:
-        found = open_all([long_workspace.sample("long")], shared(recipe), limit=LIMIT, validate=True)
-        assert found.unplayable == []
-
-
 async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):
     resources = shared(MM_DOC_R1, "data.max_prompt_length=1200")
     env = resources.environment(validate=False)

@@ -27,7 +27,7 @@ from docagent_rl.envs.views import page_view
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.ledger import NO_TURN
-from docagent_rl.rollout.rollout import Limits, Sampled, split_stop, token_range
+from docagent_rl.rollout.rollout import Limits, token_range
 from docagent_rl.rollout.trajectory import Status
 from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.training.trainer.inputs import TermRewards
@@ -128,14 +128,6 @@ async def test_a_prompt_that_is_too_long_names_the_question(stage):
     rollout = stage.rollout(["x"], limits=Limits(prompt=5, response=100, turn=10))
     with pytest.raises(UserError, match=stage.sample.question_id):
         await rollout.play(stage.sample)
-
-
-def test_split_stop():
-    assert split_stop(Sampled([5, 6, 1], [0.1, 0.2, 0.3]), 1, frozenset({2}))[0] == [5, 6, 1]
-    ids, log_probs, stop = split_stop(Sampled([5, 2, 6], [0.1, 0.2, 0.3]), 1, frozenset({2}))
-    assert (ids, log_probs, stop.value) == ([5], [0.1], "control_token")
-    assert split_stop(Sampled([5, 6]), 1, frozenset({2}))[2].value == "truncated"
-    assert split_stop(Sampled([2]), 1, frozenset({2}))[0] == []
 
 
 class Rewarding(DocEnv):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,13 +13,11 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.rollout.images import CAPACITY, EncodedImage, cores
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.agent_loop import place as module
 from docagent_rl.training.agent_loop.output import IMAGES, DocAgentLoopOutput, RowImages
 from docagent_rl.training.agent_loop.place import (
     FIRST,
     TOKEN_BYTES,
     Admission,
-    Gauges,
     image_bytes,
     place_of,
     step_gauges,
@@ -135,17 +132,6 @@ def test_a_trajectory_takes_its_images_and_its_tokens():
         for each in (RowImages(()), images)
     ]
     assert trajectory_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588
-
-
-async def test_a_loop_that_is_held_up_is_late(monkeypatch):
-    times, noted = iter([100.0, 103.0]), asyncio.Event()
-    monkeypatch.setattr(module, "INTERVAL_S", 0.0)
-    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(times, 103.0)))
-    gauges = Gauges()
-    monkeypatch.setattr(gauges, "note", lambda name, value: noted.set() or Gauges.note(gauges, name, value))
-    gauges.watch_loop()
-    await asyncio.wait_for(noted.wait(), 60)
-    assert gauges.read() == {"event_loop_lag_s": 3.0}
 
 
 def test_bytes_of_workers_add_up_and_the_worst_lag_counts():

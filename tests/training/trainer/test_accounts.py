@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1 import replay_buffer as verls
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
 from docagent_rl.rollout.digest import TrajectoryDigest
@@ -18,7 +17,7 @@ from docagent_rl.training.trainer.accounts import (
     TrajectoryFailedError,
     account_for_trajectories,
 )
-from docagent_rl.training.trainer.mixin import POLL_S, DocAgentTrainerMixin
+from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
@@ -186,17 +185,3 @@ def test_a_buffer_of_a_users_own_is_left_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(Verl, "_build_replay_buffer", lambda _: own)
     assert Trainer(tmp_path)._build_replay_buffer() is own
     assert vars(own) == {"filter_groups_metric": "reward"}
-
-
-def test_a_finished_step_is_seen_at_once(tmp_path, queue, monkeypatch):
-    queue.put({"x": "running"}, [Trajectory("x", 0, 7, "val", {}, "alden")])
-    queue.partition = "val"
-    buffer, paused = Trainer(tmp_path, each=1)._build_replay_buffer(), []
-
-    def sleep(seconds):
-        paused.append(seconds)
-        queue.prompts["x"]["status"] = "finished"
-
-    monkeypatch.setattr(verls, "time", SimpleNamespace(time=lambda: 0.0, sleep=sleep))
-    assert queue.sample(buffer, 1).keys == ["x_0_0"]
-    assert paused == [POLL_S]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-import ray
 import torch
 
 from docagent_rl.advantages.embedder import EmbedderConfig
@@ -13,7 +10,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.config import TextConfig, TextSource
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-from docagent_rl.training.trainer.embedding import THREADS, TrajectoryEmbedder, embedder_place
+from docagent_rl.training.trainer.embedding import THREADS, embedder_place
 from docagent_rl.training.trainer.inputs import prefix_embeddings
 
 
@@ -76,26 +73,6 @@ def test_vectors_are_those_of_what_was_done_before():
     table = prefix_embeddings([TrajectoryDigest.of(each) for each in played], embed)
     assert asked == ["ab", "ab\nc", "ab\nc\nd", "xyz"]
     assert table[..., 0].tolist() == [[0, 2, 4, 6], [0, 3, 3, 3], [0, 0, 0, 0]]
-
-
-def thread_report(texts):
-    """In the place of vectors: torch's threads, and how much is said of GPUs."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return [[float(torch.get_num_threads()), -1.0 if visible is None else len(visible)] for _ in texts]
-
-
-@pytest.mark.slow
-def test_its_process_has_the_threads_and_no_gpu(monkeypatch):
-    """Ray gives an actor of one CPU one thread, and shows it every GPU."""
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
-    try:
-        config = EmbedderConfig(function=f"{__name__}:thread_report")
-        embed, numbers = TrajectoryEmbedder(config, "cpu"), {}
-        assert embed(["a", "b"], numbers).tolist() == [[2.0, 0.0], [2.0, 0.0]]
-        assert numbers == {"docagent/embedded_texts": 2.0, "docagent/embedded_texts_shortened": 0.0}
-    finally:
-        ray.shutdown()
 
 
 SEARCH, ANSWER = "<search>tax</search>", "<answer>9</answer>"
