@@ -114,24 +114,6 @@ def test_documents_are_taken_out_of_packages(guide, repository, run, tmp_path):
     assert {path.name: path.stat().st_mtime_ns for path in out.glob("*.pdf")} == times
 
 
-def test_a_run_goes_on_after_an_interruption_and_a_scan_follows_its_settings(guide, run, given, tmp_path):
-    out = tmp_path / "out"
-    first = fetch(guide, out, given)
-    next(first)
-    first.close()
-    assert not (out / "guide-scan.pdf").exists()
-    place(out, "more").write_bytes(b"%PDF half of it")
-    outcome = run(guide)
-    assert (outcome.kept, outcome.placed) == (["guide"], ["more", "guide-scan"])
-    before = place(out, "guide-scan").read_bytes()
-    other = guide.model_copy(update={"scans": (guide.scans[0].model_copy(update={"seed": 4}),)})
-    assert run(other).placed == ["guide-scan"]
-    assert place(out, "guide-scan").read_bytes() != before
-    place(out, "guide-scan").write_bytes(b"altered")
-    run(guide)
-    assert place(out, "guide-scan").read_bytes() == before
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [

@@ -11,9 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tests.processes import ends
-from tools.gpu_check import runner
 from tools.gpu_check.check import Check, Machine, Need, Outcome, Result
-from tools.gpu_check.registry import CHECKS, TOTAL_S
 from tools.gpu_check.runner import environment, run_checks, run_one
 
 CPU, GPU = Machine(None, 0.0, vllm=False), Machine("a GPU", 80.0, vllm=True)
@@ -73,19 +71,3 @@ def test_what_a_machine_lacks_or_would_begin_too_late_is_not_run(tmp_path):
     assert late == [Outcome.NOT_RUN, Outcome.NOT_RUN]
     assert environment(CPU, tmp_path)["VERL_PLATFORM"] == "cpu"
     assert "VERL_PLATFORM" not in environment(GPU, tmp_path) or "VERL_PLATFORM" in os.environ
-
-
-def test_limits_fill_the_time_of_a_gpu_and_leftovers_pass_on(tmp_path, monkeypatch):
-    assert sum(check.limit_s for check in CHECKS) == TOTAL_S == 600
-    assert max(CHECKS, key=lambda check: check.limit_s).name == "recipe"
-    given: list[float] = []
-
-    def at_once(check, machine, folder, limit_s):
-        given.append(limit_s)
-        return Result(Outcome.PASS, "")
-
-    monkeypatch.setattr(runner, "run_one", at_once)
-    list(run_checks([replace(CHECK, limit_s=100), replace(CHECK, limit_s=200)], GPU, tmp_path, limit_s=500))
-    assert given == pytest.approx([300, 500], abs=1)
-    list(run_checks([replace(CHECK, limit_s=100), replace(CHECK, limit_s=200)], GPU, tmp_path, limit_s=150))
-    assert given[2:] == pytest.approx([100, 150], abs=1)
