@@ -7,6 +7,7 @@ import pytest
 from docagent_rl.checks.preflight import check
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.samples.parquet import write_parquet
+from tests.workspaces import long_workspace  # noqa: F401  a fixture
 
 RECIPES = {
     "vrag_rl": "vrag_rl_qwen2_5_vl_7b",
