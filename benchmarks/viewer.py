@@ -16,7 +16,7 @@ from benchmarks.common import show
 from benchmarks.viewer_page import CHROMIUM, page_costs
 from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.runs import OpenRun, Places
+from docagent_rl.lab.viewer.runs import OpenRun
 from docagent_rl.rollout.credit import TOKENS, CreditRow, write_credit
 
 _GROUP = 8
@@ -107,7 +107,7 @@ def main(
             file.write(
                 json.dumps(long_trajectory(max(lines, key=lambda line: len(line["turns"])), turns)) + "\n"
             )
-        opened = OpenRun(0, "run", ViewedRun(folder), Places())
+        opened = OpenRun(0, "run", ViewedRun(folder))
         seconds, _ = timed(opened.update)
         index = opened.folder.index_file.stat().st_size
         found.append(
@@ -117,7 +117,7 @@ def main(
                 f"{size / 1e6:.0f} MB, {index / 1e6:.0f}",
             )
         )
-        again = OpenRun(0, "run", ViewedRun(folder), Places())
+        again = OpenRun(0, "run", ViewedRun(folder))
         first = Api([again])
         found.append(
             ("open it again, and the first list", f"{timed(lambda: _open(again, first))[0]:.3f}", "")

@@ -33,16 +33,16 @@ def view_command(
     from docagent_rl.lab.viewer.api import Api
     from docagent_rl.lab.viewer.app import serve
     from docagent_rl.lab.viewer.export import Build, answers, page
-    from docagent_rl.lab.viewer.runs import Places, open_runs
+    from docagent_rl.lab.viewer.runs import open_runs
 
     if store is not None and not store.is_dir():
         raise UserError(f"{store}: no such store")
     if (export is None) is not (query is None):
         raise UserError("--export and --query go together: a file, and the trajectories that it shows")
-    opened = open_runs(runs, Places(store, tokenizer))
+    opened = open_runs(runs, store, tokenizer)
     if export is not None:
         for run in opened:
-            run.require_update()
+            run.update()
         content = page(answers(Api(opened, __version__), query or ""), Build.shipped())
         write_output(export, content, force=force)
         return typer.echo(f"written: {export}")

@@ -89,11 +89,10 @@ async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent
     played = [await play(shared, sample, agent, said) for sample in world.samples[:3]]
     found = [each.evidence for each in played]
     missed, stage = DIAGNOSES[agent]
-    counts, trajectories = counts_of(found), list(enumerate(found))
+    counts = counts_of(found)
     assert [each.stage for each in found] == [stage] * 3
-    assert {name: len(own) for name, own in lost_at(trajectories, counts).items() if own} == (
-        {missed: 3} if missed else {}
-    )
+    lost = {name: count for name, count in lost_at(found, counts).items() if count}
+    assert lost == ({missed: 3} if missed else {})
     assert counts[Stage.RIGHT] == sum(each.outcome == 1 for each in played) == (0 if missed else 3)
     assert sum(each.guessed for each in found) == (3 if agent is guesser else 0)
     ways = {"alden": Branch.WHOLE, "doc_v_star": Branch.WHOLE, "mm_doc_r1": Branch.TEXT}

@@ -13,12 +13,12 @@ import orjson
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer import queries
 from docagent_rl.lab.viewer.comparison import comparison
-from docagent_rl.lab.viewer.credit import baseline, trajectory_credit
+from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.lab.viewer.funnel import funnel
 from docagent_rl.lab.viewer.images import thumbnail, trajectory_image
 from docagent_rl.lab.viewer.queries import Pair, read_pairs, whole
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.lab.viewer.steps import described, findings, read_curves, step_numbers
+from docagent_rl.lab.viewer.steps import described, findings, read_curves
 from docagent_rl.lab.viewer.trajectory import trajectory_view
 
 JSON = "application/json"
@@ -98,11 +98,6 @@ def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]
     )
     with run.index() as base:
         view["stage"] = queries.trajectory_row(base, view["id"])["stage"] or None
-        rewards = queries.group_rewards(base, place[1], place[0])
-    if credit is not None:
-        view["credit"]["baseline"] = baseline(
-            credit.estimator, run.folder.estimator_options, credit.advantage, rewards, place[2]
-        )
     reward = run.folder.reward
     view["formula"] = reward.described() if reward is not None and reward.system == view["system"] else None
     return view
@@ -138,10 +133,9 @@ def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
 
 
 def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    curves = described(read_curves(run.folder.path))
+    entropy = described(read_curves(run.folder.path))["train"]["values"].get("actor/entropy", ())
     with run.index() as base:
-        steps = {split: step_numbers(base, split) for split in ("train", "val")}
-    found = [each for split in steps for each in findings(steps[split], split, curves[split]["values"])]
+        found = [*findings(base, "train", entropy), *findings(base, "val")]
     return as_json([each._asdict() for each in found])
 
 

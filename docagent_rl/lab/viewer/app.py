@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
+import threading
 import webbrowser
 from collections.abc import Callable, Sequence
 from importlib.resources import files
@@ -17,7 +18,7 @@ from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.guard import Guard
 from docagent_rl.lab.viewer.api import Api, as_json
-from docagent_rl.lab.viewer.runs import OpenRun, Poller
+from docagent_rl.lab.viewer.runs import OpenRun, follow
 
 logger = logging.getLogger(__name__)
 
@@ -104,8 +105,8 @@ def serve(
     # browsers keep cookies by name and machine, whatever the port
     app = make_app(Api(runs, __version__), token, f"docagent-view-{listener.getsockname()[1]}")
     address = f"{url_of(listener)}/?token={token}"
-    poller = Poller(runs)
-    poller.start()
+    over = threading.Event()
+    threading.Thread(target=follow, args=(runs, over), daemon=True).start()
     announce(address)
     if browse:
         webbrowser.open(address)
@@ -114,7 +115,7 @@ def serve(
     except KeyboardInterrupt:
         pass  # the way to end it
     finally:
-        poller.stop()
+        over.set()
 
 
 def _error(status: int, text: str) -> Response:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
@@ -18,6 +18,11 @@ from docagent_rl.lab.viewer.runs import OpenRun
 DRAWS = 2_000
 """Resamples of documents."""
 _COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
+_REST: dict[str, Any] = {
+    **dict.fromkeys(("dataset", "system", "agent", "status", "reason"), ""),
+    **{"number": 0, "scored": True, "answer": None, "labels": {}, "groups": []},
+}
+"""Fields of a scored trajectory that a comparison does not ask for."""
 METHOD = (
     "difference b - a of the means over the questions that both have, trajectories of a question averaged; "
     f"95% interval by {DRAWS} resamples of documents, p by changing the sides of documents"
@@ -74,7 +79,10 @@ def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajector
         UserError: they have no question in common.
     """
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
-    a, b = _by_question(first), _by_question(second)
+    a, b = defaultdict(list), defaultdict(list)
+    for questions, side in ((a, first), (b, second)):
+        for each in side:
+            questions[each.question_id].append(each)
     both = a.keys() & b.keys() - set(found.of_different_documents)
     if not both:
         raise UserError("the two have no question in common, by id and document")
@@ -101,9 +109,6 @@ def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajector
         "least_p": whole.least_p,
         "fewest_documents": FEWEST,
         "documents": whole.gain.documents,
-        "only_a": len(found.only_in_first),
-        "only_b": len(found.only_in_second),
-        "clashing": len(found.of_different_documents),
         "won": found.won,
         "lost": found.lost,
         "tied": found.tied,
@@ -137,19 +142,10 @@ def values_of(
     return {
         (row["step"], row["uid"], row["number"]): ScoredTrajectory(
             question_id=row["question_id"],
-            number=0,
             document=row["doc_id"],
-            dataset="",
-            system="",
-            agent="",
-            status="",
-            reason="",
-            scored=True,
-            answer=None,
             prediction={"id": row["id"], "question": row["question"]},
-            labels={},
-            groups=[],
             values={"value": float(row["value"])},
+            **_REST,
         )
         for row in rows
     }
@@ -160,10 +156,3 @@ def _step(base: sqlite3.Connection, split: str, end: str) -> int:
     if step is None:
         raise UserError(f"a run has no trajectories of split={split}")
     return step
-
-
-def _by_question(values: Iterable[ScoredTrajectory]) -> dict[str, list[ScoredTrajectory]]:
-    found = defaultdict(list)
-    for each in values:
-        found[each.question_id].append(each)
-    return found

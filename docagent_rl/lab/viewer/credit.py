@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,12 +12,7 @@ from typing import Any
 import numpy as np
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.rollout.credit import SIMILARITIES, TOKENS, CreditRow, StepCredit, credit_file, read_credit
-
-_SPO_PLAIN = {"std": "none", "scope": "group", "row_weight": "none"}
-"""Options of SPO with which an advantage is a reward less a baseline, and nothing else."""
-_GROUPS = 64
-"""In memory."""
+from docagent_rl.rollout.credit import SIMILARITIES, TOKENS, CreditRow, credit_file, read_credit
 
 
 def mean_advantages(rows: Iterable[CreditRow]) -> dict[tuple[str, int], float]:
@@ -66,7 +60,6 @@ class TrajectoryCredit:
         return {
             "estimator": self.estimator,
             "advantage": self.advantage,
-            "baseline": None,
             "turns": [
                 {"value": (own.get("values") or [None])[0], "advantage": fmean(own["advantages"])}
                 if own and own.get("advantages")
@@ -77,46 +70,12 @@ class TrajectoryCredit:
         }
 
 
-def baseline(
-    estimator: str,
-    options: Mapping[str, Any],
-    advantage: float | None,
-    rewards: Mapping[int, float],
-    trajectory: int,
-) -> float | None:
-    """Return the number that a trajectory's reward was compared with; `None` where an estimator has none.
-
-    `options` are the estimator's, `rewards` those of the trajectories of the group that counted, by number.
-    """
-    if trajectory not in rewards:
-        return None
-    others = [reward for number, reward in rewards.items() if number != trajectory]
-    if estimator == "rloo" or (estimator == "trajectory_grpo" and options.get("loo")):
-        return fmean(others) if others else None
-    if estimator in ("grpo", "trajectory_grpo"):
-        return fmean(rewards.values())
-    plain = all(str(options.get(name, default)) == default for name, default in _SPO_PLAIN.items())
-    if estimator == "spo" and plain and advantage is not None:
-        return rewards[trajectory] - advantage
-    return None
-
-
 def trajectory_credit(run_dir: Path, step: int, uid: str, trajectory: int) -> TrajectoryCredit | None:
     """Return the credit of a trajectory; `None` where none is stored, or the file is damaged."""
-    path = credit_file(run_dir, step)
     try:
-        known = _group(path, uid, path.stat().st_mtime_ns)
-    except OSError:
+        known = read_credit(credit_file(run_dir, step), uid=uid)
+    except UserError:
         return None
     if known is None or not (rows := known.of(uid, trajectory)):
         return None
     return TrajectoryCredit(known.estimator, rows, sorted({row.trajectory for row in known.rows}))
-
-
-@lru_cache(maxsize=_GROUPS)
-def _group(path: Path, uid: str, changed: int) -> StepCredit | None:
-    """Read a group out of a file as it was at a time."""
-    try:
-        return read_credit(path, uid=uid)
-    except UserError:
-        return None

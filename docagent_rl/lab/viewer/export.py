@@ -122,8 +122,7 @@ def _images(api: Api, path: str, trajectory: dict[str, Any]) -> Iterator[tuple[s
     if api.runs[0].store is None:
         return
     addresses = [f"{path}/images/{number}" for number in range(trajectory["images"])]
-    documents = trajectory["document"]
-    for document in documents if isinstance(documents, list) else [documents]:
+    for document in trajectory["document"]:
         name = component(document["doc_id"])
         addresses += [f"{_RUN}/pages/{name}/{page}" for page in _thumbnails(document)]
     for address in addresses:

@@ -116,32 +116,12 @@ class ViewedRun:
             return OmegaConf.create()
         return found if isinstance(found, DictConfig) else OmegaConf.create()
 
-    def _selected(self, key: str) -> Any:
-        try:
-            return OmegaConf.select(self.config, key)
-        except OmegaConfBaseException:
-            return None
-
-    def configured(self, key: str) -> str | None:
-        """Return a text of the configuration; `None` where there is none, or it cannot be resolved."""
-        found = self._selected(key)
-        return found if isinstance(found, str) and found else None
-
-    def configured_paths(self, key: str, workspace: Path | None = None) -> list[Path]:
-        """Return the places of a path of the configuration: as it says, or in a workspace that has moved."""
-        found, home = self.configured(key), self.configured("docagent.workspace")
-        if found is None:
-            return []
-        paths = [Path(found)]
-        if home is not None and workspace is not None and Path(found).is_relative_to(home):
-            paths.append(workspace / Path(found).relative_to(home))
-        return paths
-
-    @property
-    def estimator_options(self) -> dict[str, Any]:
-        """Options of the estimator, by the configuration."""
-        found = self._selected("docagent.advantage.options")
-        return {str(key): found[key] for key in found} if isinstance(found, DictConfig) else {}
+    def configured(self, key: str) -> Path | None:
+        """Return a path of the configuration; `None` where there is none, or it cannot be resolved."""
+        with suppress(OmegaConfBaseException):
+            found = OmegaConf.select(self.config, key)
+            return Path(found) if isinstance(found, str) and found else None
+        return None
 
     @cached_property
     def reward(self) -> Reward | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
@@ -11,24 +11,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.queries import FIELDS, Pair, condition
 from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
 
-MOST_LOST = 20
-"""Trajectories that are named of each loss; the filter beside them finds all."""
-WORDS = {
-    Stage.ALL: ("questions", "Trajectories that were played, of questions whose evidence is known."),
-    Stage.SOUGHT: ("looked for", "The agent searched, or opened a page."),
-    Stage.REACH: ("in reach", "The question itself, as a query, finds every gold page."),
-    Stage.FOUND: ("found", "Queries of the agent returned every gold page, or it opened them by number."),
-    Stage.SHOWN: ("shown", "They entered the context, as images of their own or as text."),
-    Stage.LOOKED: ("looked at", "They could be read: whole, zoomed or as text."),
-    Stage.ANSWERED: ("answered", "The trajectory gave an answer."),
-    Stage.KEPT: ("kept", "They were still in the context when the agent answered."),
-    Stage.RIGHT: ("right", "The answer was right, with the evidence or without."),
-}
-_BRANCHES = {
-    Branch.ZOOMED: ("zoomed", "A crop covered the evidence and showed it larger than the whole page did."),
-    Branch.WHOLE: ("read whole", "The page was shown whole, and not only to choose from."),
-    Branch.TEXT: ("as text", "Its text was shown, or somebody else read it."),
-}
 _BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
 
 
@@ -44,55 +26,47 @@ def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     where, values = condition(pairs, ignored={"by"})
     column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(
-        f'SELECT {column} AS key, id, stage, reach, "right", branch, mask FROM trajectories WHERE {where} '
-        "ORDER BY key, step, uid, number",
+        f'SELECT {column} AS key, stage, reach, "right", branch, mask FROM trajectories WHERE {where} '
+        "ORDER BY key",
         values,
     )
-    return {
-        "stages": [{"id": stage, "label": name, "about": about} for stage, (name, about) in WORDS.items()],
-        "branches": [{"id": way, "label": name, "about": about} for way, (name, about) in _BRANCHES.items()],
-        "groups": [_group(str(key), list(own)) for key, own in groupby(rows, lambda row: row["key"])],
-    }
+    return {"groups": [_group(str(key), list(own)) for key, own in groupby(rows, lambda row: row["key"])]}
 
 
-def counts_of(found: Iterable[Evidence]) -> dict[str, int | None]:
+def counts_of(found: Sequence[Evidence]) -> dict[str, int | None]:
     """Count the trajectories that came to each stage; `None` where that is not known of all."""
-    known = list(found)
-    reached = {stage.value: [each.reached(stage) for each in known] for stage in STAGES}
+    reached = {stage.value: [each.reached(stage) for each in found] for stage in STAGES}
     return {stage: None if None in each else sum(map(bool, each)) for stage, each in reached.items()}
 
 
-def lost_at(found: Sequence[tuple[int, Evidence]], counts: Mapping[str, int | None]) -> dict[str, list[int]]:
-    """Return wrong trajectories by the stage that they missed, having come to the one before."""
+def lost_at(found: Sequence[Evidence], counts: Mapping[str, int | None]) -> dict[str, int]:
+    """Count wrong trajectories by the stage that they missed, having come to the one before."""
     stages = [stage for stage in STAGES if counts[stage.value] is not None]
-    wrong = [(trajectory, each) for trajectory, each in found if not each.right]
+    wrong = [each for each in found if not each.right]
     return {
-        stage.value: [trajectory for trajectory, e in wrong if e.reached(before) and not e.reached(stage)]
+        stage.value: sum(bool(each.reached(before) and not each.reached(stage)) for each in wrong)
         for before, stage in pairwise(stages)
     }
 
 
 def _group(key: str, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
-    found = [(row["id"], _evidence(row)) for row in rows if row["stage"]]
-    each = [evidence for _, evidence in found]
-    counts = counts_of(each)
+    found = [_evidence(row) for row in rows if row["stage"]]
+    counts = counts_of(found)
     lost = lost_at(found, counts)
-    branches = {branch: [one for one in each if one.branch is branch] for branch in Branch}
+    branches = {branch: [each for each in found if each.branch is branch] for branch in Branch}
     return {
         "key": key,
         "trajectories": len(found),
         "counts": counts,
-        "lost": {stage: trajectories[:MOST_LOST] for stage, trajectories in lost.items()},
-        "lost_counts": {stage: len(trajectories) for stage, trajectories in lost.items()},
+        "lost_counts": lost,
         "filters": {stage: _filter(stage, counts) for stage in lost},
-        "without": len(rows) - len(found),
         "played": sum(not row["mask"] for row in rows),
         "right": sum(bool(row["right"]) and not row["mask"] for row in rows),
         "branches": {
             branch: {"trajectories": len(own), "right": sum(bool(one.right) for one in own)}
             for branch, own in branches.items()
         },
-        "guessed": sum(one.guessed for one in each),
+        "guessed": sum(each.guessed for each in found),
     }
 
 

@@ -29,19 +29,15 @@ FIELDS = {
 }
 """Parameters whose values are counted, with their columns."""
 _EXACT = {**FIELDS, "question_id": "question_id", "doc_id": "doc_id", "uid": "uid"}
-_NUMBERS = ("turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
+_NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
 _FLAGS = ("right", "guessed", "reach", "truncated")
 TERM = "term:"
 _WORD = re.compile(r"\w+")
 _MOST_PARAMETERS = 5_000
 LIST_OPTIONS = frozenset({"sort", "order", "offset", "limit"})
 _MOST_ROWS = 1_000
-_SORTS = (
-    "reward", "step", "turns", "invalid", "tokens", "images", "question", "advantage", "seconds", "number",
-    "system", "status", "stage", "drift",
-)  # fmt: skip
+_SORTS = (*_NUMBERS, "question", "number", "system", "status", "stage")
 _HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch")
-_RANGES = ("reward", "turns", "invalid", "tokens", "images", "step", "seconds")
 TERM_VALUE = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
 
 Pair = tuple[str, str]
@@ -91,17 +87,15 @@ def _part(name: str, values: Sequence[str]) -> Condition:
         return _listed("id", [whole(each, name) for value in values for each in value.split(",") if each])
     if name == "q":
         return _joined(" OR ", [_search(value) for value in values])
-    if name == "step":
-        return _joined(" OR ", [_between("step", *_steps(value)) for value in values])
     if name in _FLAGS:
         if wrong := [value for value in values if value not in ("0", "1", "")]:
             raise UserError(f"{name}={wrong[0]!r}: give 1, 0, or nothing for unknown")
         flags = [Condition(f'"{name}" IS ?', (int(value) if value else None,)) for value in values]
         return _joined(" OR ", flags)
-    if name in _EXACT:
-        return _listed(_EXACT[name], values)
     if name in _NUMBERS:
         return _joined(" OR ", [_between(name, *_range(name, value)) for value in values])
+    if name in _EXACT:
+        return _listed(_EXACT[name], values)
     if name.startswith(TERM):
         return _joined(" OR ", [_term(name, value) for value in values])
     known = ", ".join(["ids", "q", *_EXACT, *_NUMBERS, *_FLAGS, f"{TERM}<name>"])
@@ -138,29 +132,18 @@ def _search(text: str) -> Condition:
     return Condition("text_id IN (SELECT rowid FROM texts WHERE texts MATCH ?)", (query,))
 
 
-def _steps(value: str) -> tuple[float | None, float | None]:
-    first, dash, last = value.partition("-")
-    low = whole(first, "step") if first else None
-    return low, (whole(last, "step") if last else None) if dash else low
-
-
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
     """Read `A:B`, or `A-B` of numbers that are not negative; an end may be left out; one number is itself."""
     first, mark, last = value.partition(":" if ":" in value else "-")
-    if not mark or (not first and mark == "-"):
-        one = _number(value, name)
-        return one, one
-    return (_number(first, name) if first else None), (_number(last, name) if last else None)
-
-
-def _number(text: str, name: str) -> float:
     try:
-        found = float(text)
+        if not mark or (not first and mark == "-"):
+            first = last = value
+        ends = [float(end) if end else None for end in (first, last)]
     except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
-        raise UserError(f"{name}={text!r} is no number; give A:B, A: or :B")
-    return found
+        ends = [math.nan]
+    if not all(end is None or math.isfinite(end) for end in ends):
+        raise UserError(f"{name}={value!r} is no number; give A:B, A: or :B")
+    return ends[0], ends[1]
 
 
 def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
@@ -202,9 +185,9 @@ def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
         )
         found[name] = [{"value": str(value), "count": count} for value, count in counted if value != ""]
     where, values = condition(pairs, ignored=LIST_OPTIONS)
-    columns = ", ".join(f"min({name}), max({name})" for name in _RANGES)
+    columns = ", ".join(f"min({name}), max({name})" for name in _NUMBERS)
     ends = base.execute(f"SELECT {columns} FROM trajectories WHERE {where}", values).fetchone()
-    ranges = {name: list(ends[2 * n : 2 * n + 2]) for n, name in enumerate(_RANGES)}
+    ranges = {name: list(ends[2 * n : 2 * n + 2]) for n, name in enumerate(_NUMBERS)}
     terms = base.execute(
         "SELECT name, min(value), max(value) FROM terms "
         f"WHERE trajectory IN (SELECT id FROM trajectories WHERE {where}) GROUP BY name",
@@ -241,16 +224,6 @@ def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) ->
     if not found:
         raise UserError(f"no group {uid!r} in this run")
     return [row["id"] for row in found]
-
-
-def group_rewards(base: sqlite3.Connection, uid: str, step: int) -> dict[int, float]:
-    """Return the rewards of the trajectories of a group that were trained on, by their numbers."""
-    rows = base.execute(
-        "SELECT number, reward FROM trajectories WHERE uid = ? AND step = ? AND split = 'train' "
-        "AND mask = '' AND reward IS NOT NULL",
-        (uid, step),
-    )
-    return dict(map(tuple, rows))
 
 
 def summary(base: sqlite3.Connection) -> dict[str, Any]:

@@ -7,10 +7,10 @@ import sqlite3
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
@@ -23,58 +23,44 @@ from docagent_rl.lab.viewer.queries import summary, trajectory_row
 POLL_S = 2.0
 """Seconds between two looks at the folder of a run; five times as long where nothing happens."""
 _SHOWN_BYTES = 1 << 30
-_DAMAGED = (OSError, sqlite3.Error)
 
 logger = logging.getLogger(__name__)
 
 
-class Places(NamedTuple):
-    """Places that a user names where the run's own configuration names others."""
-
-    store: Path | None = None
-    tokenizer: Path | None = None
-
-
 @dataclass
 class OpenRun:
-    """A run of a viewer."""
+    """A run of a viewer; `store_dir` and `tokenizer_dir` go before what its own configuration names."""
 
     number: int
     """Its place on the command line, from 0."""
     name: str
     folder: ViewedRun
-    places: Places = field(default_factory=Places)
+    store_dir: Path | None = None
+    tokenizer_dir: Path | None = None
     progress: tuple[int, int] | None = None
     """Bytes that were read and that there are, while its files are being read."""
     failure: str | None = None
-    """The reason why there is no index."""
+    """The reason why there is no index, for the page."""
 
     def update(self) -> bool:
-        """Read what is new; return whether anything has changed. The page shows a failure."""
+        """Read what is new; return whether anything has changed.
+
+        Raises:
+            UserError: the index cannot be kept.
+        """
 
         def progress(done: int, total: int) -> None:
             self.progress = (done, total) if total else None
 
         try:
             changed = update_index(self.folder, progress)
-            self.failure = None
-            return changed
-        except _DAMAGED as error:
-            logger.warning("the index of %s: %s", self.folder.path, error)
+        except (OSError, sqlite3.Error) as error:
             self.failure = f"the index cannot be kept: {error}"
-            return False
+            raise UserError(f"{self.folder.path}: {self.failure}") from error
         finally:
             self.progress = None
-
-    def require_update(self) -> None:
-        """Read what is new.
-
-        Raises:
-            UserError: the index cannot be kept.
-        """
-        self.update()
-        if self.failure is not None:
-            raise UserError(f"{self.folder.path}: {self.failure}")
+        self.failure = None
+        return changed
 
     @contextmanager
     def index(self) -> Generator[sqlite3.Connection]:
@@ -121,7 +107,7 @@ class OpenRun:
     @cached_property
     def store(self) -> DocumentStore | None:
         """The documents as the policy was shown them; `None` where no store is found."""
-        for path in (*self._dirs("docagent.shown_store"), *self._stores()):
+        for path in self._stores():
             try:
                 shown = ShownRasters((beside(path.absolute()),), capacity=_SHOWN_BYTES)
                 return DocumentStore(path, image_cache=16, shown=shown)
@@ -129,17 +115,14 @@ class OpenRun:
                 logger.info("%s is no store: %s", path, error)
         return None
 
-    def _stores(self) -> list[Path]:
-        if self.places.store is not None:
-            return [self.places.store]
+    def _stores(self) -> Iterator[Path]:
+        if self.store_dir is not None:
+            yield self.store_dir
+            return
+        named = [self.folder.configured(f"docagent.{key}") for key in ("shown_store", "store")]
         # <workspace>/runs/<experiment>
         near = [self.folder.path.parent.parent / "store", self.folder.path.parent / "store"]
-        return [*self._dirs("docagent.store"), *(path for path in near if path.is_dir())]
-
-    def _dirs(self, key: str) -> list[Path]:
-        """Return folders that the configuration names; none where the command names a store."""
-        named = [] if self.places.store is not None else self.folder.configured_paths(key)
-        return [path for path in named if path.is_dir()]
+        yield from (path for path in (*named, *near) if path is not None and path.is_dir())
 
     @cached_property
     def tokenizer(self) -> Any:
@@ -156,49 +139,36 @@ class OpenRun:
         return None
 
     def _tokenizers(self) -> Iterator[Path]:
-        if self.places.tokenizer is not None:
-            yield self.places.tokenizer
+        if self.tokenizer_dir is not None:
+            yield self.tokenizer_dir
             return
-        workspace = next((path.parent for path in self._stores()), None)
         for key in ("tokenizer_path", "path"):
-            yield from self.folder.configured_paths(f"actor_rollout_ref.model.{key}", workspace)
+            if path := self.folder.configured(f"actor_rollout_ref.model.{key}"):
+                yield path
         yield from sorted(self.folder.path.glob("checkpoints/global_step_*/actor/huggingface"))[-1:]
 
 
-def open_runs(paths: Sequence[Path], places: Places) -> list[OpenRun]:
+def open_runs(
+    paths: Sequence[Path], store_dir: Path | None = None, tokenizer_dir: Path | None = None
+) -> list[OpenRun]:
     """Open the runs of a command line; names are as long as tells their folders apart.
 
     Raises:
         UserError: one is no run, or is named twice.
     """
     folders = [ViewedRun(path) for path in paths]
-    names = run_names([folder.path for folder in folders])
-    return [
-        OpenRun(n, name, folder, places) for n, (name, folder) in enumerate(zip(names, folders, strict=True))
-    ]
+    named = zip(run_names([folder.path for folder in folders]), folders, strict=True)
+    return [OpenRun(n, name, folder, store_dir, tokenizer_dir) for n, (name, folder) in enumerate(named)]
 
 
-class Poller:
-    """Reads what is new in runs again and again, in a thread of its own."""
-
-    def __init__(self, runs: Sequence[OpenRun], pause_s: float = POLL_S) -> None:
-        self._runs = runs
-        self._pause_s = pause_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._poll, name="docagent-view-index", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread after its present look."""
-        self._over.set()
-        self._thread.join()
-
-    def _poll(self) -> None:
-        pause = self._pause_s
-        while not self._over.is_set():
-            changed = [run.update() for run in self._runs]
-            pause = self._pause_s if any(changed) else min(1.2 * pause, 5 * self._pause_s)
-            self._over.wait(pause)
+def follow(runs: Sequence[OpenRun], over: threading.Event, pause_s: float = POLL_S) -> None:
+    """Read what is new in runs again and again, until `over` is set."""
+    pause = 0.0
+    while not over.wait(pause):
+        changed = []
+        for run in runs:
+            try:
+                changed.append(run.update())
+            except UserError as error:
+                logger.warning("%s", error)
+        pause = pause_s if any(changed) else min(max(1.2 * pause, pause_s), 5 * pause_s)

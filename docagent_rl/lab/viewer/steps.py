@@ -1,12 +1,11 @@
-"""The numbers of a run's steps, out of the trainer's files and of the index, and warnings made of them."""
+"""The numbers of a run's steps, out of the trainer's files, and warnings made of them and of the index."""
 
 from __future__ import annotations
 
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -50,7 +49,7 @@ def _read(path: Path, changed: int, size: int) -> Mapping[str, float]:
     """Read a file as it was at a time; a damaged one holds nothing."""
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
 
@@ -65,89 +64,6 @@ def described(curves: Curves) -> dict[str, Any]:
     return {"names": sorted({name for each in found.values() for name in each["values"]}), **found}
 
 
-_SHOWN = tuple(stage.value for stage in STAGES[STAGES.index(Stage.SHOWN) :])
-_SHARES = {
-    "reward": ("total(reward)", "count(reward)"),
-    "invalid": ("sum(invalid)", "sum(turns)"),
-    "truncated": ("sum(truncated)", "count(*)"),
-    "drift": ("total(drift)", "count(drift)"),
-    "shown": (f"sum(stage IN {_SHOWN})", "sum(stage != '')"),
-    "guessed": ("sum(guessed)", "coalesce(sum(\"right\" AND stage != ''), 0)"),
-}
-"""Sum and count of each share in SQL."""
-_PLAYED = "FROM trajectories WHERE split = ? AND mask = ''"
-
-
-class Share(NamedTuple):
-    """A sum and the count it is over, which is 0 where nothing is known."""
-
-    total: float = 0
-    count: int = 0
-
-    @property
-    def mean(self) -> float:
-        """The ratio."""
-        return self.total / self.count
-
-    def __str__(self) -> str:
-        return f"{self.total:g} of {self.count}"
-
-
-@dataclass(slots=True)
-class StepNumbers:
-    """One step; trajectories that are masked count in `masked` and `trajectories` alone."""
-
-    step: int
-    trajectories: int = 0
-    masked: int = 0
-    shares: dict[str, Share] = field(default_factory=dict)
-    """`reward`, `drift` (mean absolute difference of log-probs, server and trainer) and `truncated` are over
-    trajectories, `invalid` over turns, `shown` over trajectories of known evidence, and `guessed` over those
-    of them that were right."""
-    terms: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Lowest and highest value of each reward term."""
-    groups: int = 0
-    """Groups of several trajectories."""
-    even: list[str] = field(default_factory=list)
-    """Uids of those in which all rewards are equal."""
-
-
-def pooled(steps: Iterable[StepNumbers], name: str) -> Share:
-    """Return a share over several steps, as if they were one: none weighs more than it has."""
-    found = [step.shares.get(name, Share()) for step in steps]
-    return Share(sum(each.total for each in found), sum(each.count for each in found))
-
-
-def step_numbers(base: sqlite3.Connection, split: str) -> list[StepNumbers]:
-    """Return the steps of a split, in order."""
-    found = {
-        step: StepNumbers(step, trajectories, masked)
-        for step, trajectories, masked in base.execute(
-            "SELECT step, count(*), sum(mask != '') FROM trajectories WHERE split = ? "
-            "GROUP BY step ORDER BY step",
-            (split,),
-        )
-    }
-    columns = ", ".join(f"{total}, {count}" for total, count in _SHARES.values())
-    for step, *numbers in base.execute(f"SELECT step, {columns} {_PLAYED} GROUP BY step", (split,)):
-        shares = map(Share, numbers[::2], numbers[1::2])
-        found[step].shares = dict(zip(_SHARES, shares, strict=True))
-    for step, name, low, high in base.execute(
-        "SELECT step, name, min(value), max(value) FROM terms JOIN trajectories ON terms.trajectory = id "
-        "WHERE split = ? AND mask = '' GROUP BY step, name",
-        (split,),
-    ):
-        found[step].terms[name] = low, high
-    for step, uid, low, high in base.execute(
-        f"SELECT step, uid, min(reward), max(reward) {_PLAYED} "
-        "GROUP BY step, uid HAVING count(*) > 1 ORDER BY step, uid",
-        (split,),
-    ):
-        found[step].groups += 1
-        found[step].even += [uid] if low == high else []
-    return list(found.values())
-
-
 RECENT = 5
 """Steps that count as the present."""
 FEWEST = 6
@@ -158,14 +74,41 @@ RISE = 0.1
 """Rise of a share, between the first and the last third of the steps."""
 TRUNCATED = 0.1
 MASKED = 0.05
+GUESSED = 0.5
 DRIFT = 0.05
 """Mean absolute difference of log-probs (nats a token) beyond which ratios are off by 5%."""
-GUESSED = 0.5
 FALL = 0.05
 """Fall of the share with evidence, while the reward rises."""
 ENTROPY = 0.2
 """Share of its value at the beginning."""
 _SOME_GROUPS = 50
+
+_SHOWN = tuple(stage.value for stage in STAGES[STAGES.index(Stage.SHOWN) :])
+_SHARES = {
+    "reward": ("total(reward)", "count(reward)"),
+    "invalid": ("total(invalid)", "total(turns)"),
+    "truncated": ("total(truncated)", "count(*)"),
+    "drift": ("total(drift)", "count(drift)"),
+    "shown": (f"total(stage IN {_SHOWN})", "total(stage != '')"),
+    "guessed": ("total(guessed)", "total(\"right\" AND stage != '')"),
+}
+"""Sum and count of each share in SQL, over trajectories that were played: `invalid` over their turns, `shown`
+over those of known evidence, `guessed` over those of them that were right."""
+
+
+class Share(NamedTuple):
+    """A sum and the count it is over, which is 0 where nothing is known."""
+
+    total: float
+    count: float
+
+    @property
+    def mean(self) -> float:
+        """The ratio; 0 where nothing is known."""
+        return self.total / self.count if self.count else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.total:g} of {self.count:g}"
 
 
 class Finding(NamedTuple):
@@ -180,106 +123,114 @@ class Finding(NamedTuple):
     filter: str = ""
 
 
-def findings(
-    steps: Sequence[StepNumbers], split: str, curves: Mapping[str, Sequence[float | None]] | None = None
-) -> list[Finding]:
-    """Return the warnings over the steps of a split, bad ones first; `curves` are the trainer's numbers."""
+def findings(base: sqlite3.Connection, split: str, entropy: Sequence[float | None] = ()) -> list[Finding]:
+    """Return the warnings over the steps of a split, bad ones first; `entropy` is the trainer's, by step."""
+    rows = base.execute("SELECT DISTINCT step FROM trajectories WHERE split = ? ORDER BY step", (split,))
+    steps = [step for (step,) in rows]
     if not steps:
         return []
-    found = [*_recent(steps, split), *_trends(steps, split)]
-    values = [value for value in (curves or {}).get("actor/entropy", ()) if value is not None]
+    found = [*_recent(base, split, steps), *_trends(base, split, steps)]
+    values = [value for value in entropy if value is not None]
     if len(values) >= FEWEST:
         third = len(values) // 3
         first, last = fmean(values[:third]), fmean(values[-third:])
         if first > 0 and last < ENTROPY * first:
             title = f"Entropy fell from {first:.3f} to {last:.3f}"
             text = "Trajectories of a group become alike, and there is less to learn from."
-            found.append(Finding("entropy", "warn", title, text, (steps[0].step, steps[-1].step)))
+            found.append(Finding("entropy", "warn", title, text, (steps[0], steps[-1])))
     return sorted(found, key=lambda each: (each.severity != "bad", each.id))
 
 
-def _finding(
-    steps: Sequence[StepNumbers], split: str, name: str, title: str, text: str, link: str, *, bad: bool
-) -> Finding:
-    ends = steps[0].step, steps[-1].step
-    where = f"split={split}&step={ends[0]}-{ends[1]}{link}"
-    return Finding(name, "bad" if bad else "warn", title, text, ends, where)
+class _Range(NamedTuple):
+    """The trajectories of a split from one step to another."""
+
+    base: sqlite3.Connection
+    split: str
+    first: int
+    last: int
+
+    def rows(self, columns: str, rest: str = "", source: str = "trajectories") -> list[tuple]:
+        where = "WHERE split = ? AND step BETWEEN ? AND ?"
+        found = self.base.execute(f"SELECT {columns} FROM {source} {where} {rest}", self[1:])
+        return list(map(tuple, found))
+
+    def shares(self) -> dict[str, Share]:
+        columns = ", ".join(f"{total}, {count}" for total, count in _SHARES.values())
+        (numbers,) = self.rows(columns, "AND mask = ''")
+        return dict(zip(_SHARES, map(Share, numbers[::2], numbers[1::2]), strict=True))
+
+    def terms(self) -> dict[str, tuple[float, float]]:
+        """Return the lowest and highest value of each reward term."""
+        source = "terms JOIN trajectories ON terms.trajectory = id"
+        found = self.rows("name, min(value), max(value)", "AND mask = '' GROUP BY name", source)
+        return {name: (low, high) for name, low, high in found}
+
+    def finding(self, name: str, title: str, text: str, link: str = "", *, bad: bool = False) -> Finding:
+        where = f"split={self.split}&step={self.first}-{self.last}{link}"
+        return Finding(name, "bad" if bad else "warn", title, text, (self.first, self.last), where)
 
 
-def _recent(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
+def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
     """Yield warnings about the recent steps."""
-    recent = steps[-RECENT:]
+    recent = _Range(base, split, steps[-RECENT:][0], steps[-1])
+    before, shares = _Range(base, split, steps[0], recent.first - 1).terms(), recent.shares()
+    for term, (low, high) in recent.terms().items():
+        if low == high and term in before and before[term][0] < before[term][1]:
+            title = f"Reward term {term} is {low:.3g} in every trajectory"
+            yield recent.finding(f"collapse:{term}", title, "It varied before and teaches nothing now.")
+    if split == "train":
+        yield from _even_groups(recent)
+    if shares["truncated"].mean > TRUNCATED:
+        title = f"{shares['truncated']} trajectories are cut"
+        text = (
+            "A turn hit its token cap, or the context was full: raise the budgets, or what is learnt is to "
+            "stop early."
+        )
+        yield recent.finding("truncated", title, text, "&truncated=1")
+    masked = Share(*recent.rows("total(mask != ''), count(*)")[0])
+    if masked.mean > MASKED:
+        title = f"{masked} trajectories are masked"
+        text = "They are left out of the loss: a service fails, or questions cannot be played."
+        yield recent.finding("masked", title, text, "&status=masked", bad=masked.mean > 4 * MASKED)
+    if shares["drift"].mean > DRIFT:
+        title = f"Server and trainer differ by {shares['drift'].mean:.3f} nats a token"
+        text = (
+            "Their log-probs of the sampled tokens should agree: other weights, other images, other "
+            "precision, or trajectories that are too old."
+        )
+        yield recent.finding("drift", title, text, f"&drift={DRIFT}:", bad=True)
+    if shares["guessed"].mean > GUESSED:
+        title = f"{shares['guessed']} right answers come without the evidence"
+        text = "Not every gold page was shown: guesses, a lenient judge, or evidence that is elsewhere too."
+        yield recent.finding("guessed", title, text, "&guessed=1")
 
-    def finding(name: str, title: str, text: str, link: str = "", *, bad: bool = False) -> Finding:
-        return _finding(recent, split, name, title, text, link, bad=bad)
 
-    varied = {
-        term for each in steps[: -len(recent)] for term, (low, high) in each.terms.items() if low < high
-    }
-    for term in sorted(varied):
-        spans = [step.terms[term] for step in recent if term in step.terms]
-        level = {value for span in spans for value in span}
-        if len(spans) == len(recent) and len(level) == 1:
-            title = f"Reward term {term} is {level.pop():.3g} in every trajectory"
-            yield finding(f"collapse:{term}", title, "It varied before and teaches nothing now.")
-    groups, even = sum(step.groups for step in recent), [uid for step in recent for uid in step.even]
-    if split == "train" and groups >= 4 and len(even) / groups > EVEN:
-        yield finding(
+def _even_groups(recent: _Range) -> Iterator[Finding]:
+    of_several = "AND mask = '' GROUP BY step, uid HAVING count(*) > 1"
+    groups = recent.rows("uid, min(reward) = max(reward)", of_several)
+    even = [uid for uid, same in groups if same]
+    if len(groups) >= 4 and len(even) / len(groups) > EVEN:
+        yield recent.finding(
             "even_groups",
-            f"{len(even)} of {groups} groups have one reward for all their trajectories",
+            f"{len(even)} of {len(groups)} groups have one reward for all their trajectories",
             "Their advantages are 0 under estimators that compare trajectories of a group: questions that "
             "are too easy, too hard, or a policy that always does the same.",
             "".join(f"&uid={quote(uid, safe='')}" for uid in even[-_SOME_GROUPS:]),
-            bad=len(even) == groups,
-        )
-    truncated = pooled(recent, "truncated")
-    if truncated.count and truncated.mean > TRUNCATED:
-        yield finding(
-            "truncated",
-            f"{truncated} trajectories are cut",
-            "A turn hit its token cap, or the context was full: raise the budgets, or what is learnt is to "
-            "stop early.",
-            "&truncated=1",
-        )
-    masked = Share(sum(step.masked for step in recent), sum(step.trajectories for step in recent))
-    if masked.count and masked.mean > MASKED:
-        yield finding(
-            "masked",
-            f"{masked} trajectories are masked",
-            "They are left out of the loss: a service fails, or questions cannot be played.",
-            "&status=masked",
-            bad=masked.mean > 4 * MASKED,
-        )
-    drift = pooled(recent, "drift")
-    if drift.count and drift.mean > DRIFT:
-        yield finding(
-            "drift",
-            f"Server and trainer differ by {drift.mean:.3f} nats a token",
-            "Their log-probs of the sampled tokens should agree: other weights, other images, other "
-            "precision, or trajectories that are too old.",
-            f"&drift={DRIFT}:",
-            bad=True,
-        )
-    guessed = pooled(recent, "guessed")
-    if guessed.count and guessed.mean > GUESSED:
-        yield finding(
-            "guessed",
-            f"{guessed} right answers come without the evidence",
-            "Not every gold page was shown: guesses, a lenient judge, or evidence that stands elsewhere too.",
-            "&guessed=1",
+            bad=len(even) == len(groups),
         )
 
 
-def _trends(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
+def _trends(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
     """Yield warnings about changes from the first third of the steps to the last."""
     if len(steps) < FEWEST:
         return
     third = len(steps) // 3
-    ends = steps[:third], steps[-third:]
-    invalid, reward, shown = ([pooled(end, name) for end in ends] for name in ("invalid", "reward", "shown"))
+    now = _Range(base, split, steps[-third], steps[-1])
+    ends = _Range(base, split, steps[0], steps[third - 1]).shares(), now.shares()
+    invalid, reward, shown = ([end[name] for end in ends] for name in ("invalid", "reward", "shown"))
     if all(share.count for share in invalid) and invalid[1].mean - invalid[0].mean > RISE:
         text = f"{invalid[0]} turns at first, {invalid[1]} now."
-        yield _finding(ends[1], split, "invalid", "More turns are invalid", text, "&invalid=1:", bad=True)
+        yield now.finding("invalid", "More turns are invalid", text, "&invalid=1:", bad=True)
     if not all(share.count for share in (*reward, *shown)):
         return
     if reward[1].mean > reward[0].mean and shown[0].mean - shown[1].mean > FALL:
@@ -289,4 +240,4 @@ def _trends(steps: Sequence[StepNumbers], split: str) -> Iterator[Finding]:
             f"trajectories and then to {shown[1]}: the policy may have found a way to be paid without "
             "reading."
         )
-        yield _finding(ends[1], split, "shortcut", title, text, "&guessed=1", bad=True)
+        yield now.finding("shortcut", title, text, "&guessed=1", bad=True)

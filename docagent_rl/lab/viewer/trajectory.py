@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -24,10 +25,10 @@ from docagent_rl.samples.sample import parse_page_id
 _TOKEN_PX = 28 * 28
 """Pixels of a visual token where a trajectory does not say: patches of 14, merged two by two."""
 _PLAIN = (
-    "step", "split", "system", "status", "end", "error", "attempts", "uid", "number", "reward", "metrics",
-    "sample", "prompt_tokens", "response_tokens", "image_preprocessings", "image_loads",
+    "step", "split", "system", "status", "end", "error", "uid", "number", "reward", "metrics", "sample",
+    "prompt_tokens", "response_tokens",
 )  # fmt: skip
-_INFO = ("action", "reason", "detail", "effect", "outcome")
+_INFO = ("action", "reason", "detail", "outcome")
 MOST_DOCUMENTS = 12
 """Documents of a search over a corpus, those that matter most."""
 _OPENING = frozenset({"fetch", "read", "select"})
@@ -85,7 +86,6 @@ def _turn(place: int, turn: Turn, messages: Messages, gold: Collection[str], uni
         "reward": number(turn.get("reward")),
         "terms": turn.get("terms") or {},
         "valid": info.get("valid") is not False,
-        "executed": bool(info.get("executed", True)),
         **{name: info.get(name) for name in _INFO},
         "spans": list(_spans(info)),
         "hits": _hits(turn, gold),
@@ -94,12 +94,7 @@ def _turn(place: int, turn: Turn, messages: Messages, gold: Collection[str], uni
         "observation": messages.described(turn.get("observation")),
         "observation_tokens": turn.get("observation_tokens", 0),
         "dropped": bool(turn.get("dropped")),
-        "sampled": sampled,
-        "strip": {
-            "observation_text": strip["text"],
-            "observation_visual": strip["visual"],
-            "sampled": sampled,
-        },
+        "strip": {**strip, "sampled": sampled},
     }
 
 
@@ -119,37 +114,20 @@ def _spans(info: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _hits(turn: Turn, gold: Collection[str]) -> list[dict[str, Any]]:
-    """Return the hits of a turn's searches, else those whose ranks are in its effect."""
-    found = [
-        (page, rank, score)
+    """Return the hits of a turn's searches."""
+    return [
+        {"page": str(page), "rank": rank, "score": score, "gold": str(page) in gold}
         for search in turn.get("searches") or ()
         for rank, (page, score) in enumerate(search.get("hits") or (), 1)
-    ]
-    if not found:
-        effect = (turn.get("info") or {}).get("effect") or {}
-        listed = effect.get("hits") if isinstance(effect.get("hits"), list) else effect.get("pages")
-        found = [
-            (page["page"], page["rank"], page.get("score"))
-            for page in listed or ()
-            if isinstance(page, Mapping) and page.get("rank") and page.get("score")
-        ]
-    return [
-        {"page": str(p), "rank": rank, "score": score, "gold": str(p) in gold} for p, rank, score in found
     ]
 
 
 def _tokens(turn: Turn, tokenizer: Any, credit: Mapping[str, list[float]]) -> dict[str, Any]:
     ids = turn.get("token_ids") or []
-
-    def decoded(token: int) -> str:
-        try:
-            return tokenizer.decode([token], skip_special_tokens=False)
-        except (OverflowError, TypeError, ValueError):
-            return ""
-
+    decoded = tokenizer and [tokenizer.decode([each], skip_special_tokens=False) for each in ids]
     return {
         "ids": ids,
-        "texts": None if tokenizer is None else [decoded(each) for each in ids],
+        "texts": decoded,
         "log_probs": turn.get("log_probs") or [],
         "trainer_log_probs": turn.get("trainer_log_probs"),
         **{name: credit.get(name) for name in TOKENS},
@@ -190,20 +168,11 @@ class Messages:
     def __init__(self, trajectory: Mapping[str, Any], store: DocumentStore | None) -> None:
         self.images = 0
         self._gold, self._boxes = gold_pages(trajectory["sample"]), gold_boxes(trajectory["sample"])
-        reached: dict[str, tuple[int, int]] = {}
-        for image in pieces_of(trajectory):
-            page, raster = str(image.get("page")), image.get("raster")
-            if isinstance(raster, Sequence) and len(raster) == 4:
-                width, height = reached.get(page, (0, 0))
-                # whole pages are shown before parts of them: the furthest corner is that of the page
-                reached[page] = max(width, int(raster[2])), max(height, int(raster[3]))
 
         @cache
         def size(page: str) -> tuple[int, int] | None:
-            try:
-                return (store.page(PageRef.parse(page)).size if store else None) or reached.get(page)
-            except UserError:
-                return reached.get(page)
+            with suppress(UserError):
+                return store.page(PageRef.parse(page)).size if store else None
 
         self._size = size
 
@@ -243,7 +212,7 @@ class Messages:
     def _piece(self, image: Mapping[str, Any]) -> dict[str, Any]:
         page, raster = str(image.get("page")), image.get("raster")
         box, size = None, self._size(page)
-        if size is not None and all(size) and isinstance(raster, Sequence) and len(raster) == 4:
+        if size is not None and isinstance(raster, Sequence) and len(raster) == 4:
             box = [end / side for end, side in zip(raster, 2 * size, strict=True)]
         return {"page": page, "box": box, "gold": page in self._gold}
 
@@ -257,12 +226,9 @@ def _place(tile: Mapping[str, Any], canvas: Sequence[float]) -> list[float]:
     return [left / canvas[0], top / canvas[1], width / canvas[0], height / canvas[1]]
 
 
-def documents(
-    trajectory: Mapping[str, Any], store: DocumentStore | None
-) -> dict[str, Any] | list[dict[str, Any]]:
-    """Return each document that the trajectory touched, the question's own first; no list of one alone."""
+def documents(trajectory: Mapping[str, Any], store: DocumentStore | None) -> list[dict[str, Any]]:
+    """Return the documents that the trajectory touched: the question's own, then those that matter most."""
     sample, turns = trajectory["sample"], trajectory["turns"]
-    own = str(sample.get("doc_id") or "")
     looks = [_pages(look.page for look in turn_looks(turn, n)) for n, turn in enumerate(turns)]
     boxes = {parse_page_id(page): found for page, found in gold_boxes(sample).items()}
     pages = {
@@ -277,35 +243,26 @@ def documents(
         "shown": _pages(str(piece.get("page")) for piece in pieces_of(trajectory))
         | {page for turn, seen in zip(turns, looks, strict=True) if not turn.get("dropped") for page in seen},
     }
-    ranks: dict[str, int] = {own: 0} if own else {}
-    for rank, some in enumerate((pages["gold"], pages["fetched"] | pages["shown"], pages["searched"]), 1):
-        for doc_id, _ in sorted(some):
-            ranks.setdefault(doc_id, rank)
-    found = [
+    own = {(str(sample.get("doc_id") or ""), 0)}
+    ranked = (own, pages["gold"], pages["fetched"] | pages["shown"], pages["searched"])
+    names = dict.fromkeys(doc_id for some in ranked for doc_id, _ in sorted(some) if doc_id)
+    return [
         {
             "doc_id": doc_id,
-            "pages": _length(doc_id, store, sample, pages),
+            "pages": _length(doc_id, store, pages),
             **{name: _of(doc_id, some) for name, some in pages.items()},
             "boxes": {str(page): [list(box) for box in boxes[doc_id, page]] for page in _of(doc_id, boxes)},
         }
-        for doc_id in sorted(ranks, key=lambda name: (ranks[name], name))[:MOST_DOCUMENTS]
+        for doc_id in list(names)[:MOST_DOCUMENTS]
     ]
-    return found[0] if len(found) == 1 else found
 
 
-def _length(
-    doc_id: str, store: DocumentStore | None, sample: Mapping[str, Any], pages: Mapping[str, set[Page]]
-) -> int:
-    """Return the pages of a document; where nobody knows, up to the last one that was touched."""
-    if store is not None and doc_id in store:
-        try:
+def _length(doc_id: str, store: DocumentStore | None, pages: Mapping[str, set[Page]]) -> int:
+    """Return the pages of a document; without it, up to the last one that was touched."""
+    with suppress(UserError):
+        if store is not None:
             return store.document(doc_id).num_pages
-        except UserError:
-            pass
-    stated = (sample.get("extra") or {}).get("num_pages") if doc_id == sample.get("doc_id") else None
-    touched = pages["gold"] | pages["shown"] | pages["searched"]
-    last = max(_of(doc_id, touched), default=0)
-    return max(int(stated), last) if isinstance(stated, int) else last
+    return max((last for some in pages.values() for last in _of(doc_id, some)), default=0)
 
 
 def _of(doc_id: str, pages: Iterable[Page]) -> list[int]:

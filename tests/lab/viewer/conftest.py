@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.lab.viewer.api import Api
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.lab.viewer.runs import OpenRun, Places
+from docagent_rl.lab.viewer.runs import OpenRun
 from tests.corpus import store  # noqa: F401  a fixture
 from tests.viewer_runs import run_folder, trajectory
 
@@ -15,9 +15,8 @@ from tests.viewer_runs import run_folder, trajectory
 def opened(store):  # noqa: F811
     """Open folders as runs, indexed."""
 
-    def run(*paths, **places):
-        where = Places(store.path, **places)
-        runs = [OpenRun(number, path.name, ViewedRun(path), where) for number, path in enumerate(paths)]
+    def run(*paths):
+        runs = [OpenRun(n, path.name, ViewedRun(path), store.path) for n, path in enumerate(paths)]
         for each in runs:
             each.update()
         return runs
@@ -29,8 +28,8 @@ def opened(store):  # noqa: F811
 def asked(opened):
     """Ask the API over folders."""
 
-    def ask(*paths, **places):
-        api = Api(opened(*paths, **places))
+    def ask(*paths):
+        api = Api(opened(*paths))
 
         def answer(address):
             path, _, query = address.partition("?")

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from docagent_rl.rollout.evidence import STAGES
 from tests.viewer_browser import (  # noqa: F401
     COMPARE,
     FUNNEL,
@@ -54,7 +55,7 @@ def test_every_view_of_every_system_opens(name, opened, site, ask, longest):
     run, row = site.number[name], longest(name)
     page = opened(f"{GLANCE}?r={run}")
     expect(page.locator("h1")).to_have_text(name)
-    expect(page.locator(".funnel li")).to_have_count(len(ask(f"runs/{run}/funnel")["stages"]))
+    expect(page.locator(".funnel li")).to_have_count(len(STAGES))
     expect(page.get_by_role("figure").filter(has_text="Turns")).to_be_visible()
     page.get_by_role("link", name="Trajectories", exact=True).click()
     lists(page, 12)
@@ -177,7 +178,7 @@ def test_what_the_funnel_loses_is_listed_and_saved_as_a_figure(opened, site, ask
     name, run = next(
         (name, run)
         for name, run in site.number.items()
-        if any(ask(f"runs/{run}/funnel")["groups"][0]["lost"].values())
+        if any(ask(f"runs/{run}/funnel")["groups"][0]["lost_counts"].values())
     )
     page = opened(f"{FUNNEL}?r={run}&by=step")
     with page.expect_download() as saved:
@@ -187,7 +188,7 @@ def test_what_the_funnel_loses_is_listed_and_saved_as_a_figure(opened, site, ask
     lost = page.locator(".funnel-lost a").first
     count = int(re.sub(r"\D", "", lost.inner_text()))
     (stages,) = ask(f"runs/{run}/funnel")["groups"]
-    assert count in {len(each) for each in stages["lost"].values()}
+    assert count in stages["lost_counts"].values()
     lost.click()
     lists(page, count)
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from docagent_rl.lab.viewer.steps import Share, StepNumbers, described, findings, read_curves
+from docagent_rl.lab.viewer.index import Index
+from docagent_rl.lab.viewer.steps import described, findings, read_curves
 from tests.viewer_runs import run_folder, trajectory
 
 
@@ -31,38 +32,59 @@ def test_numbers_stand_by_step(tmp_path):
     }
 
 
-SHARES = {"reward", "invalid", "truncated", "drift", "shown", "guessed"}
+PLAYED = {"split": "train", "mask": "", "stage": "", "turns": 1, "invalid": 0}
 
 
-def steps(number=12, **columns):
-    """Numbers of steps; a column is a function of the step's place, a plain number the mean of 24."""
-    made = []
-    for place in range(number):
-        given = {name: value(place) if callable(value) else value for name, value in columns.items()}
-        shares = {name: given.pop(name) for name in given.keys() & SHARES}
-        shares = {name: v if isinstance(v, Share) else Share(24 * v, 24) for name, v in shares.items()}
-        made.append(StepNumbers(place + 1, trajectories=8, shares=shares, **given))
-    return made
+@pytest.fixture
+def found(tmp_path):
+    """The warnings over rows of an index."""
+
+    def warn(rows, split="train", entropy=()):
+        index = Index(tmp_path / "view.sqlite")
+        index.path.unlink(missing_ok=True)
+        index.prepare()
+        with index.writing() as base:
+            for place, row in enumerate(rows):
+                terms = row.pop("terms", {})
+                names = ", ".join(f'"{name}"' for name in row)
+                values = (place, *row.values())
+                marks = ", ".join("?" * len(values))
+                base.execute(f"INSERT INTO trajectories (id, {names}) VALUES ({marks})", values)
+                given = [(place, *term) for term in terms.items()]
+                base.executemany("INSERT INTO terms VALUES (?, ?, ?)", given)
+        with index.reading() as base:
+            return {each.id: each for each in findings(base, split, entropy)}
+
+    return warn
 
 
-def found(given, split="train", curves=None):
-    return {each.id: each for each in findings(given, split, curves)}
+def steps(number=12, *, split="train", **columns):
+    """Eight trajectories a step; a column is a value, or a function of step and trajectory, from 0."""
+    for n in range(number):
+        for k in range(8):
+            given = {name: value(n, k) if callable(value) else value for name, value in columns.items()}
+            yield {**PLAYED, "split": split, "step": n + 1, "uid": f"{n} {k}", **given}
+
+
+def two_groups(n, k):
+    return ("u 2", "u/1")[k // 4]
 
 
 @pytest.mark.parametrize(
     ("name", "columns", "link"),
     [
-        ("collapse:format", {"terms": lambda n: {"format": (float(n >= 3), 1.0)}}, "step=8-12"),
-        ("even_groups", {"groups": 2, "even": ["u/1", "u 2"]}, "uid=u%2F1&uid=u%202"),
-        ("invalid", {"invalid": lambda n: n / 20}, "invalid=1:"),
-        ("truncated", {"truncated": 0.3}, "truncated=1"),
-        ("masked", {"masked": 2}, "status=masked"),
+        ("collapse:format", {"terms": lambda n, k: {"format": float(n >= 3 or k > 0)}}, "step=8-12"),
+        ("even_groups", {"uid": two_groups, "reward": 1.0}, "uid=u%202&uid=u%2F1"),
+        ("invalid", {"invalid": lambda n, k: int(k < n / 2)}, "invalid=1:"),
+        ("truncated", {"truncated": lambda n, k: int(k < 2)}, "truncated=1"),
+        ("masked", {"mask": lambda n, k: "sample" if k < 2 else ""}, "status=masked"),
         ("drift", {"drift": 0.2}, "drift=0.05:"),
-        ("shortcut", {"reward": lambda n: n / 12, "shown": lambda n: 1 - n / 24}, "guessed=1"),
-        ("guessed", {"guessed": 0.9}, "guessed=1"),
+        ("shortcut", {"reward": lambda n, k: n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
+         "guessed=1"),
+        ("guessed", {"right": 1, "stage": "found", "guessed": lambda n, k: int(k < 6)}, "guessed=1"),
     ],
-)
-def test_what_goes_wrong_is_said_with_its_trajectories(name, columns, link):
+)  # fmt: skip
+def test_what_goes_wrong_is_said_with_its_trajectories(found, name, columns, link):
     said = found(steps(**columns))
     assert list(said) == [name]
     assert link in said[name].filter
@@ -72,36 +94,39 @@ def test_what_goes_wrong_is_said_with_its_trajectories(name, columns, link):
 @pytest.mark.parametrize(
     "columns",
     [
-        {"terms": {"format": (1.0, 1.0)}},  # never varied
-        {"reward": lambda n: 1 - n / 12, "shown": lambda n: 1 - n / 24},
-        {"reward": lambda n: n / 12, "shown": lambda n: n / 24},
-        {"invalid": lambda n: 0.5 - n / 40},
-        {"groups": 2, "even": []},
-        {"reward": 0.5, "invalid": 0.1, "truncated": 0.0, "drift": 0.001, "shown": 0.5, "guessed": 0.1},
+        {"terms": {"format": 1.0}},  # never varied
+        {"reward": lambda n, k: -n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
+        {"reward": lambda n, k: n, "stage": lambda n, k: "shown" if k < n / 3 else "found"},
+        {"invalid": lambda n, k: int(k > n / 2)},
+        {"uid": two_groups, "reward": lambda n, k: k},
+        {"reward": 0.5, "truncated": 0, "drift": 0.001, "right": 1, "stage": "shown", "guessed": 0},
     ],
 )
-def test_what_goes_well_or_always_was_is_no_warning(columns):
+def test_what_goes_well_or_always_was_is_no_warning(found, columns):
     assert not found(steps(**columns))
 
 
-def test_shares_are_of_the_sums_and_said_with_their_counts():
+def test_shares_are_of_the_sums_and_said_with_their_counts(found):
     # steps of 1 of 1, 1 of 1 and 0 of 4: 2 of 6, though the mean of the steps' shares is two thirds
-    made = [steps(1, guessed=Share(*share))[0] for share in ((1, 1), (1, 1), (0, 4))]
-    assert not found(made)
-    made[2].shares["guessed"] = Share(3, 4)
-    assert found(made)["guessed"].title.startswith("5 of 6 ")
+    def rows(*last):
+        return [
+            {**PLAYED, "step": step, "right": 1, "stage": "found", "guessed": guessed}
+            for step, guessed in [(1, 1), (2, 1), *((3, each) for each in last)]
+        ]
+
+    assert not found(rows(0, 0, 0, 0))
+    assert found(rows(1, 1, 1, 0))["guessed"].title.startswith("5 of 6 ")
 
 
-def test_entropy_that_is_gone_is_said():
-    assert list(found(steps(), curves={"actor/entropy": [1.0, None, 1.0, 0.5, 0.1, 0.05, 0.05, 0.05]})) == [
-        "entropy"
-    ]
-    assert not found(steps(), curves={"actor/entropy": [1.0] * 12})
+def test_entropy_that_is_gone_is_said(found):
+    assert list(found(steps(), entropy=[1.0, None, 1.0, 0.5, 0.1, 0.05, 0.05, 0.05])) == ["entropy"]
+    assert not found(steps(), entropy=[1.0] * 12)
 
 
-def test_a_change_needs_steps_and_a_validation_no_variance():
-    assert not found(steps(4, invalid=lambda n: n / 4, reward=lambda n: n, shown=lambda n: 1 - n / 4))
-    assert not found(steps(groups=2, even=["u", "v"]), split="val")
+def test_a_change_needs_steps_and_a_validation_no_variance(found):
+    fall = {"reward": lambda n, k: n, "stage": lambda n, k: "found" if k < 2 * n else "shown"}
+    assert not found(steps(4, invalid=lambda n, k: int(k < 2 * n), **fall))
+    assert not found(steps(split="val", uid=two_groups, reward=1.0), split="val")
 
 
 def test_numbers_come_from_the_trajectories_of_the_index(tmp_path, store, asked):

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { Comparison, Funnel } from "../src/api/types";
+import type { Comparison, FunnelGroup } from "../src/api/types";
 import { extent, pointsOf, smoothed, tickText, ticks } from "../src/logic/chart";
 import { plotsOf } from "../src/logic/curves";
 import { count, number, percent, seconds, signed, steps } from "../src/logic/format";
@@ -58,31 +58,23 @@ describe("chart", () => {
 });
 
 describe("funnel", () => {
-  const funnel: Funnel = {
-    stages: ["all", "reach", "found", "shown"].map((id) => ({ id, label: id, about: "" })),
-    branches: [],
-    groups: [
-      {
-        key: "", trajectories: 10, counts: { all: 10, reach: null, found: 4, shown: 1 }, lost: {}, lost_counts: { found: 5, shown: 3 },
-        filters: {}, played: 10, right: 1, guessed: 1, branches: {},
-      },
-    ],
+  const funnel: FunnelGroup = {
+    key: "", trajectories: 10, counts: { all: 10, sought: 10, reach: null, found: 5, shown: 2, looked: 2, answered: 2, kept: 2, right: 2 },
+    lost_counts: { found: 5, shown: 3 }, filters: {}, played: 10, right: 1, guessed: 1, branches: {},
   };
 
   test("a stage that nobody knows is no loss, and what is right is none", () => {
-    const group = funnel.groups[0]!;
-    expect(losses(funnel, group).map((step) => [step.trajectories, step.lost])).toEqual([[10, 0], [null, 0], [4, 5], [1, 3]]);
-    expect(worst(funnel, group)?.stage.id).toBe("found");
+    expect(losses(funnel).slice(1, 5).map((step) => [step.trajectories, step.lost])).toEqual([[10, 0], [null, 0], [5, 5], [2, 3]]);
+    expect(worst(funnel)?.stage.id).toBe("found");
     expect(cause("found")).toContain("retrieval");
   });
 
   test("the figure has a bar as long as its share, what was lost behind it, and texts that stay text", () => {
-    const group = { ...funnel.groups[0]!, counts: { all: 10, reach: null, found: 5, shown: 5 }, lost_counts: { found: 5 } };
-    const svg = funnelFigure(funnel, group, "<script>a & b");
+    const svg = funnelFigure(funnel, "<script>a & b");
     expect(svg).toContain("&#60;script&#62;a &#38; b");
     expect(svg).not.toContain("<script>");
     expect(svg).toContain('width="380.0" height="18" fill="#3356c8"');
-    expect(svg).toContain('x="300.0" y="99" width="190.0" height="18" fill="#e3b4af"');
+    expect(svg).toContain('x="300.0" y="129" width="190.0" height="18" fill="#e3b4af"');
     expect(svg.match(/not known/g)).toHaveLength(1);
   });
 

@@ -14,7 +14,7 @@ function turn(values: Partial<Turn>): Turn {
   return {
     number: 1, text: "", row: 0, stop: "end_of_turn", reward: 0, terms: {}, action: null, valid: true, reason: null, detail: null,
     spans: [], hits: [], searches: [], seconds: {}, observation: [], observation_tokens: 0, dropped: false,
-    strip: { observation_text: 0, observation_visual: 0, sampled: 0 }, ...values,
+    strip: { text: 0, visual: 0, sampled: 0 }, ...values,
   };
 }
 
@@ -72,7 +72,7 @@ describe("boxes", () => {
 describe("the way through a document", () => {
   const document = { doc_id: "d", pages: 40, gold: [7], fetched: [2], searched: [2, 9], shown: [2, 3, 4], boxes: { "7": [[0, 0, 1, 0.5] as Box] } };
   const overview: Message[] = [{ role: "user", parts: [{ image: 0, page: null, box: null, size: null, tiles: [3, 4, 7].map((page) => ({ page: `d#${page}`, box: null, at: [0, 0, 1, 1] as [number, number, number, number] })) }] }];
-  const [path] = pathOf({ document, prompt: overview, turns: [turn({ observation: shows("d#2") }), turn({ number: 2, observation: shows("d#4", [0, 0, 0.5, 0.5]) }), turn({ number: 3, observation: shows("d#9"), dropped: true })] });
+  const [path] = pathOf({ document: [document], prompt: overview, turns: [turn({ observation: shows("d#2") }), turn({ number: 2, observation: shows("d#4", [0, 0, 0.5, 0.5]) }), turn({ number: 3, observation: shows("d#9"), dropped: true })] });
 
   test("a page on a sheet of many is not one that was seen", () => {
     expect(path?.marks.get(3)).toMatchObject({ overview: true, shown: false });
@@ -109,7 +109,7 @@ describe("tokens", () => {
 });
 
 test("the strip has every token once, in order", () => {
-  const strip = stripOf({ prompt_tokens: 10, turns: [turn({ strip: { sampled: 3, observation_visual: 5, observation_text: 0 } }), turn({ number: 2, strip: { sampled: 2, observation_visual: 0, observation_text: 0 } })] });
+  const strip = stripOf({ prompt_tokens: 10, turns: [turn({ strip: { sampled: 3, visual: 5, text: 0 } }), turn({ number: 2, strip: { sampled: 2, visual: 0, text: 0 } })] });
   expect(strip.total).toBe(20);
   expect(strip.pieces.map((piece) => [piece.kind, piece.turn, piece.begin, piece.tokens])).toEqual([["prompt", null, 0, 10], ["sampled", 1, 10, 3], ["visual", 1, 13, 5], ["sampled", 2, 18, 2]]);
 });

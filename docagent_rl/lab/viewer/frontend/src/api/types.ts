@@ -157,7 +157,7 @@ export interface Turn {
   observation_tokens: number;
   dropped: boolean;
   tokens?: Tokens | null;
-  strip: { observation_text: number; observation_visual: number; sampled: number };
+  strip: { text: number; visual: number; sampled: number };
 }
 
 export interface DocumentInfo {
@@ -173,7 +173,6 @@ export interface DocumentInfo {
 export interface Credit {
   estimator: string;
   advantage: number | null;
-  baseline: number | null;
   turns: { value?: number | null; advantage?: number | null }[] | null;
   similarities: Record<string, number> | null;
 }
@@ -187,7 +186,6 @@ export interface Trajectory {
   status: string;
   end: string;
   error: string | null;
-  attempts: number;
   uid: string;
   number: number;
   reward: number | null;
@@ -196,7 +194,7 @@ export interface Trajectory {
   guessed?: boolean | null;
   metrics: Record<string, number>;
   sample: Record<string, unknown>;
-  document: DocumentInfo | DocumentInfo[] | null;
+  document: DocumentInfo[];
   prompt: Message[];
   prompt_strip?: { text: number; visual: number };
   turns: Turn[];
@@ -216,18 +214,11 @@ export interface Group {
   advantage?: (number | null)[] | null;
 }
 
-export interface Stage {
-  id: string;
-  label: string;
-  about: string;
-}
-
 export interface FunnelGroup {
   key: string;
   trajectories: number;
   counts: Record<string, number | null>;
-  /** Wrong trajectories by the stage that they missed: some of them, and how many there are. */
-  lost: Record<string, number[]>;
+  /** Wrong trajectories by the stage that they missed. */
   lost_counts: Record<string, number>;
   /** Query strings of what was lost at each stage, on top of the current filters. */
   filters: Record<string, string>;
@@ -241,8 +232,6 @@ export interface FunnelGroup {
 }
 
 export interface Funnel {
-  stages: Stage[];
-  branches: Stage[];
   groups: FunnelGroup[];
 }
 

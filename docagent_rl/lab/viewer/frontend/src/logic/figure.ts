@@ -1,6 +1,6 @@
 /** The funnel as a figure of its own, for a paper or a report: plain SVG, no styles from elsewhere. */
 
-import type { Funnel, FunnelGroup } from "../api/types";
+import type { FunnelGroup } from "../api/types";
 import { count, percent } from "./format";
 import { losses } from "./funnel";
 
@@ -9,8 +9,8 @@ const ROW = 30;
 const LABEL = 110;
 const BAR = 380;
 
-export function funnelFigure(funnel: Funnel, group: FunnelGroup, title: string): string {
-  const steps = losses(funnel, group);
+export function funnelFigure(group: FunnelGroup, title: string): string {
+  const steps = losses(group);
   const height = 44 + ROW * steps.length;
   const scale = group.trajectories > 0 ? BAR / group.trajectories : 0;
   const rows = steps.map(({ stage, trajectories, lost }, at) => {

@@ -1,6 +1,31 @@
 /** What is lost between the stages of the evidence funnel. */
 
-import type { Funnel, FunnelGroup, Stage } from "../api/types";
+import type { FunnelGroup } from "../api/types";
+
+export interface Stage {
+  id: string;
+  label: string;
+  about: string;
+}
+
+export const STAGES: readonly Stage[] = [
+  { id: "all", label: "questions", about: "Trajectories that were played, of questions whose evidence is known." },
+  { id: "sought", label: "looked for", about: "The agent searched, or opened a page." },
+  { id: "reach", label: "in reach", about: "The question itself, as a query, finds every gold page." },
+  { id: "found", label: "found", about: "Queries of the agent returned every gold page, or it opened them by number." },
+  { id: "shown", label: "shown", about: "They entered the context, as images of their own or as text." },
+  { id: "looked", label: "looked at", about: "They could be read: whole, zoomed or as text." },
+  { id: "answered", label: "answered", about: "The trajectory gave an answer." },
+  { id: "kept", label: "kept", about: "They were still in the context when the agent answered." },
+  { id: "right", label: "right", about: "The answer was right, with the evidence or without." },
+];
+
+/** The ways in which evidence was read. */
+export const BRANCHES: readonly Stage[] = [
+  { id: "zoomed", label: "zoomed", about: "A crop covered the evidence and showed it larger than the whole page did." },
+  { id: "read_whole", label: "read whole", about: "The page was shown whole, and not only to choose from." },
+  { id: "as_text", label: "as text", about: "Its text was shown, or somebody else read it." },
+];
 
 export interface Step {
   stage: Stage;
@@ -9,37 +34,24 @@ export interface Step {
   lost: number;
 }
 
-export function losses(funnel: Funnel, group: FunnelGroup): Step[] {
-  return funnel.stages.map((stage) => ({ stage, trajectories: group.counts[stage.id] ?? null, lost: group.lost_counts[stage.id] ?? 0 }));
+export function losses(group: FunnelGroup): Step[] {
+  return STAGES.map((stage) => ({ stage, trajectories: group.counts[stage.id] ?? null, lost: group.lost_counts[stage.id] ?? 0 }));
 }
 
 /** Where most is lost: the stage that says what fails; null where nothing is. */
-export function worst(funnel: Funnel, group: FunnelGroup): Step | null {
-  const steps = losses(funnel, group).filter((step) => step.lost > 0);
+export function worst(group: FunnelGroup): Step | null {
+  const steps = losses(group).filter((step) => step.lost > 0);
   return steps.reduce<Step | null>((most, step) => (most === null || step.lost > most.lost ? step : most), null);
 }
 
-const NAMES: Record<string, string> = {
-  all: "not looked for",
-  sought: "looked for",
-  reach: "in reach",
-  found: "found",
-  shown: "shown",
-  looked: "looked at",
-  answered: "answered",
-  kept: "kept",
-  right: "right",
-};
-
 /** How far a trajectory came, in a word: the last stage that it passed. */
 export function stageName(stage: string): string {
-  return NAMES[stage] ?? stage;
+  return stage === "all" ? "not looked for" : (STAGES.find((each) => each.id === stage)?.label ?? stage);
 }
 
 /** Stages in their order, other values behind them. */
 export function byStage<T extends { value: string }>(values: readonly T[]): T[] {
-  const order = Object.keys(NAMES);
-  const place = (value: string): number => (order.includes(value) ? order.indexOf(value) : order.length);
+  const place = (value: string): number => STAGES.findIndex((each) => each.id === value) >>> 0;
   return [...values].sort((a, b) => place(a.value) - place(b.value));
 }
 

@@ -25,14 +25,8 @@ export interface DocumentPath {
   marks: Map<number, PageMarks>;
 }
 
-export function documentsOf(trajectory: Pick<Trajectory, "document">): DocumentInfo[] {
-  const { document } = trajectory;
-  if (document === null || document === undefined) return [];
-  return Array.isArray(document) ? document : [document];
-}
-
 export function pathOf(trajectory: Pick<Trajectory, "document" | "prompt" | "turns">): DocumentPath[] {
-  const documents = documentsOf(trajectory);
+  const documents = trajectory.document;
   const paths = documents.map((info) => marksOf(info, documents.length === 1));
   const visit = (messages: readonly Message[], turn: number): void => {
     for (const { page, box, sheet } of pagesIn(messages)) {

@@ -23,8 +23,8 @@ export function stripOf(trajectory: Pick<Trajectory, "prompt_tokens" | "prompt_s
   add("visual", null, visual);
   for (const turn of trajectory.turns) {
     add("sampled", turn.number, turn.strip.sampled);
-    add("visual", turn.number, turn.strip.observation_visual);
-    add("text", turn.number, turn.strip.observation_text);
+    add("visual", turn.number, turn.strip.visual);
+    add("text", turn.number, turn.strip.text);
   }
   return { pieces, total };
 }

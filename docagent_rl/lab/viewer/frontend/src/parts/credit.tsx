@@ -12,7 +12,6 @@ export function CreditFacts({ credit }: { credit: Credit }) {
       <dl class="facts">
         <Fact name="estimator" value={words(credit.estimator)} />
         {credit.advantage !== null && <Fact name="advantage" value={signed(credit.advantage, 3)} />}
-        {credit.baseline !== null && <Fact name="baseline" value={number(credit.baseline)} />}
       </dl>
       {turns.length > 0 && (
         <table class="terms credit-turns">

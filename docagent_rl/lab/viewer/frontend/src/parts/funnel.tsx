@@ -1,12 +1,12 @@
-import type { Funnel, FunnelGroup } from "../api/types";
+import type { FunnelGroup } from "../api/types";
 import { withValue } from "../logic/filters";
 import { count, percent, plural } from "../logic/format";
-import { losses } from "../logic/funnel";
+import { BRANCHES, losses } from "../logic/funnel";
 import { link } from "../logic/route";
 
 /** The stages of one group of trajectories as bars; between them what was lost, as a link to it. */
-export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; group: FunnelGroup; run: number; filters: URLSearchParams }) {
-  const steps = losses(funnel, group);
+export function FunnelBars({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
+  const steps = losses(group);
   return (
     <ol class="funnel">
       {steps.map(({ stage, trajectories, lost }) => (
@@ -31,7 +31,7 @@ export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; gr
             )}
           </span>
           <span class="funnel-about muted">{stage.about}</span>
-          {stage.id === "looked" && <Branches funnel={funnel} group={group} run={run} filters={filters} />}
+          {stage.id === "looked" && <Branches group={group} run={run} filters={filters} />}
           {stage.id === "right" && group.guessed > 0 && (
             <span class="funnel-ways"><a href={link("trajectories", run, withValue(filters, "guessed", "1"))}>{count(group.guessed)} of them</a> without having been shown the evidence</span>
           )}
@@ -42,8 +42,8 @@ export function FunnelBars({ funnel, group, run, filters }: { funnel: Funnel; gr
 }
 
 /** How the evidence was read, and how often that led to a right answer. */
-function Branches({ funnel, group, run, filters }: { funnel: Funnel; group: FunnelGroup; run: number; filters: URLSearchParams }) {
-  const ways = funnel.branches.filter(({ id }) => (group.branches[id]?.trajectories ?? 0) > 0);
+function Branches({ group, run, filters }: { group: FunnelGroup; run: number; filters: URLSearchParams }) {
+  const ways = BRANCHES.filter(({ id }) => (group.branches[id]?.trajectories ?? 0) > 0);
   return (
     <span class="funnel-ways muted">
       {ways.map(({ id, label, about }) => (

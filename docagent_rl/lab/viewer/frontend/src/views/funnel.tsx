@@ -5,7 +5,7 @@ import { useApi } from "../api/use";
 import { filtersOf, withValue } from "../logic/filters";
 import { count, percent, words } from "../logic/format";
 import { funnelFigure } from "../logic/figure";
-import { cause, worst } from "../logic/funnel";
+import { STAGES, cause, worst } from "../logic/funnel";
 import { link, type Route } from "../logic/route";
 import { Chips, FacetPanel } from "../parts/facets";
 import { FunnelBars } from "../parts/funnel";
@@ -38,7 +38,7 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
               {BY.map(([value, name]) => <option key={value} value={value}>{name}</option>)}
             </select>
           </label>}
-          {whole.data && all && <SaveFigure funnel={whole.data} group={all} name={run.name} />}
+          {whole.data && all && <SaveFigure group={all} name={run.name} />}
           <Chips query={route.query} change={change} />
           {!exported && <span class="muted">{together(run, filters)}</span>}
         </div>
@@ -46,8 +46,8 @@ export function FunnelView({ route, run }: { route: Route; run: Run }) {
           <Waiting error={whole.error} loading={whole.loading} empty="No trajectory here has known evidence." />
         ) : (
           <>
-            <Verdict funnel={whole.data} group={all} />
-            <FunnelBars funnel={whole.data} group={all} run={run.id} filters={filters} />
+            <Verdict group={all} />
+            <FunnelBars group={all} run={run.id} filters={filters} />
           </>
         )}
         {by !== "none" && (parts.data === undefined ? <Waiting error={parts.error} loading={parts.loading} /> : (
@@ -69,18 +69,18 @@ function together(run: Run, filters: URLSearchParams): string {
   return parts.length > 0 ? `${parts.join(", ")} together` : "";
 }
 
-function SaveFigure({ funnel, group, name }: { funnel: Funnel; group: FunnelGroup; name: string }) {
+function SaveFigure({ group, name }: { group: FunnelGroup; name: string }) {
   const file = `funnel-${name.replace(/[^\w.-]+/g, "-")}.svg`;
   return (
-    <button type="button" class="quiet" onClick={() => save(file, "image/svg+xml", funnelFigure(funnel, group, name))}>
+    <button type="button" class="quiet" onClick={() => save(file, "image/svg+xml", funnelFigure(group, name))}>
       Save as figure
     </button>
   );
 }
 
 /** Accuracy, and what fails most often where the answer is wrong. */
-export function Verdict({ funnel, group }: { funnel: Funnel; group: FunnelGroup }) {
-  const most = worst(funnel, group);
+export function Verdict({ group }: { group: FunnelGroup }) {
+  const most = worst(group);
   const [name, what] = most === null ? [] : cause(most.stage.id).split(": ");
   const right = group.counts.right ?? null;
   return (
@@ -103,14 +103,14 @@ function Table({ funnel, by, run, filters }: { funnel: Funnel; by: string; run: 
         <thead>
           <tr>
             <th scope="col">{BY.find(([each]) => each === by)?.[1]}</th>
-            {funnel.stages.map((stage) => <th key={stage.id} scope="col" class="num" title={stage.about}>{stage.label}</th>)}
+            {STAGES.map((stage) => <th key={stage.id} scope="col" class="num" title={stage.about}>{stage.label}</th>)}
           </tr>
         </thead>
         <tbody>
           {funnel.groups.map((group) => (
             <tr key={group.key}>
               <th scope="row"><a href={link("trajectories", run, withValue(filters, by, group.key))}>{words(group.key) || "none"}</a></th>
-              {funnel.stages.map((stage, at) => {
+              {STAGES.map((stage, at) => {
                 const value = group.counts[stage.id];
                 if (value === null || value === undefined) return <td key={stage.id} class="num muted">–</td>;
                 const share = group.trajectories > 0 ? value / group.trajectories : 0;
@@ -132,7 +132,7 @@ function OverSteps({ funnel, run, filters }: { funnel: Funnel; run: number; filt
   const groups = [...funnel.groups].sort((a, b) => Number(a.key) - Number(b.key));
   const steps = groups.map((group) => Number(group.key));
   if (steps.length < 2 || steps.some(Number.isNaN)) return null;
-  const lines = funnel.stages.slice(1).map((stage) => ({
+  const lines = STAGES.slice(1).map((stage) => ({
     label: stage.label,
     steps,
     values: groups.map((group) => {

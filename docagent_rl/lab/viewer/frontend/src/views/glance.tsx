@@ -37,8 +37,8 @@ export function Glance({ route, run, runs }: { route: Route; run: Run; runs: Run
             <Waiting {...funnel} empty="No trajectory here has known evidence." />
           ) : (
             <>
-              <Verdict funnel={funnel.data} group={group} />
-              <FunnelBars funnel={funnel.data} group={group} run={run.id} filters={latest} />
+              <Verdict group={group} />
+              <FunnelBars group={group} run={run.id} filters={latest} />
             </>
           )}
         </Section>
