@@ -17,7 +17,7 @@ from docagent_rl.documents.contents import Caption, list_of_figures
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.synth.layout import Rendered, render
-from docagent_rl.lab.synth.plan import plan_document
+from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.settings import SynthSettings
 
 _LABEL = re.compile(r"(?:Table|Figure) \d+")
@@ -68,7 +68,7 @@ def make(count: int, seed: int, folder: Path) -> dict[str, Rendered]:
     settings = SynthSettings(documents=count, seed=seed)
     documents = {}
     for index in range(count):
-        plan = plan_document(settings, index)
+        plan = DocumentPlan(settings, index)
         documents[plan.doc_id] = rendered = render(plan)
         (folder / f"{plan.doc_id}.pdf").write_bytes(rendered.pdf)
     return documents

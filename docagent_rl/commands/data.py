@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
 from docagent_rl.samples.questions import TEMPLATE, read_questions
-from docagent_rl.samples.sample import Split
+from docagent_rl.samples.sample import Split, read_jsonl
 from docagent_rl.samples.selection import SplitUnit, split_samples
 from docagent_rl.samples.validation import validate_jsonl
 
@@ -55,13 +56,13 @@ def synth(
     """
     levels = tuple(difficulty) if difficulty else _DEFAULTS.difficulties
     settings = SynthSettings(documents, seed, difficulties=levels)
-    report = synthesize(out, settings, progress=True)
+    written = synthesize(out, settings, progress=True)
+    samples = read_jsonl(out / "samples.jsonl")
     typer.echo(
-        f"{report.documents} documents{'' if report.built else ', unchanged'}, {report.pages} pages, "
-        f"{report.samples} questions in {report.out}"
+        f"{documents} documents{'' if written else ', unchanged'} and {len(samples)} questions in {out}"
     )
-    typer.echo(f"splits: {_counts(report.splits)}")
-    typer.echo(f"kinds: {_counts(report.kinds)}")
+    typer.echo(f"splits: {_counts(Counter(each.split.value for each in samples))}")
+    typer.echo(f"kinds: {_counts(Counter(each.extra['kind'] for each in samples))}")
 
 
 @app.command()

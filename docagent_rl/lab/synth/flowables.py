@@ -16,7 +16,8 @@ from reportlab.pdfbase.pdfmetrics import stringWidth
 from reportlab.platypus import Flowable, Paragraph
 from reportlab.platypus import Table as GridTable
 
-from docagent_rl.lab.synth.model import DocumentPlan, PageFormat, Table
+from docagent_rl.lab.synth.model import PageFormat, Table
+from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.samples.fields import Box
 
 _SIZES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,7 +32,8 @@ from docagent_rl.lab.synth.flowables import (
     Spots,
     style_of,
 )
-from docagent_rl.lab.synth.model import Block, DocumentPlan, Prose, Section, Table
+from docagent_rl.lab.synth.model import Block, Prose, Section, Table
+from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.settings import Difficulty
 
 
@@ -41,7 +42,7 @@ class Rendered:
     """A finished document."""
 
     plan: DocumentPlan
-    sections: tuple[Section, ...]
+    sections: Sequence[Section]
     """The sections that were printed, in order."""
     pdf: bytes
     num_pages: int
@@ -96,7 +97,7 @@ class _Layout:
     """One pass over the sections of a document."""
 
     def __init__(
-        self, plan: DocumentPlan, sections: tuple[Section, ...], starts: Mapping[str, int], num_pages: int
+        self, plan: DocumentPlan, sections: Sequence[Section], starts: Mapping[str, int], num_pages: int
     ) -> None:
         self.plan, self.sections, self.starts, self.num_pages = plan, sections, starts, num_pages
         self.style = style_of(plan)
@@ -185,7 +186,7 @@ class _Layout:
         canvas.restoreState()
 
 
-def _labels(sections: tuple[Section, ...]) -> dict[str, str]:
+def _labels(sections: Sequence[Section]) -> dict[str, str]:
     labels: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for block in (block for section in sections for block in section.blocks):

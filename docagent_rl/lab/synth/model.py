@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
-from docagent_rl.lab.synth.lexicon import Measure, Theme
-from docagent_rl.lab.synth.settings import Difficulty
+from docagent_rl.lab.synth.lexicon import Measure
 
 
 class PageFormat(StrEnum):
@@ -115,38 +115,8 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(NamedTuple):
     """One of several near-identical entities: its name and the hub it depends on."""
 
     name: str
     hub: str
-
-
-@dataclass(frozen=True)
-class DocumentPlan:
-    """A document that is still free to lose its last chapters, so that it gets the length it should have."""
-
-    index: int
-    doc_id: str
-    company: str
-    report: str
-    """E.g. "Annual Report 2021"."""
-    year: int
-    theme: Theme
-    difficulty: Difficulty
-    page_format: PageFormat
-    pages: tuple[int, int]
-    """Fewest pages, and the number of pages aimed at."""
-    units: tuple[Unit, ...]
-    absent: tuple[str, ...]
-    """Names that occur in no document."""
-    front: tuple[Section, ...]
-    chapters: tuple[tuple[Section, ...], ...]
-    """One chapter (heading and subsections) for each unit, as many as fit."""
-    back: tuple[Section, ...]
-
-    def sections(self, chapters: int, back: int) -> tuple[Section, ...]:
-        """Return the sections with the first `chapters` chapters and the first `back` closing sections."""
-        middle = [section for chapter in self.chapters[:chapters] for section in chapter]
-        return (*self.front, *middle, *self.back[:back])

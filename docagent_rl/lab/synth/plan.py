@@ -11,7 +11,6 @@ from docagent_rl.lab.synth.model import (
     Block,
     Chart,
     ChartKind,
-    DocumentPlan,
     PageFormat,
     Prose,
     Section,
@@ -28,53 +27,40 @@ _HUBS = {Difficulty.EASY: 3, Difficulty.MEDIUM: 5, Difficulty.HARD: 7}
 _YEARS_BACK = 3
 
 
-def plan_document(settings: SynthSettings, index: int) -> DocumentPlan:
-    """Draw document `index` (from 0): everything it says, before the layout decides how much of it fits.
+class DocumentPlan:
+    """A document: everything it says, before the layout decides how many of its chapters fit.
 
-    The same seed, index and difficulty give the same plan, whatever the size of the corpus.
+    The same seed, index (from 0) and difficulty give the same plan, whatever the size of the corpus.
     """
-    difficulty = settings.difficulty(index)
-    rng = random.Random(f"plan/{settings.seed}/{index}/{difficulty}")
-    return _Planner(rng, document_names(settings.seed, index), index, difficulty).plan()
 
-
-class _Planner:
-    """The parts of one document, and what they share while it is drawn."""
-
-    def __init__(self, rng: random.Random, names: list[str], index: int, difficulty: Difficulty) -> None:
-        self.rng, self.index, self.difficulty = rng, index, difficulty
-        self.easy = difficulty is Difficulty.EASY
-        self.profile = PROFILES[difficulty]
+    def __init__(self, settings: SynthSettings, index: int) -> None:
+        self.index, self.difficulty = index, settings.difficulty(index)
+        self.rng = rng = random.Random(f"plan/{settings.seed}/{index}/{self.difficulty}")
+        self.easy, self.profile = self.difficulty is Difficulty.EASY, PROFILES[self.difficulty]
         self.theme = rng.choice(LEXICON.themes)
         self.year = rng.randint(2012, 2024)
-        self._names = iter(names)
+        self.report = f"{self.theme.report} {self.year}"
+        self._names, self._keys = iter(document_names(settings.seed, index)), Counter[str]()
         self.stem = next(self._names)
+        self.doc_id = f"{index:05d}-{self.stem.lower()}-{self.theme.key}-{self.year}"
         self.company = f"{self.stem} {rng.choice(self.theme.companies)}"
-        self.hubs = [next(self._names) for _ in range(_HUBS[difficulty])]
+        self.hubs = [next(self._names) for _ in range(_HUBS[self.difficulty])]
         count = rng.randint(*self.profile.units)
         self.units = [Unit(next(self._names), rng.choice(self.hubs)) for _ in range(count)]
-        self._keys: Counter[str] = Counter()
+        self.chapters = [list(self._chapter(number, unit)) for number, unit in enumerate(self.units)]
+        """One chapter (heading and subsections) for each unit, as many as fit."""
+        (self.page_format,) = rng.choices(list(_FORMATS), weights=list(_FORMATS.values()))
+        fewest, most = self.profile.pages
+        self.pages = fewest, rng.randint(fewest + 1, most)
+        """Fewest pages, and the number of pages aimed at."""
+        self.absent = next(self._names), next(self._names)
+        """Names that occur in no document."""
+        self.front, self.back = list(self._front()), list(self._back())
 
-    def plan(self) -> DocumentPlan:
-        theme, (fewest, most) = self.theme, self.profile.pages
-        chapters = tuple(tuple(self._chapter(number, unit)) for number, unit in enumerate(self.units))
-        (page_format,) = self.rng.choices(list(_FORMATS), weights=list(_FORMATS.values()))
-        return DocumentPlan(
-            index=self.index,
-            doc_id=f"{self.index:05d}-{self.stem.lower()}-{theme.key}-{self.year}",
-            company=self.company,
-            report=f"{theme.report} {self.year}",
-            year=self.year,
-            theme=theme,
-            difficulty=self.difficulty,
-            page_format=page_format,
-            pages=(fewest, self.rng.randint(fewest + 1, most)),
-            units=tuple(self.units),
-            absent=(next(self._names), next(self._names)),
-            front=tuple(self._front()),
-            chapters=chapters,
-            back=tuple(self._back()),
-        )
+    def sections(self, chapters: int, back: int) -> list[Section]:
+        """Return the sections with the first `chapters` chapters and the first `back` closing sections."""
+        middle = [section for chapter in self.chapters[:chapters] for section in chapter]
+        return [*self.front, *middle, *self.back[:back]]
 
     def _front(self) -> Iterator[Section]:
         theme, (first, second) = self.theme, self.theme.yearly

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.fields import Split
 
 GENERATOR_VERSION = 2
-"""Raised whenever the same settings would give other bytes; part of the fingerprint."""
+"""Raised whenever the same settings would give other bytes."""
 
 
 class Difficulty(StrEnum):
@@ -86,36 +84,16 @@ class SynthSettings:
     """At most; a short document may not have so many different questions."""
     difficulties: tuple[Difficulty, ...] = tuple(Difficulty)
     """Document `i` has difficulty `i` modulo the length of this tuple."""
-    val_fraction: float = 0.15
-    """Fraction of the documents."""
-    test_fraction: float = 0.15
-    """Fraction of the documents."""
 
     def __post_init__(self) -> None:
         for name in ("documents", "questions_per_document"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, found {getattr(self, name)}")
-        if not self.difficulties:
-            raise UserError("difficulties must name at least one of easy, medium, hard")
-        fractions = (self.val_fraction, self.test_fraction)
-        if not all(math.isfinite(part) and part >= 0 for part in fractions) or sum(fractions) > 1:
-            raise UserError(f"val_fraction and test_fraction must be >= 0 with a sum <= 1, found {fractions}")
 
     def difficulty(self, index: int) -> Difficulty:
         """Return the difficulty of document `index` (from 0)."""
         return self.difficulties[index % len(self.difficulties)]
 
-    def split_sizes(self) -> dict[Split, int]:
-        """Return the documents in each split; with three or more, each positive fraction gets one."""
-        sizes = {}
-        for split, fraction in ((Split.VAL, self.val_fraction), (Split.TEST, self.test_fraction)):
-            size = round(fraction * self.documents)
-            sizes[split] = max(size, 1) if fraction > 0 and self.documents >= 3 else size
-        while sum(sizes.values()) > self.documents:  # both fractions were rounded up
-            sizes[max(sizes, key=sizes.__getitem__)] -= 1
-        return {Split.TRAIN: self.documents - sum(sizes.values()), **sizes}
-
-    def fingerprint(self) -> str:
-        """Return a hex digest that changes with every setting and with the generator."""
-        content = json.dumps({"version": GENERATOR_VERSION, **asdict(self)}, sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+    def described(self) -> dict[str, Any]:
+        """Return the settings and the version of the generator as JSON holds them."""
+        return json.loads(json.dumps({"version": GENERATOR_VERSION, **asdict(self)}))

@@ -19,7 +19,7 @@ from docagent_rl.lab.synth.settings import QuestionKind
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.samples.sample import Sample, Split, read_jsonl
+from docagent_rl.samples.sample import Sample, read_jsonl
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 if TYPE_CHECKING:
@@ -172,10 +172,10 @@ def _playable(
 
 def _synthetic_world(folder: Path) -> tuple[DocumentStore, BM25Retriever, list[Sample]]:
     """Make synthetic reports; return store, retriever and easy questions."""
-    settings = SynthSettings(documents=STAND_INS, val_fraction=0.0, test_fraction=0.0)
+    settings = SynthSettings(documents=STAND_INS)
     synthesize(folder / "synthetic", settings)
     ingest_all(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")
     made = read_jsonl(folder / "synthetic" / "samples.jsonl")
-    samples = [r for r in made if r.gold_pages and r.split is Split.TRAIN and r.extra["kind"] in ASKED]
+    samples = [r for r in made if r.gold_pages and r.extra["kind"] in ASKED]
     return store, BM25Retriever.build(store), samples

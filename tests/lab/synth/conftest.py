@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.lab.synth.layout import Rendered, render
-from docagent_rl.lab.synth.plan import plan_document
+from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import SynthSettings
 from docagent_rl.samples.fields import Split
@@ -16,7 +16,7 @@ INDICES = (0, 2, 4)
 
 @pytest.fixture(scope="session")
 def documents() -> list[Rendered]:
-    return [render(plan_document(SETTINGS, index)) for index in INDICES]
+    return [render(DocumentPlan(SETTINGS, index)) for index in INDICES]
 
 
 @pytest.fixture(scope="session")

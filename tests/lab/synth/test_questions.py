@@ -12,7 +12,7 @@ import pypdfium2
 import pytest
 
 from docagent_rl.lab.synth.layout import Rendered
-from docagent_rl.lab.synth.model import DocumentPlan
+from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import Difficulty, QuestionKind, SynthSettings
 from docagent_rl.samples.fields import Split
