@@ -33,12 +33,13 @@ class LedgerSftDataset(Dataset):
     - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
     - `multi_modal_inputs`: `pixel_values` (p, channels) float32 and `image_grid_thw` (i, 3) int64, or empty.
 
-    `config` is the section `data`: `store` (path of the document store; not needed without images),
-    `max_length`, `pad_mode` (only `no_padding`). `processor` is as `verl.utils.hf_processor` loads it, `None`
-    for a text-only model. Of the rows the first `max_samples` are used, all where it is -1.
+    `config` is the section `data`: `store` (path of the document store; not needed without images) and
+    `pad_mode` (only `no_padding`); lengths are checked before a run (`preflight`). `processor` is as
+    `verl.utils.hf_processor` loads it, `None` for a text-only model. Of the rows the first `max_samples` are
+    used, all where it is -1.
 
     Raises:
-        UserError: a file cannot be used, a row is longer than `max_length`, or a setting is wrong.
+        UserError: a file cannot be used, or a setting is wrong.
     """
 
     def __init__(
@@ -57,7 +58,6 @@ class LedgerSftDataset(Dataset):
         rows = sum(map(len, self._files))
         self._size = rows if max_samples < 0 else min(rows, max_samples)
         self._processor = processor
-        _check_lengths(self._files, self._size, int(config.get("max_length", 0)))
         store = config.get("store")
         shows = any(next(file.pictures(), None) is not None for file in self._files)
         if shows and (store is None or processor is None):
@@ -126,18 +126,3 @@ def _image_cache(store: str | None, processor: Any | None) -> Callable[[Picture]
         return EncodedImage.make(picture, render(picture, documents), images, layout)
 
     return encoded
-
-
-def _check_lengths(files: Sequence[SftFile], size: int, most: int) -> None:
-    if not size:
-        raise UserError("there is no row to train on")
-    before = 0
-    for file in files:
-        lengths = file.lengths()[: max(size - before, 0)]
-        before += len(file)
-        if most and len(lengths) and lengths.max() > most:
-            longest = int(lengths.argmax())
-            raise UserError(
-                f"question {file.row(longest).question_id} has {lengths[longest]} tokens, data.max_length "
-                f"is {most}"
-            )

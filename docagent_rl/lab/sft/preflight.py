@@ -29,7 +29,6 @@ from docagent_rl.training.settings.models import SFT_KEY, check_model_type, towe
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
 _ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
-SHOWN_PROBLEMS = 20
 
 
 class SftPreflight(Callback):
@@ -75,9 +74,7 @@ def check_sft(config: DictConfig, *, data: bool = True) -> SftSection:
         problems += _model_problems(config, section)
         problems += _row_problems(config)
     if problems:
-        hidden = len(problems) - SHOWN_PROBLEMS
-        more = [f"... and {hidden} more"] if hidden > 0 else []
-        raise UserError("this run cannot start:\n  " + "\n  ".join([*problems[:SHOWN_PROBLEMS], *more]))
+        raise UserError("this run cannot start:\n  " + "\n  ".join(problems))
     return section
 
 
@@ -196,15 +193,12 @@ def _length_problems(config: DictConfig, key: str, file: SftFile) -> Iterator[st
 
 
 def _store_problems(key: str, file: SftFile, store: Path, documents: DocumentStore | None) -> Iterator[str]:
-    seen: set[str] = set()
-    for picture in file.pictures():
-        if documents is None:
-            yield f"data.store: {store} does not exist, and the rows of data.{key} show its pages"
-            return
-        for doc_id in {page.doc_id for page in picture.pages} - seen:
-            seen.add(doc_id)
-            if doc_id not in documents:
-                yield f"data.{key}: {file.path} shows document {doc_id}, which {store} does not hold"
+    shown = {page.doc_id for picture in file.pictures() for page in picture.pages}
+    if shown and documents is None:
+        yield f"data.store: {store} does not exist, and the rows of data.{key} show its pages"
+    elif documents is not None and (missing := sorted(shown - set(documents.doc_ids()))):
+        names = ", ".join(missing[:5])
+        yield f"data.{key}: {file.path} shows {len(missing)} documents that {store} does not hold: {names}"
 
 
 def _vocabulary(config: DictConfig) -> str | None:

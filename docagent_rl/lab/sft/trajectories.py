@@ -67,8 +67,6 @@ class RowMaker:
         """
         if trajectory.masked:
             return Dropped.MASKED
-        if not any(turn.text or turn.token_ids for turn in trajectory.turns):
-            return Dropped.UNWRITTEN
         if any(turn.stop != StopCause.END_OF_TURN.value for turn in trajectory.turns):
             return Dropped.CUT_OFF
         try:
@@ -82,7 +80,7 @@ class RowMaker:
                 if picture.key not in self._seen:
                     check_picture(picture, self.store)
                     self._seen.add(picture.key)
-        return rows
+        return rows or Dropped.UNWRITTEN
 
 
 def check_picture(picture: Picture, store: DocumentStore) -> None:
@@ -102,8 +100,6 @@ def made_rows(trajectories: Iterable[Trajectory], maker: RowMaker, account: Acco
         rows = maker.rows(trajectory)
         if isinstance(rows, Dropped):
             account.dropped[rows] += 1
-        elif not rows:
-            account.dropped[Dropped.UNWRITTEN] += 1
         else:
             account.trajectories += 1
             account.rows += len(rows)
