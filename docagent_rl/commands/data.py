@@ -58,9 +58,8 @@ def synth(
     settings = SynthSettings(documents, seed, difficulties=levels)
     written = synthesize(out, settings, progress=True)
     samples = read_jsonl(out / "samples.jsonl")
-    typer.echo(
-        f"{documents} documents{'' if written else ', unchanged'} and {len(samples)} questions in {out}"
-    )
+    state = "" if written else ", unchanged"
+    typer.echo(f"{documents} documents{state}, {len(samples)} questions in {out}")
     typer.echo(f"splits: {_counts(Counter(each.split.value for each in samples))}")
     typer.echo(f"kinds: {_counts(Counter(each.extra['kind'] for each in samples))}")
 

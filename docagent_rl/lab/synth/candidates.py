@@ -13,8 +13,8 @@ from docagent_rl.lab.synth.flowables import Spot
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.lexicon import LEXICON
 from docagent_rl.lab.synth.model import Block, Chart, Prose, Table, TableKind
+from docagent_rl.lab.synth.plan import format_number
 from docagent_rl.lab.synth.settings import QuestionKind
-from docagent_rl.lab.synth.wording import format_number
 from docagent_rl.samples.fields import EvidenceSource
 
 _ORDINALS = ("first", "second", "third", "fourth")

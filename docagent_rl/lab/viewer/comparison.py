@@ -73,11 +73,7 @@ def comparison(
 
 
 def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]) -> dict[str, Any]:
-    """Compare two sides; questions pair by id, and only where they are about one document.
-
-    Raises:
-        UserError: they have no question in common.
-    """
+    """Compare two sides; questions pair by id, and only where they are about one document."""
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = defaultdict(list), defaultdict(list)
     for questions, side in ((a, first), (b, second)):
@@ -123,9 +119,6 @@ def values_of(
     """Return the trajectories that were played and have a number, by step, group and number, in order.
 
     Without a `step` they are those of all. `prediction` holds the id in the index and the question's text.
-
-    Raises:
-        UserError: there is no such number.
     """
     column, own = f'"{measure}"', ()
     if measure.startswith(TERM):

@@ -15,11 +15,7 @@ _BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
 
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Count the trajectories of a link that came to each stage, for each value of the field `by`.
-
-    Raises:
-        UserError: a parameter is unknown, or does not take its value.
-    """
+    """Count the trajectories of a link that came to each stage, for each value of the field `by`."""
     by = dict(pairs).get("by") or "none"
     if by not in _BY:
         raise UserError(f"by={by!r}; known are {', '.join(_BY)}")

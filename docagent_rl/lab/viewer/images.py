@@ -29,9 +29,6 @@ def trajectory_image(
 ) -> tuple[bytes, str]:
     """Return an image of a trajectory as it was shown, and its media type; numbers begin at 0 with the
     prompt's.
-
-    Raises:
-        UserError: there is no such image, no store, or another page in it.
     """
     messages = (trajectory.get("prompt"), *(turn.get("observation") for turn in trajectory["turns"]))
     found = (image for each in messages for image in images_of(each))
@@ -44,11 +41,7 @@ def trajectory_image(
 
 
 def thumbnail(store: DocumentStore | None, doc_id: str, page: int, width: int) -> tuple[bytes, str]:
-    """Return a page at a width in pixels, and its media type.
-
-    Raises:
-        UserError: there is no such page, or no store.
-    """
+    """Return a page at a width in pixels, and its media type."""
     documents = _required(store)
     if not 1 <= width <= WIDEST:
         raise UserError(f"width={width}: give 1 to {WIDEST}")

@@ -1,6 +1,7 @@
 """Queries of the index of a run: lists, counts, groups, under the parameters of a link.
 
-Values of parameters never become part of the SQL.
+Values of parameters never become part of the SQL. What is unknown, or does not take its value, is a
+`UserError` that names the parameter.
 """
 
 from __future__ import annotations
@@ -147,11 +148,7 @@ def _range(name: str, value: str) -> tuple[float | None, float | None]:
 
 
 def trajectories(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
-    """Return a piece of the list of a link as `rows`, and the length of all of it as `total`.
-
-    Raises:
-        UserError: a parameter is unknown, or does not take its value.
-    """
+    """Return a piece of the list of a link as `rows`, and the length of all of it as `total`."""
     options = {name: value for name, value in pairs if name in LIST_OPTIONS}
     where, values = condition(pairs, ignored=LIST_OPTIONS)
     offset = whole(options.get("offset", "0"), "offset")
@@ -199,11 +196,7 @@ def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
-    """Return the row of a trajectory.
-
-    Raises:
-        UserError: there is no such trajectory.
-    """
+    """Return the row of a trajectory."""
     row = base.execute("SELECT * FROM trajectories WHERE id = ?", (trajectory,)).fetchone()
     if row is None:
         raise UserError(f"no trajectory {trajectory} in this run")
@@ -211,11 +204,7 @@ def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
 
 
 def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) -> list[int]:
-    """Return the trajectories of a group in order; `step` and `split` may be left out where it has one alone.
-
-    Raises:
-        UserError: there is none.
-    """
+    """Return the trajectories of a group in order; without `step` and `split`, those of all."""
     named = [(name, options[name]) for name in ("step", "split") if options.get(name)]
     where, values = condition([("uid", uid), *named])
     found = base.execute(

@@ -72,11 +72,7 @@ class OpenRun:
             yield base
 
     def trajectory(self, number: int) -> dict[str, Any]:
-        """Return a trajectory as it was recorded.
-
-        Raises:
-            UserError: there is none, or its line is not what was indexed.
-        """
+        """Return a trajectory as it was recorded."""
         with self.index() as base:
             row = trajectory_row(base, number)
         try:

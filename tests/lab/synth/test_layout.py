@@ -10,8 +10,7 @@ import numpy as np
 import pypdfium2
 import pytest
 
-from docagent_rl.lab.synth.charts import DPI, draw_chart
-from docagent_rl.lab.synth.layout import Rendered, render
+from docagent_rl.lab.synth.layout import DPI, Rendered, draw_chart, render
 from docagent_rl.lab.synth.lexicon import Measure
 from docagent_rl.lab.synth.model import Chart, ChartKind, PageFormat
 from docagent_rl.lab.synth.plan import DocumentPlan

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.synth.lexicon import LEXICON, MAX_DOCUMENTS, NAMES_PER_DOCUMENT, document_names
 from docagent_rl.lab.synth.model import Prose, Table
-from docagent_rl.lab.synth.plan import DocumentPlan
+from docagent_rl.lab.synth.plan import DocumentPlan, paragraph
 from docagent_rl.lab.synth.settings import Difficulty, SynthSettings
-from docagent_rl.lab.synth.wording import paragraph
 
 
 @pytest.fixture(scope="module")
