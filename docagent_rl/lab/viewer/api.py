@@ -18,7 +18,7 @@ from docagent_rl.lab.viewer.funnel import funnel
 from docagent_rl.lab.viewer.images import thumbnail, trajectory_image
 from docagent_rl.lab.viewer.queries import Pair, read_pairs, whole
 from docagent_rl.lab.viewer.runs import OpenRun
-from docagent_rl.lab.viewer.steps import described, findings, read_curves
+from docagent_rl.lab.viewer.steps import findings, read_curves
 from docagent_rl.lab.viewer.trajectory import trajectory_view
 
 JSON = "application/json"
@@ -129,11 +129,11 @@ def _group(run: OpenRun, pairs: Sequence[Pair], uid: str) -> Reply:
 
 
 def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    return as_json(described(read_curves(run.folder.path)))
+    return as_json(read_curves(run.folder.path))
 
 
 def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    entropy = described(read_curves(run.folder.path))["train"]["values"].get("actor/entropy", ())
+    entropy = read_curves(run.folder.path)["train"]["values"].get("actor/entropy", ())
     with run.index() as base:
         found = [*findings(base, "train", entropy), *findings(base, "val")]
     return as_json([each._asdict() for each in found])

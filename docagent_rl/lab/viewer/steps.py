@@ -18,16 +18,14 @@ from docagent_rl.rollout.evidence import STAGES, Stage
 _FILE = re.compile(r"(val-)?(\d{1,12})\.json")
 _VALIDATED = ("val-core/", "val-aux/")
 
-Curves = dict[str, dict[int, dict[str, float]]]
-"""Numbers by split, step and name."""
 
+def read_curves(run_dir: Path) -> dict[str, Any]:
+    """Read the numbers of `<run>/metrics`: all names, and by split the steps with a number or `None` each.
 
-def read_curves(run_dir: Path) -> Curves:
-    """Read the numbers of `<run>/metrics`: those of training as `train`, those of validations as `val`.
-
-    The file of a step that was validated as well holds both: verl's names tell them apart.
+    Those of training are `train`, those of validations `val`. The file of a step that was validated as well
+    holds both: verl's names tell them apart.
     """
-    found: Curves = {"train": {}, "val": {}}
+    found: dict[str, dict[int, dict[str, float]]] = {"train": {}, "val": {}}
     for path in (run_dir / "metrics").glob("*.json"):
         name = _FILE.fullmatch(path.name)
         if name is None:
@@ -41,7 +39,15 @@ def read_curves(run_dir: Path) -> Curves:
         for key, value in _read(path, status.st_mtime_ns, status.st_size).items():
             split = "val" if key.startswith(_VALIDATED) else own
             found[split].setdefault(step, {})[key] = value
-    return found
+    names = {split: sorted(set().union(*steps.values())) for split, steps in found.items()}
+    series = {
+        split: {
+            "steps": sorted(steps),
+            "values": {key: [number(steps[n].get(key)) for n in sorted(steps)] for key in names[split]},
+        }
+        for split, steps in found.items()
+    }
+    return {"names": sorted({*names["train"], *names["val"]}), **series}
 
 
 @lru_cache(maxsize=100_000)
@@ -52,16 +58,6 @@ def _read(path: Path, changed: int, size: int) -> Mapping[str, float]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def described(curves: Curves) -> dict[str, Any]:
-    """Return curves for JSON: all names, and of each split its steps with a number or `None` each."""
-    found: dict[str, Any] = {}
-    for split, steps in curves.items():
-        order, names = sorted(steps), sorted({name for numbers in steps.values() for name in numbers})
-        values = {name: [number(steps[step].get(name)) for step in order] for name in names}
-        found[split] = {"steps": order, "values": values}
-    return {"names": sorted({name for each in found.values() for name in each["values"]}), **found}
 
 
 RECENT = 5

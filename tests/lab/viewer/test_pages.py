@@ -193,31 +193,24 @@ def test_what_the_funnel_loses_is_listed_and_saved_as_a_figure(opened, site, ask
     lists(page, count)
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("view", VIEWS)
-def test_no_view_is_wider_than_its_window(view, opened, site, longest):
+def test_a_view_fits_its_window_and_nothing_serious_keeps_anyone_out(view, scheme, opened, site, longest):
     address, last = where(view, site, longest)
-    page = opened(address)
+    page = opened(address, scheme=scheme)
     expect(page.locator(last).first).to_be_visible()
+    if AXE.is_file():  # npm's packages are installed
+        page.evaluate(AXE.read_text())
+        found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
+        told = [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found
+                if each["impact"] in ("serious", "critical")]  # fmt: skip
+        assert told == []
     main = "document.querySelector('main')"
     for width, height in ((1440, 900), (1024, 768), (420, 800)):
         page.set_viewport_size({"width": width, "height": height})
         page.wait_for_function(f"innerWidth === {width}")
         page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
         page.wait_for_function(f"{main}.scrollWidth <= {main}.clientWidth")
-
-
-@pytest.mark.skipif(not AXE.is_file(), reason="npm's packages are not installed")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_nothing_serious_keeps_anyone_out(view, scheme, opened, site, longest):
-    address, last = where(view, site, longest)
-    page = opened(address, scheme=scheme)
-    expect(page.locator(last).first).to_be_visible()
-    page.evaluate(AXE.read_text())
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
-    told = [(each["id"], [node["html"][:200] for node in each["nodes"][:3]]) for each in found
-            if each["impact"] in ("serious", "critical")]  # fmt: skip
-    assert told == []
 
 
 def where(view, site, longest):

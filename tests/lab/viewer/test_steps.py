@@ -5,7 +5,7 @@ import json
 import pytest
 
 from docagent_rl.lab.viewer.index import Index
-from docagent_rl.lab.viewer.steps import described, findings, read_curves
+from docagent_rl.lab.viewer.steps import findings, read_curves
 from tests.viewer_runs import run_folder, trajectory
 
 
@@ -15,9 +15,9 @@ def write(folder, name, numbers):
 
 
 def test_numbers_stand_by_step(tmp_path):
-    assert described(read_curves(tmp_path))["names"] == []
+    assert read_curves(tmp_path)["names"] == []
     write(tmp_path, "10.json", {"a": 3.0})  # read again when it changes
-    assert read_curves(tmp_path)["train"] == {10: {"a": 3.0}}
+    assert read_curves(tmp_path)["train"] == {"steps": [10], "values": {"a": [3.0]}}
     write(tmp_path, "10.json", {"a": 1.0, "b": 2.0})
     write(tmp_path, "2.json", {"a": 0.5, "c": float("nan")})
     write(tmp_path, "val-2.json", {"d": 1.0})
@@ -25,7 +25,7 @@ def test_numbers_stand_by_step(tmp_path):
     write(tmp_path, "notes.json", {"e": 1.0})
     write(tmp_path, "3.json", '{"a": ')
     values = {"a": [0.5, None, 1.0, 2.0], "b": [None, None, 2.0, None], "c": [None] * 4}
-    assert described(read_curves(tmp_path)) == {
+    assert read_curves(tmp_path) == {
         "names": ["a", "b", "c", "d", "val-aux/d"],
         "train": {"steps": [2, 3, 10, 11], "values": values},
         "val": {"steps": [2, 11], "values": {"d": [1.0, None], "val-aux/d": [None, 3.0]}},
