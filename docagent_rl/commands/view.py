@@ -32,7 +32,7 @@ def view_command(
     """
     from docagent_rl.lab.viewer.api import Api
     from docagent_rl.lab.viewer.app import serve
-    from docagent_rl.lab.viewer.export import Build, answers, page
+    from docagent_rl.lab.viewer.export import answers, page
     from docagent_rl.lab.viewer.runs import open_runs
 
     if store is not None and not store.is_dir():
@@ -43,7 +43,7 @@ def view_command(
     if export is not None:
         for run in opened:
             run.update()
-        content = page(answers(Api(opened, __version__), query or ""), Build.shipped())
+        content = page(answers(Api(opened, __version__), query or ""))
         write_output(export, content, force=force)
         return typer.echo(f"written: {export}")
     return serve(

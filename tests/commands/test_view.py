@@ -12,7 +12,6 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.view import view_command
-from docagent_rl.lab.viewer.export import Build
 from tests.commands.conftest import called
 from tests.corpus import store  # noqa: F401  a fixture
 from tests.viewer_runs import run_folder, trajectory
@@ -30,8 +29,7 @@ def view(*arguments):
     return called(view_command, *arguments).output
 
 
-def test_trajectories_are_written_as_one_file(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(Build, "shipped", lambda: Build("run()", ""))
+def test_trajectories_are_written_as_one_file(folder, tmp_path):
     target = tmp_path / "case.html"
     view(folder, "--export", target, "--query", "status=finished")
     assert '"question": "When was it opened, 1?"' in target.read_text()

@@ -12,7 +12,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 
 from fastapi import FastAPI, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
@@ -38,7 +38,6 @@ HEADERS = {
 }
 _LASTING = {"Cache-Control": "private, max-age=31536000, immutable"}
 _STATIC = {"index.html": "text/html", "app.js": "text/javascript", "app.css": "text/css"}
-_NO_PAGE = "<!doctype html><title>docagent-rl view</title><p>The page is not built: see CONTRIBUTING.md."
 
 
 def make_app(api: Api, token: str, cookie: str) -> Guard:
@@ -65,11 +64,9 @@ def make_app(api: Api, token: str, cookie: str) -> Guard:
     def static(name: str) -> Response:
         if name not in _STATIC:
             return _error(404, "no such page")
-        file = static_file(name)
-        if not file.is_file():
-            return HTMLResponse(_NO_PAGE)
         media = f"{_STATIC[name]}; charset=utf-8"
-        return Response(file.read_bytes(), media_type=media, headers={"Cache-Control": "no-cache"})
+        content = static_file(name).read_bytes()
+        return Response(content, media_type=media, headers={"Cache-Control": "no-cache"})
 
     @app.get("/")
     def page() -> Response:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from docagent_rl.base.errors import UserError
@@ -25,25 +25,6 @@ _POLICY = (
 )
 _TAG = re.compile(r"<(?=/(?:script|style)|!--|script)", re.IGNORECASE)
 _RUN = "/api/runs/0"
-
-
-class Build(NamedTuple):
-    """Script and style of the page."""
-
-    script: str
-    style: str
-
-    @classmethod
-    def shipped(cls) -> Build:
-        """Read the build of this package.
-
-        Raises:
-            UserError: it was not built.
-        """
-        try:
-            return cls(*(static_file(name).read_text(encoding="utf-8") for name in ("app.js", "app.css")))
-        except OSError as error:
-            raise UserError(f"the page is not built: {error}") from error
 
 
 def answers(api: Api, query: str) -> dict[str, Any]:
@@ -90,11 +71,15 @@ def _start(rows: Sequence[dict[str, Any]], found: Container[str]) -> str:
     return "#/trajectories?r=0"
 
 
-def page(table: dict[str, Any], build: Build) -> str:
-    """Return one HTML file that runs its own script alone and asks for nothing."""
+def page(table: dict[str, Any], code: Sequence[str] | None = None) -> str:
+    """Return one HTML file that runs its own script alone and asks for nothing.
+
+    Its script and style are `code`, by default those of the package's page.
+    """
+    code = code or [static_file(name).read_text(encoding="utf-8") for name in ("app.js", "app.css")]
     # nothing in our own code ends its element: in a string, `<\\/script` is `</script`
-    script, style = (_TAG.sub(lambda found: "\\x3c", code) for code in build)
-    hashes = [base64.b64encode(hashlib.sha256(code.encode()).digest()).decode() for code in (script, style)]
+    script, style = (_TAG.sub(lambda found: "\\x3c", each) for each in code)
+    hashes = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in (script, style)]
     policy = _POLICY.format(script=hashes[0], style=hashes[1])
     # `<` does not stand in data: nothing in it ends its element or begins another
     data = json.dumps(table, ensure_ascii=True, allow_nan=False).replace("<", "\\u003c")

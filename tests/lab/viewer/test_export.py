@@ -10,10 +10,10 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.api import Api
-from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, Build, answers, component, page
+from docagent_rl.lab.viewer.export import MOST_TRAJECTORIES, answers, component, page
 from tests.viewer_runs import run_folder, trajectory
 
-BUILD = Build("const end = '</script><!--';\nrun();", "body { color: black }")
+CODE = ("const end = '</script><!--';\nrun();", "body { color: black }")
 HOSTILE = "</script><script>alert(1)</script><!-- ]]> \u2028"
 
 
@@ -60,7 +60,7 @@ def test_a_trajectory_brings_all_that_the_page_asks_for_and_nothing_else(api):
     assert found[images[0]].startswith("data:image/png;base64,")
     assert len([key for key in found if key.startswith("/api/runs/0/pages/K/")]) == 5
     assert "/api/runs/0/groups/group1" not in found
-    assert not re.search(r"(?:src|href)\s*=|https?://", page(found, BUILD))
+    assert not re.search(r"(?:src|href)\s*=|https?://", page(found, CODE))
 
 
 def test_a_group_comes_side_by_side_and_a_query_chooses_trajectories(opened, store, tmp_path):
@@ -91,12 +91,12 @@ def test_the_file_runs_its_own_script_alone(opened, store, tmp_path):
     made = trajectory(store, said=HOSTILE)
     made.sample["question"] = made.uid = HOSTILE
     api = Api(opened(run_folder(tmp_path / "run", [made])))
-    parts = Parts(page(answers(api, "step=1"), BUILD))
+    parts = Parts(page(answers(api, "step=1"), CODE))
     (given, data), (_, code) = parts.of("script")
     assert given == {"type": "application/json", "id": "data"}
     assert json.loads(data)["/api/runs/0/trajectories"]["rows"][0]["question"] == HOSTILE
     # code that spells the end of its element stays code: in a string the escape is the character
-    assert code.replace("\\x3c", "<") == BUILD.script
+    assert code.replace("\\x3c", "<") == CODE[0]
     (policy,) = [
         m["content"] for m, _ in parts.of("meta") if m.get("http-equiv") == "Content-Security-Policy"
     ]
