@@ -28,7 +28,8 @@ from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits, Rollout, Sampled
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.samples.sample import Sample, read_jsonl
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.doc_v_star.script import DocVStarScript
 
 
@@ -132,7 +133,7 @@ def workspace(folder: Path, documents: int, seed: int) -> list[list[Sample]]:
     ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     BM25Retriever.build(DocumentStore(folder / "store")).save(folder / "index")
     found: dict[str, list[Sample]] = {}
-    for sample in read_jsonl(folder / "synthetic" / "samples.jsonl"):
+    for sample in read_questions(folder / "synthetic" / "samples.jsonl"):
         if sample.answers and sample.gold_pages:
             found.setdefault(sample.doc_id, []).append(sample)
     return list(found.values())

@@ -129,21 +129,6 @@ def processor():
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
     """Three synthetic reports, ingested and indexed: (store, retriever, samples)."""
-    from types import SimpleNamespace
+    from tests.crowd.world import make_world
 
-    from docagent_rl.documents import DocumentStore
-    from docagent_rl.documents.ingestion import ingest
-    from docagent_rl.lab.synth import SynthSettings, synthesize
-    from docagent_rl.lab.synth.settings import Difficulty
-    from docagent_rl.retrieval.bm25 import BM25Retriever
-    from docagent_rl.samples.sample import read_jsonl
-
-    root = tmp_path_factory.mktemp("world")
-    settings = SynthSettings(documents=3, seed=5, difficulties=(Difficulty.EASY,))
-    synthesize(root / "synthetic", settings)
-    ingest(root / "synthetic" / "pdfs", root / "store", workers=1)
-    store = DocumentStore(root / "store")
-    retriever = BM25Retriever.build(store)
-    retriever.save(root / "index")
-    samples = [r for r in read_jsonl(root / "synthetic" / "samples.jsonl") if r.gold_pages]
-    return SimpleNamespace(root=root, store=store, retriever=retriever, samples=samples)
+    return make_world(tmp_path_factory.mktemp("world"), model=False)

@@ -66,11 +66,11 @@ def collect_command(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-    from docagent_rl.lab.collect.collection import Collection, check_runs
+    from docagent_rl.lab.collect.collection import check_runs, is_whole, manifest_of
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.choices import Agent
-    from docagent_rl.lab.eval.evaluation import drawn, read_samples
+    from docagent_rl.lab.eval.evaluation import drawn, play_run, read_samples
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.systems import get_system
 
@@ -86,17 +86,18 @@ def collect_command(
     check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
-    collection, folder = Collection(recipe, get_system(parsed.system).name, samples, settings), RunFolder(out)
+    folder = RunFolder(out)
 
     async def collect() -> None:
         if player is AgentKind.ENDPOINT:
-            ask = not collection.is_whole(folder)
+            ask = not is_whole(folder, samples, settings.trajectories)
             playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
         else:
             detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
             playing = ScriptPlayer(_resources(parsed), detours, seed, validate=False)
         try:
-            await collection.play(playing, folder)
+            manifest = manifest_of(recipe, playing, samples, settings.trajectories)
+            await play_run(manifest, playing, get_system(parsed.system).name, folder, samples, settings)
         finally:
             await playing.close()
 
@@ -157,7 +158,7 @@ def _resources(parsed: DocAgentConfig) -> EnvResources:
 def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) -> None:
     """Filter the trajectories, and print the numbers that each filter left and that could not be played."""
     from docagent_rl.lab.collect.collection import KEPT, sift
-    from docagent_rl.lab.eval.evaluation import tally_of, unplayed_table
+    from docagent_rl.lab.eval.evaluation import unplayed_table
     from docagent_rl.rewards.judge import make_judge
     from docagent_rl.rollout.trajectory import MaskReason
 
@@ -168,10 +169,10 @@ def _report(folder: RunFolder, config: CollectConfig, parsed: DocAgentConfig) ->
     console.print(funnel.table())
     for warning in funnel.warnings():
         errors.print(shown(warning))
-    tally = tally_of(folder.trajectories())
-    if (unplayed := unplayed_table(tally, "are left out")) is not None:
-        console.print(unplayed)
-    if failed := tally.masked.get(MaskReason.INFRASTRUCTURE.value):
+    masked = [trajectory for trajectory in folder.trajectories() if trajectory.masked]
+    if masked:
+        console.print(unplayed_table(masked, "are left out"))
+    if failed := sum(trajectory.end == MaskReason.INFRASTRUCTURE for trajectory in masked):
         errors.print(f"{failed} of them for a service that failed: the same command plays these")
     if not funnel.stages[0].trajectories:
         raise UserError(f"{folder.path}: none of its {funnel.trajectories} trajectories could be played")

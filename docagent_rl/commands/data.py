@@ -23,7 +23,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
 from docagent_rl.samples.questions import TEMPLATE, read_questions
-from docagent_rl.samples.sample import Split, read_jsonl
+from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
 from docagent_rl.samples.validation import validate_jsonl
 
@@ -57,7 +57,7 @@ def synth(
     levels = tuple(difficulty) if difficulty else _DEFAULTS.difficulties
     settings = SynthSettings(documents, seed, difficulties=levels)
     written = synthesize(out, settings, progress=True)
-    samples = read_jsonl(out / "samples.jsonl")
+    samples = read_questions(out / "samples.jsonl")
     state = "" if written else ", unchanged"
     typer.echo(f"{documents} documents{state}, {len(samples)} questions in {out}")
     typer.echo(f"splits: {_counts(Counter(each.split.value for each in samples))}")

@@ -114,13 +114,13 @@ def _generation(
 ) -> Generation:
     """Open the models, whose replies are kept beside the questions; a dry run makes no folder for them."""
     from docagent_rl.lab.generate.generation import Generation
-    from docagent_rl.lab.generate.prompt_files import Prompts
+    from docagent_rl.lab.generate.prompt_files import load_prompts
 
     folder = out.with_name(f"{out.name}.cache")
     cache = None if dry_run and not folder.exists() else folder
     model = endpoint.open("model", cache)
     compares = judge.open("judge", endpoint.cache_dir or cache) if judge else None
-    prompts = Prompts.load(settings.prompts)
+    prompts = load_prompts(settings.prompts)
     return Generation(store, names, settings, prompts, model, judge=compares, known=known)
 
 

@@ -19,13 +19,13 @@ from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.commands.options import AnswerableOnly, argument, option
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.samples.importers import Benchmark, get_importer
-from docagent_rl.samples.importers.holdings import Gathering
-from docagent_rl.samples.importers.report import ImportReport, PageBase
-from docagent_rl.samples.importers.running import ImportSettings, run_import
+from docagent_rl.samples.importers.holdings import ImportSettings
+from docagent_rl.samples.importers.report import ImportReport
+from docagent_rl.samples.importers.running import run_import
 from docagent_rl.samples.leakage import THRESHOLD, find_leaks
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, json_lines
-from docagent_rl.samples.selection import REST, Paper, Selection, SplitUnit, preset
+from docagent_rl.samples.selection import PRESETS, REST, Paper, Selection, SplitUnit
 
 _DEFAULTS = RenderSettings()
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
@@ -47,7 +47,6 @@ def import_command(
     by: SplitUnit = option(SplitUnit.QUESTION, "What parts and --exclude keep apart."),
     seed: int = option(0, "Of --limit and parts."),
     exclude: list[Path] | None = option(None, "Leave out what is in this file of samples or trajectories."),
-    dataset: list[str] | None = option(None, "Keep this dataset of several, e.g. uda_feta; may be repeated."),
     any_count: bool = option(False, "Take files with other numbers of rows than released.", "--any-count"),
     page_base: int | None = option(None, "Number of a document's first page in SRC.", min=0, max=1),
     dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page that is ingested."),
@@ -68,13 +67,14 @@ def import_command(
     changes |= {"sample": limit, "answerable_only": answerable_only, "hidden": hidden, "parts": _parts(part)}
     given = {name: value for name, value in changes.items() if value}
     settings = ImportSettings(
-        gathering=Gathering(store, RenderSettings(dpi=dpi), workers, progress=True),
-        selection=dataclasses.replace(preset(paper) if paper else Selection(), seed=seed, unit=by, **given),
-        exclude=[sample for path in exclude or () for sample in questions_of(path)],
-        datasets=frozenset(dataset or ()),
-        any_count=any_count,
-        page_base=None if page_base is None else PageBase(page_base),
+        store=store,
+        render=RenderSettings(dpi=dpi),
+        workers=workers,
         progress=True,
+        selection=dataclasses.replace(PRESETS[paper] if paper else Selection(), seed=seed, unit=by, **given),
+        exclude=[sample for path in exclude or () for sample in questions_of(path)],
+        any_count=any_count,
+        first_page=page_base,
     )
     try:
         parts, report = run_import(get_importer(benchmark), src, settings)
@@ -103,7 +103,7 @@ def leakage_command(
         if not samples:
             raise UserError(f"{path} holds no sample: there is nothing to compare")
     documents = None if store is None else DocumentStore(store, image_cache=0)
-    report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold, progress=True)
+    report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold)
     if report.documents:
         table = Table("First", "Second", "Same by", "Pages", title="Documents in both", title_justify="left")
         for each in report.documents:
@@ -152,7 +152,7 @@ def _write(target: Path, parts: dict[str, list[Sample]], report: ImportReport, *
 
 
 def _table(report: ImportReport) -> Table:
-    title = shown(f"{report.importer}: {sum(report.written.values())} samples of {report.rows_read} rows")
+    title = shown(f"{report.importer}: {sum(report.written.values())} samples of {report.read.total()} rows")
     table = Table("What", "Count", "First", title=title, title_justify="left")
     for label, counts in (("rows", report.read), ("samples", report.written)):
         for name, count in sorted(counts.items()):
@@ -164,8 +164,7 @@ def _table(report: ImportReport) -> Table:
             )
     for name, count in report.documents.items():
         table.add_row(f"documents {name}", str(count), "")
-    if report.base is not None and report.base.cited:
-        table.add_row("page base", str(report.base.base.value), shown(str(report.base)))
+    table.add_row("number of a first page", str(report.first_page), "")
     for warning in report.warnings:
         table.add_row("warning", "", shown(warning))
     return table

@@ -37,7 +37,7 @@ from docagent_rl.lab.eval.choices import Agent, Condition
 
 if TYPE_CHECKING:
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import Evaluation, Tally
+    from docagent_rl.lab.eval.evaluation import Evaluation
     from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
     from docagent_rl.training.engine.player import EnginePlayer
 
@@ -86,11 +86,11 @@ def eval_command(
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
     try:
         with spending(model):
-            tally = asyncio.run(_play({out: evaluation}, model, out, at_a_time))[out]
+            asyncio.run(_play({out: evaluation}, model, out, at_a_time))
     except KeyboardInterrupt:
         interrupted(INTERRUPTED)
-    if (unplayed := unplayed_table(tally)) is not None:
-        Console().print(unplayed)
+    if masked := [trajectory for trajectory in RunFolder(out).trajectories() if trajectory.masked]:
+        Console().print(unplayed_table(masked))
     _report(RunFolder(out))
     Console(stderr=True).print(f"{out}: run.json, trajectories.jsonl; docagent-rl view {out}", markup=False)
 
@@ -158,15 +158,15 @@ async def _play(
     at_a_time: int | None,
     *,
     announce: bool = False,
-) -> dict[Path, Tally]:
+) -> None:
     """Play evaluations of one agent, each into its folder; replies are kept in `out`."""
     from docagent_rl.config import DocAgentConfig, plain
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
-    from docagent_rl.lab.eval.evaluation import evaluate
+    from docagent_rl.lab.eval.evaluation import play_run
     from docagent_rl.systems import get_system
 
-    tallies, player = {}, None
+    player = None
     async with AsyncExitStack() as opened:
         for path, each in evaluations.items():
             playing, caching = keep_replies(each.run, model, out)
@@ -182,15 +182,13 @@ async def _play(
             together = at_a_time or trajectories_at_a_time(model, each.run)
             settings = RunSettings(each.trajectories, together, parsed.rollout.trajectory_attempts)
             system = get_system(parsed.system).name
-            tallies[path] = await evaluate(each, player, system, RunFolder(path), settings)
-    return tallies
+            await play_run(each.manifest(player), player, system, RunFolder(path), each.samples, settings)
 
 
 def _report(folder: RunFolder) -> None:
     """Print the numbers of the benchmark; other judges are named to `docagent-rl report`."""
     from docagent_rl.commands.report import report
-    from docagent_rl.lab.eval.report.benchmark import ReportSettings
-    from docagent_rl.lab.eval.report.runs import ScoredRun
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 
     trajectories = asyncio.run(score_run(folder, ScoringSettings()))

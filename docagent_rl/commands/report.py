@@ -18,8 +18,7 @@ from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
 
 if TYPE_CHECKING:
-    from docagent_rl.lab.eval.report.benchmark import ReportSettings
-    from docagent_rl.lab.eval.report.runs import ScoredRun
+    from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun
 
 
 @model_options("judge", prefix="judge-")
@@ -79,7 +78,7 @@ def report(
 
 async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfig) -> list[ScoredRun]:
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.report.runs import ScoredRun
+    from docagent_rl.lab.eval.report.benchmark import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_trajectories
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, paper_experts, score_run
 

@@ -84,8 +84,9 @@ async def _rescored(
     """
     from docagent_rl.config import DocAgentConfig, plain
     from docagent_rl.lab.rescoring.difference import Change
-    from docagent_rl.lab.rescoring.stored import rescore_all, trajectories_of
+    from docagent_rl.lab.rescoring.stored import rescore_all
     from docagent_rl.rollout.env_resources import EnvResources
+    from docagent_rl.rollout.trajectory import read_trajectories
     from docagent_rl.training.trainer.archive import write_trajectories
     from docagent_rl.training.trainer.estimators import load_modules
     from docagent_rl.training.trainer.stored_credit import Crediting
@@ -101,7 +102,7 @@ async def _rescored(
     turns: list[list[list[float]]] = [[], []]
 
     async def step(name: str, file: Path, bars: Progress) -> None:
-        trajectories = list(trajectories_of(file))
+        trajectories = [each for each in read_trajectories(file) if not each.masked]
         task = bars.add_task(name, total=len(trajectories))
         found = await rescore_all(
             trajectories, resources, at_a_time=at_a_time, done=lambda: bars.advance(task)

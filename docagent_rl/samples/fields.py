@@ -1,26 +1,11 @@
-"""The field types of the canonical sample, and their values from decoded JSON.
-
-Readers raise `UserError` naming the field, the expected type and what was found.
-"""
+"""The field types of the canonical sample, and what is wrong with a value of another type."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeGuard
 
-from pydantic import (
-    AllowInfNan,
-    BeforeValidator,
-    Strict,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    TypeAdapter,
-    ValidationError,
-)
-
-from docagent_rl.base.errors import UserError
+from pydantic import AllowInfNan, BeforeValidator, Strict, ValidationError
 
 Box = tuple[float, float, float, float]
 """`(x0, y0, x1, y1)` as fractions of page width and height in [0, 1], origin at the top left."""
@@ -43,9 +28,9 @@ class EvidenceSource(StrEnum):
     LAYOUT = "Generalized-text (Layout)"
 
 
-def is_digits(text: Any) -> bool:
-    """Return whether a value is a text of the digits 0 to 9."""
-    return isinstance(text, str) and text.isascii() and text.isdecimal()
+def is_digits(text: Any) -> TypeGuard[str]:
+    """Return whether a value is a text of the digits 0 to 9, nine at most."""
+    return isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 10
 
 
 def _page(key: Any) -> Any:
@@ -53,47 +38,20 @@ def _page(key: Any) -> Any:
     return int(key) if is_digits(key) else key
 
 
-_Page = Annotated[int, Strict(), BeforeValidator(_page)]
+PageKey = Annotated[int, Strict(), BeforeValidator(_page)]
 _Edge = Annotated[float, Strict(), AllowInfNan(False)]
-_Boxes = tuple[tuple[_Edge, _Edge, _Edge, _Edge], ...]
-_Texts = tuple[StrictStr, ...]
-_TYPES: Mapping[str, tuple[Any, str]] = {
-    "question_id": (StrictStr, "a string"),
-    "dataset": (StrictStr, "a string"),
-    "split": (Split, f"one of {', '.join(Split)}"),
-    "doc_id": (StrictStr, "a string"),
-    "question": (StrictStr, "a string"),
-    "answers": (_Texts, "a list of strings"),
-    "answer_format": (StrictStr, "a string"),
-    "evidence_pages": (tuple[StrictInt, ...], "a list of integers"),
-    "evidence_boxes": (dict[_Page, _Boxes], "an object from page to a list of boxes of four finite numbers"),
-    "evidence_sources": (_Texts, "a list of strings"),
-    "answerable": (StrictBool | None, "true, false or null"),
-    "extra": (dict[Any, Any], "an object"),
-}
-FIELDS = tuple(_TYPES)
-"""The names of a sample's fields, in their order."""
-_ADAPTERS = {name: TypeAdapter(kind) for name, (kind, _) in _TYPES.items()}
-_BOX_LIST = TypeAdapter(_Boxes)
+Boxes = tuple[tuple[_Edge, _Edge, _Edge, _Edge], ...]
 
 
-def read(name: str, value: Any) -> Any:
-    """Return the value of a field of a sample from decoded JSON."""
-    try:
-        return _ADAPTERS[name].validate_python(value)
-    except ValidationError as error:
-        place = error.errors()[0]["loc"][:1] if name == "evidence_boxes" else ()
-        raise wrong_type(
-            ".".join([name, *(str(each)[:40] for each in place)]), _TYPES[name][1], value
-        ) from None
-
-
-def box_list(name: str, value: Any) -> tuple[Box, ...]:
-    """Return a list of boxes; `name` is the field in messages."""
-    try:
-        return _BOX_LIST.validate_python(value)
-    except ValidationError:
-        raise wrong_type(name, "a list of boxes of four finite numbers", value) from None
+def type_problems(error: ValidationError, *field: str) -> list[str]:
+    """Return one sentence a problem, each naming its place (within `field`, if any) and the value."""
+    problems = []
+    for each in error.errors(include_url=False):
+        place, value = ".".join(str(part)[:80] for part in (*field, *each["loc"])), each["input"]
+        found = "" if each["type"] == "missing" else f", found {type(value).__name__} {repr(value)[:80]}"
+        where = f"field '{place}': " if place else ""
+        problems.append(f"{where}{each['msg']}{found}")
+    return problems
 
 
 def box_problems(field: str, page: int | str, found: tuple[Box, ...]) -> list[str]:
@@ -104,8 +62,3 @@ def box_problems(field: str, page: int | str, found: tuple[Box, ...]) -> list[st
         for box in found
         if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1)
     ]
-
-
-def wrong_type(name: str, expected: str, value: Any) -> UserError:
-    """Return the error for a field of another type than expected."""
-    return UserError(f"field '{name}' must be {expected}, found {type(value).__name__} {repr(value)[:80]}")

@@ -7,9 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rich.console import Console
-from rich.progress import track
-
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.sample import Sample
 
@@ -83,7 +80,6 @@ def find_leaks(
     *,
     store: DocumentStore | None = None,
     threshold: float = THRESHOLD,
-    progress: bool = False,
 ) -> LeakReport:
     """Compare two sets.
 
@@ -91,7 +87,7 @@ def find_leaks(
     (`extra.document_sha256`, or the store's), and with a store by their pages. Questions are alike from a
     token-set similarity on (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much
     longer: the shorter one's words may then all be in it by chance. 100 million pairs of questions take a
-    minute and a half; `progress` shows a bar on standard error.
+    minute and a half.
     """
     shared: dict[tuple[str, str], SharedDocument] = {}
     for each in _shared_documents(first, second, store):
@@ -100,7 +96,7 @@ def find_leaks(
         AlikeQuestions(
             a, b, score, (a.doc_id, b.doc_id) in shared, answer_words(a) == answer_words(b) != frozenset()
         )
-        for a, b, score in alike_pairs(first, second, threshold, progress=progress)
+        for a, b, score in alike_pairs(first, second, threshold)
     ]
     pairs.sort(
         key=lambda pair: (not pair.leaks, -pair.score, pair.first.question_id, pair.second.question_id)
@@ -109,7 +105,7 @@ def find_leaks(
 
 
 def alike_pairs(
-    first: Sequence[Sample], second: Sequence[Sample], threshold: float = THRESHOLD, *, progress: bool = False
+    first: Sequence[Sample], second: Sequence[Sample], threshold: float = THRESHOLD
 ) -> Iterator[tuple[Sample, Sample, float]]:
     """Yield questions of two sets that are made of the same words, with their similarity."""
     import numpy as np
@@ -120,14 +116,7 @@ def alike_pairs(
     ours, theirs = _by_text(first), _by_text(second)
     texts, others = list(ours), list(theirs)
     sizes = np.array([len(set(text.split())) for text in others])
-    starts = track(
-        range(0, len(texts), _CHUNK),
-        "Comparing questions",
-        console=Console(stderr=True),
-        disable=not progress,
-        transient=True,
-    )
-    for start in starts:
+    for start in range(0, len(texts), _CHUNK):
         chunk = texts[start : start + _CHUNK]
         scores = process.cdist(
             chunk, others, scorer=fuzz.token_set_ratio, score_cutoff=threshold, dtype=np.float32
@@ -158,22 +147,22 @@ def _shared_documents(
 ) -> Iterator[SharedDocument]:
     """Yield documents of both sets, some of them several times: the first reason counts."""
     ours, theirs = _documents(first, store), _documents(second, store)
-    yield from (SharedDocument(name, name, Shared.ID) for name in ours if name in theirs)
     by_digest = defaultdict(list)
     for name, digest in theirs.items():
         by_digest[digest].append(name)
     for name, digest in ours.items():
-        others = by_digest.get(digest, ()) if digest is not None else ()
-        yield from (SharedDocument(name, other, Shared.FILE) for other in others)
+        if name in theirs:
+            yield SharedDocument(name, name, Shared.ID)
+        for other in by_digest[digest] if digest is not None else ():
+            yield SharedDocument(name, other, Shared.FILE)
     if store is not None:
         yield from _shared_pages(ours, theirs, store)
     parts = defaultdict(set)
     for sample in second:
         parts[sample.document_key].add(sample.doc_id)
     for sample in first:
-        yield from (
-            SharedDocument(sample.doc_id, part, Shared.ID) for part in parts.get(sample.document_key, ())
-        )
+        for part in parts.get(sample.document_key, ()):
+            yield SharedDocument(sample.doc_id, part, Shared.ID)
 
 
 def _documents(samples: Iterable[Sample], store: DocumentStore | None) -> dict[str, str | None]:

@@ -19,12 +19,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.validation import (
-    CheckedRow,
-    ValidationReport,
-    report_on,
-    validate_jsonl,
-)
+from docagent_rl.samples.validation import ValidationReport, report_on, validate_jsonl
 
 if TYPE_CHECKING:
     from docagent_rl.documents import DocumentStore
@@ -127,19 +122,11 @@ def validate_parquet(path: str | Path, *, store: DocumentStore | None = None) ->
         samples = read_parquet(source)
     except UserError as error:
         return ValidationReport(source, 0, (str(error),))
-    found = [
-        CheckedRow(
-            number,
-            f"{source}: row {number} (question {sample.question_id!r})",
-            sample,
-            _column_problems(row, sample),
-        )
-        for number, (row, sample) in enumerate(
-            zip(table.select(SCHEMA.names).to_pylist(), samples, strict=True)
-        )
-    ]
+    places = [f"{source}: row {number}" for number in range(len(samples))]
     problems = [] if samples else [f"{source}: the file holds no rows"]
-    return report_on(source, len(samples), found, problems, store=store, unit="rows")
+    for place, row, sample in zip(places, table.select(SCHEMA.names).to_pylist(), samples, strict=True):
+        problems += [f"{place}: {problem}" for problem in _column_problems(row, sample)]
+    return report_on(source, len(samples), list(zip(places, samples, strict=True)), problems, store=store)
 
 
 def _row(index: int, sample: Sample) -> dict[str, Any]:

@@ -7,17 +7,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict, StrictBool, StrictInt, StrictStr, TypeAdapter, ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.terminal import id_problem
 from docagent_rl.base.text import lone_surrogate
-from docagent_rl.samples import fields
 from docagent_rl.samples.fields import Box as Box
+from docagent_rl.samples.fields import Boxes, PageKey, is_digits, type_problems
 from docagent_rl.samples.fields import Split as Split
 
 REQUIRED_EXTRA = ("gold", "num_pages", "native_id", "row")
@@ -33,25 +35,27 @@ Page = tuple[str, int]
 class Sample:
     """One question with its gold answer and evidence; `validation.validate_sample` checks the values."""
 
-    question_id: str
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    question_id: StrictStr
     """Unique within (dataset, split), stable across runs."""
-    dataset: str
+    dataset: StrictStr
     """Lower-case name of the source, e.g. `slidevqa` or `synthetic`."""
     split: Split
-    doc_id: str
+    doc_id: StrictStr
     """Document key: no directory, no `.pdf` suffix."""
-    question: str
-    answers: tuple[str, ...]
+    question: StrictStr
+    answers: tuple[StrictStr, ...]
     """Alternatives, or the items of a list answer; empty when unanswerable or hidden."""
-    answer_format: str = "string"
+    answer_format: StrictStr = "string"
     """The type of answer as the official scorer of the dataset needs it, verbatim."""
-    evidence_pages: tuple[int, ...] = ()
+    evidence_pages: tuple[StrictInt, ...] = ()
     """1-based physical pages, sorted and distinct."""
-    evidence_boxes: Mapping[int, tuple[Box, ...]] = field(default_factory=dict)
+    evidence_boxes: Mapping[PageKey, Boxes] = field(default_factory=dict)
     """Boxes by 1-based page."""
-    evidence_sources: tuple[str, ...] = ()
+    evidence_sources: tuple[StrictStr, ...] = ()
     """Native labels, e.g. `Table` or `Chart`."""
-    answerable: bool | None = True
+    answerable: StrictBool | None = True
     """None when unknown (hidden test rows)."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """`gold`, `num_pages`, `native_id`, `row`, then native fields without a home above."""
@@ -92,22 +96,22 @@ class Sample:
         return frozenset({self.document_key, *others})
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Sample:
-        """Build a sample from a decoded JSON object; a `UserError` names the field that is wrong."""
-        if not isinstance(data, Mapping):
-            raise UserError(f"a sample must be a JSON object, found {type(data).__name__}")
-        if unknown := sorted(set(data) - set(fields.FIELDS)):
-            raise UserError(f"unknown field {unknown[0]!r}; put fields without a home under 'extra'")
-        if missing := [name for name in fields.FIELDS if name not in data]:
+    def from_dict(cls, data: Any) -> Sample:
+        """Build a sample from a decoded JSON object of all fields; a `UserError` names the wrong ones."""
+        try:
+            sample = read_fields(data)
+        except ValidationError as error:
+            raise UserError("; ".join(type_problems(error))) from None
+        if missing := [name for name in FIELDS if name not in data]:
             raise UserError(f"field {missing[0]!r} is missing")
-        return cls(**{name: fields.read(name, data[name]) for name in fields.FIELDS})
+        return sample
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready dictionary: fields in the order of the class, boxes by page as a string."""
         boxes = {
             str(page): [list(box) for box in found] for page, found in sorted(self.evidence_boxes.items())
         }
-        return {name: getattr(self, name) for name in fields.FIELDS} | {
+        return {name: getattr(self, name) for name in FIELDS} | {
             "split": self.split.value,
             "answers": list(self.answers),
             "evidence_pages": list(self.evidence_pages),
@@ -118,19 +122,8 @@ class Sample:
 
     @classmethod
     def from_json(cls, text: str) -> Sample:
-        """Parse one JSON line; a text that holds a lone surrogate is refused."""
-        try:
-            data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UserError(f"not valid JSON: {error}") from error
-        # written as an escape, half a character passes every file
-        if half := lone_surrogate(json.dumps(data, ensure_ascii=False)):
-            name = data.get("question_id") if isinstance(data, dict) else None
-            raise UserError(
-                f"sample {name!r} holds half a character ({half}, a lone surrogate), which no tokenizer "
-                "takes: mend the text"
-            )
-        return cls.from_dict(data)
+        """Parse one line of JSON (`decode_object`) that has all fields."""
+        return cls.from_dict(decode_object(text))
 
     def to_json(self) -> str:
         """Return one line of JSON with a stable key order; equal samples give equal text."""
@@ -142,99 +135,98 @@ class Sample:
             raise UserError(f"sample {self.question_id!r} cannot be written as JSON: {error}") from error
 
 
-def parse_page_id(page_id: Any) -> tuple[str, int]:
+FIELDS = tuple(Sample.__dataclass_fields__)
+"""The names of a sample's fields, in their order."""
+read_fields = TypeAdapter(Sample).validate_python
+"""Reads a decoded JSON object, in which fields with a default may be missing; raises `ValidationError`."""
+
+
+def decode_object(line: str) -> Mapping[str, Any]:
+    """Decode a JSON object; a `UserError` refuses anything else, a key twice, NaN and half a character."""
+    try:
+        data = json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        # JSONDecodeError is a ValueError, and so are integers of thousands of digits
+        raise UserError(f"not valid JSON: {error}") from error
+    if not isinstance(data, Mapping):
+        hint = "a file of questions has one a line, and no brackets around them"
+        raise UserError(f"expected a JSON object, found {type(data).__name__}; {hint}")
+    if half := lone_surrogate(json.dumps(data, ensure_ascii=False)):
+        raise UserError(
+            f"a text holds half a character ({half}, a lone surrogate), which no file and no tokenizer "
+            "takes: mend the text"
+        )
+    return data
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"the key {twice!r} occurs twice")
+    return data
+
+
+def _no_constant(name: str) -> None:
+    raise UserError(f"{name} is not JSON; write null or a number")
+
+
+def parse_page_id(page_id: Any, field: str = "extra.page_ids") -> Page:
     """Split `"doc#page"` into `(doc_id, page)`; the document id may itself hold `#`."""
     doc_id, _, page = page_id.rpartition("#") if isinstance(page_id, str) else ("", "", "")
-    if not (doc_id and fields.is_digits(page) and int(page) >= 1):
-        raise UserError(f"field 'extra.page_ids': {page_id!r} is not 'doc#page' with a page number from 1")
+    if not (doc_id and is_digits(page) and int(page) >= 1):
+        raise UserError(f"field '{field}': {page_id!r} is not 'doc#page' with a page number from 1")
     if problem := id_problem(doc_id):
-        raise UserError(f"field 'extra.page_ids': {problem}")
+        raise UserError(f"field '{field}': {problem}")
     return doc_id, int(page)
-
-
-def crop_flags(sample: Sample) -> dict[int, bool]:
-    """Return the flags of pages that have to be magnified, or not: `extra["crop_required"]`."""
-    flags = sample.extra.get("crop_required")
-    if flags is None:
-        return {}
-    parsed = {}
-    for page, flag in flags.items() if isinstance(flags, Mapping) else [(None, None)]:
-        # JSON turns page numbers into strings
-        if not (fields.is_digits(str(page)) and isinstance(flag, bool)):
-            found = {page: flag} if isinstance(flags, Mapping) else flags
-            raise UserError(
-                f"question {sample.question_id!r}, field 'extra.crop_required': expected a mapping from page "
-                f"number to true or false, found {found!r}"
-            )
-        parsed[int(str(page))] = flag
-    return parsed
 
 
 def gold_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
     """Return the boxes of all pages by document and page; the question's own document comes first."""
     own = {(sample.doc_id, page): tuple(boxes) for page, boxes in sorted(sample.evidence_boxes.items())}
-    others: dict[Page, tuple[Box, ...]] = {}
-    for name, page, value in _entries(sample, OTHER_BOXES):
-        try:
-            others[page] = fields.box_list(f"extra.{OTHER_BOXES}.{name}", value)
-        except UserError as error:
-            raise UserError(f"question {sample.question_id!r}, {error}") from error
-    return {**own, **dict(sorted(others.items()))}
+    return {**own, **dict(sorted(_of_others(sample, OTHER_BOXES, "evidence_boxes", _BOXES).items()))}
 
 
 def magnified_boxes(sample: Sample) -> dict[Page, tuple[Box, ...]]:
-    """Return the gold boxes of pages that have to be magnified: all but those that a flag denies."""
-    flags: dict[Page, bool] = {(sample.doc_id, page): flag for page, flag in crop_flags(sample).items()}
-    for name, page, flag in _entries(sample, OTHER_FLAGS):
-        if not isinstance(flag, bool):
-            raise UserError(
-                f"question {sample.question_id!r}, field 'extra.{OTHER_FLAGS}.{name}': expected true or "
-                f"false, found {flag!r}"
-            )
-        flags[page] = flag
+    """Return the gold boxes of pages that have to be magnified: all but those that a flag denies.
+
+    Flags are in `extra["crop_required"]`, by page, and `extra["other_crop_required"]`.
+    """
+    own = _read(sample, "crop_required", _FLAGS)
+    flags = {(sample.doc_id, page): flag for page, flag in own.items()}
+    flags |= _of_others(sample, OTHER_FLAGS, "extra.crop_required", _OTHER_FLAGS)
     return {page: boxes for page, boxes in gold_boxes(sample).items() if boxes and flags.get(page, True)}
 
 
-def _entries(sample: Sample, key: str) -> Iterator[tuple[str, Page, Any]]:
-    """Yield the entries of `extra` for pages of further documents: name, page, value."""
-    found = sample.extra.get(key)
-    if found is None:
-        return
-    where = f"question {sample.question_id!r}, field 'extra.{key}'"
-    if not isinstance(found, Mapping):
-        raise UserError(f"{where}: expected an object by 'doc#page', found {type(found).__name__}")
-    for name, value in found.items():
-        try:
-            page = parse_page_id(name)
-        except UserError as error:
-            raise UserError(f"{where}: {name!r} is not 'doc#page' with a page number from 1") from error
+_FLAGS = TypeAdapter(dict[PageKey, StrictBool])
+_OTHER_FLAGS = TypeAdapter(dict[str, StrictBool])
+_BOXES = TypeAdapter(dict[str, Boxes])
+
+
+def _of_others(sample: Sample, key: str, own: str, kind: TypeAdapter[Any]) -> dict[Page, Any]:
+    """Return what `extra` says of pages of further documents, by page; `own` has those of the first."""
+    found = {}
+    for name, value in _read(sample, key, kind).items():
+        page = parse_page_id(name, f"extra.{key}")
         if page[0] == sample.doc_id:
-            own = {OTHER_BOXES: "evidence_boxes", OTHER_FLAGS: "extra.crop_required"}[key]
-            raise UserError(f"{where}: {name!r} is of the question's own document; put it into {own!r}")
-        yield name, page, value
+            raise UserError(
+                f"question {sample.question_id!r}, field 'extra.{key}': {name!r} is of the question's own "
+                f"document; put it into {own!r}"
+            )
+        found[page] = value
+    return found
 
 
-def read_jsonl(path: str | Path) -> list[Sample]:
-    """Read samples, one JSON object a line; blank lines are skipped.
-
-    Raises:
-        UserError: the file is missing or a line is no sample; the message names file, line and field.
-    """
-    source = Path(path)
-    if not source.is_file():
-        raise UserError(f"{source}: no such file; expected samples, one JSON object a line")
-    samples = []
+def _read(sample: Sample, key: str, kind: TypeAdapter[Any]) -> Any:
+    """Return a mapping of `extra`, empty where there is none."""
+    if (value := sample.extra.get(key)) is None:
+        return {}
     try:
-        with source.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    try:
-                        samples.append(Sample.from_json(line))
-                    except UserError as error:
-                        raise UserError(f"{source}:{number}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{source}: not UTF-8 text ({error}); a Parquet file is read elsewhere") from error
-    return samples
+        return kind.validate_python(value)
+    except ValidationError as error:
+        problem = type_problems(error, f"extra.{key}")[0]
+        raise UserError(f"question {sample.question_id!r}, {problem}") from None
 
 
 def write_jsonl(samples: Iterable[Sample], path: str | Path) -> Path:

@@ -28,14 +28,11 @@ class SplitUnit(StrEnum):
 
 
 class Paper(StrEnum):
-    """A paper whose choice of questions is made."""
+    """A paper whose choice of questions is made (`PRESETS`)."""
 
     DOC_V_STAR = "doc_v_star"
-    """Training questions about documents of more than 10 pages (MP-DocVQA, DUDE)."""
     ALDEN = "alden"
-    """Documents of 10 pages or more (DUDE, MP-DocVQA, SlideVQA)."""
     MM_DOC_R1 = "mm_doc_r1"
-    """LongDocURL: 300 questions for validation, the others for training."""
 
 
 def split_samples(
@@ -45,13 +42,8 @@ def split_samples(
 
     Questions (or documents) are ordered by a hash of seed and text, and the first ones set aside: the choice
     does not depend on the order of lines, and mostly stays when questions are added. White space, case and a
-    final mark aside, no question about a document is in both parts.
-
-    Args:
-        samples: all in the split `train`.
-        fraction: of the questions, or of the documents, in (0, 1); at least one is set aside, and not all.
-        seed: decides the choice.
-        unit: the questions that stay together.
+    final mark aside, no question about a document is in both parts. The samples are all of the split `train`;
+    of the questions, or documents, one at least is set aside, and not all.
     """
     if other := [sample for sample in samples if sample.split is not Split.TRAIN]:
         raise UserError(
@@ -141,29 +133,26 @@ class Selection:
     unit: SplitUnit = SplitUnit.QUESTION
     """The unit that parts and exclusion keep apart."""
 
-    def refusal(self, sample: Sample, *, hidden: bool) -> str | None:
-        """Return the reason to leave a question out, by itself; None: it is kept."""
-        if refusal := self.early_refusal(sample.split, answerable=sample.answerable, hidden=hidden):
-            return refusal
-        pages = sample.extra.get("num_pages")
-        if self.min_pages is None and self.max_pages is None:
-            return None
-        if not isinstance(pages, int):
-            return "the length of the document is not known"
-        if self.min_pages is not None and pages < self.min_pages:
-            return f"fewer than {self.min_pages} pages"
-        if self.max_pages is not None and pages > self.max_pages:
-            return f"more than {self.max_pages} pages"
-        return None
-
-    def early_refusal(self, split: Split, *, answerable: bool | None, hidden: bool) -> str | None:
-        """Return the reason to leave a question out, whatever its document is."""
+    def refusal(self, split: Split, *, answerable: bool | None, hidden: bool) -> str | None:
+        """Return the reason to leave a question out, whatever its document is; None: it is kept."""
         if hidden and not self.hidden:
             return "the answer is hidden (--hidden keeps such rows)"
         if self.split not in (None, split):
             return f"another split than {self.split}"
         if self.answerable_only and answerable is False:
             return "unanswerable"
+        return None
+
+    def length_refusal(self, pages: int | None) -> str | None:
+        """Return the reason to leave out questions about a document of so many pages."""
+        if self.min_pages is None and self.max_pages is None:
+            return None
+        if pages is None:
+            return "the length of the document is not known"
+        if pages < (self.min_pages or 0):
+            return f"fewer than {self.min_pages} pages"
+        if self.max_pages is not None and pages > self.max_pages:
+            return f"more than {self.max_pages} pages"
         return None
 
     def exclude(self, samples: Sequence[Sample], others: Sequence[Sample]) -> list[bool]:
@@ -207,20 +196,17 @@ class Selection:
         return parts, owned_by(None)
 
 
-def preset(paper: Paper) -> Selection:
-    """Return a paper's choice of questions.
+PRESETS: Mapping[Paper, Selection] = {
+    Paper.DOC_V_STAR: Selection(split=Split.TRAIN, min_pages=11),
+    Paper.ALDEN: Selection(min_pages=10),
+    Paper.MM_DOC_R1: Selection(parts={"val": 300, "train": REST}),
+}
+"""The papers' choices.
 
-    Doc-V* (training details in the appendix) takes training questions about documents of more than 10 pages,
-    ALDEN (appendix A.1) discards documents of fewer than 10, where its main text ("Datasets") speaks of more
-    than 3; MM-Doc-R1 sets 300 of LongDocURL's questions aside for validation.
-    """
-    match paper:
-        case Paper.DOC_V_STAR:
-            return Selection(split=Split.TRAIN, min_pages=11)
-        case Paper.ALDEN:
-            return Selection(min_pages=10)
-        case Paper.MM_DOC_R1:
-            return Selection(parts={"val": 300, "train": REST})
+Doc-V* (training details in the appendix) takes training questions about documents of more than 10 pages,
+ALDEN (appendix A.1) discards documents of fewer than 10, where its main text ("Datasets") speaks of more than
+3; MM-Doc-R1 sets 300 of LongDocURL's questions aside for validation.
+"""
 
 
 def _fitting(queue: Sequence[UnitKey], sizes: Mapping[UnitKey, int], most: int) -> list[UnitKey]:

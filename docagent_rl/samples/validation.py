@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples import fields
+from docagent_rl.samples.fields import box_problems
 from docagent_rl.samples.questions import scan_questions
 from docagent_rl.samples.sample import (
     OTHER_BOXES,
     REQUIRED_EXTRA,
     Sample,
     Split,
-    crop_flags,
     gold_boxes,
     magnified_boxes,
 )
@@ -46,19 +45,6 @@ class ValidationReport:
         return not self.problems
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRow:
-    """A sample of a file."""
-
-    number: int
-    """The number of its line or row."""
-    where: str
-    """File, line or row, and question, for messages."""
-    sample: Sample
-    problems: Sequence[str] = ()
-    """Problems that are not of the sample itself."""
-
-
 def validate_jsonl(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
     """Check a file of questions (`samples.questions`); every problem of every line is in the report."""
     source = Path(path)
@@ -66,32 +52,26 @@ def validate_jsonl(path: str | Path, *, store: DocumentStore | None = None) -> V
         found = scan_questions(source)
     except UserError as error:
         return ValidationReport(source, 0, (str(error),))
-    if not found.rows:
-        return ValidationReport(source, 0, (f"{source}: the file holds no samples",))
-    rows = [
-        CheckedRow(line, f"{source}:{line}: question {sample.question_id!r}", sample)
-        for line, sample in found.samples
-    ]
-    return report_on(source, found.rows, rows, found.problems, store=store, unit="lines")
+    problems = found.problems if found.rows else [f"{source}: the file holds no samples"]
+    return report_on(source, found.rows, found.samples, problems, store=store)
 
 
 def report_on(
     path: Path,
     count: int,
-    rows: Sequence[CheckedRow],
+    samples: Sequence[tuple[str, Sample]],
     problems: Sequence[str],
     *,
     store: DocumentStore | None,
-    unit: str,
 ) -> ValidationReport:
-    """Check the samples of a file of `count` rows (`unit` in messages) with `problems` found before."""
-    found, notes = [*problems, *_repeated_ids(path, rows, unit)], []
-    for row in rows:
-        of_row = [*row.problems, *sample_problems(row.sample, store=store)]
-        found += [f"{row.where}: {problem}" for problem in of_row]
-        notes += [f"{row.where}: {note}" for note in sample_notes(row.sample)]
-    counts = Counter(f"{row.sample.dataset}/{row.sample.split.value}" for row in rows)
-    counts["unanswerable"] = sum(row.sample.answerable is False for row in rows)
+    """Check the samples of a file of `count` rows, each with its place, with `problems` found before."""
+    found, notes = [*problems, *_repeated_ids(samples)], []
+    for place, sample in samples:
+        where = f"{place}: question {sample.question_id!r}"
+        found += [f"{where}: {problem}" for problem in sample_problems(sample, store=store)]
+        notes += [f"{where}: {note}" for note in sample_notes(sample)]
+    counts = Counter(f"{sample.dataset}/{sample.split.value}" for _, sample in samples)
+    counts["unanswerable"] = sum(sample.answerable is False for _, sample in samples)
     return ValidationReport(path, count, tuple(found), dict(counts), tuple(notes))
 
 
@@ -139,7 +119,7 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
     for page, boxes in sorted(sample.evidence_boxes.items()):
         if page not in pages:
             problems.append(f"field 'evidence_boxes': page {page} is not among 'evidence_pages'")
-        problems += fields.box_problems("evidence_boxes", page, boxes)
+        problems += box_problems("evidence_boxes", page, boxes)
     return problems
 
 
@@ -155,17 +135,13 @@ def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
             )
     except UserError as error:
         problems.append(str(error))
-    try:
-        crop_flags(sample)
-    except UserError as error:
-        problems.append(str(error).partition(", ")[2])
     window, last = sample.extra.get("window"), math.inf if num_pages is None else num_pages
     if window is not None:
         whole = isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]
         if not whole or not 1 <= window[0] <= window[1] <= last:
-            of = "the document" if num_pages is None else f"the {num_pages} pages of the document"
             problems.append(
-                f"field 'extra.window' must be the first and the last of some pages of {of}, found {window!r}"
+                "field 'extra.window' must be the first and the last of some pages of the document, found "
+                f"{window!r}"
             )
     return problems
 
@@ -182,7 +158,7 @@ def other_box_problems(sample: Sample) -> list[str]:
         if doc_id != sample.doc_id:
             if (doc_id, page) not in gold:
                 problems.append(f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'")
-            problems += fields.box_problems(field, f"'{doc_id}#{page}'", found)
+            problems += box_problems(field, f"'{doc_id}#{page}'", found)
     return problems
 
 
@@ -217,23 +193,21 @@ def sample_notes(sample: Sample) -> list[str]:
     """Return why some systems refuse to play a sample that others play."""
     if sample.extra.get("page_ids") is not None or sample.evidence_pages:
         return []
-    if sample.answerable is False:
-        return ["no evidence page; unidoc_rl and vrag_rl train on it only with docagent.env.allow_empty_gold"]
     return [
-        "no evidence page to reward retrieval by; alden, unidoc_rl and vrag_rl train on it only with "
-        "docagent.env.allow_empty_gold, doc_v_star only with allow_unknown_evidence"
+        "no evidence page to reward retrieval by: systems that do train on it only with "
+        "docagent.env.allow_empty_gold, or of doc_v_star allow_unknown_evidence (`--recipe` says which)"
     ]
 
 
-def _repeated_ids(path: Path, rows: Sequence[CheckedRow], unit: str) -> list[str]:
+def _repeated_ids(samples: Sequence[tuple[str, Sample]]) -> list[str]:
     """Return question ids that occur more than once within a dataset and split."""
-    places: dict[tuple[str, Split, str], list[int]] = defaultdict(list)
-    for row in rows:
-        places[row.sample.dataset, row.sample.split, row.sample.question_id].append(row.number)
+    places: dict[tuple[str, Split, str], list[str]] = defaultdict(list)
+    for place, sample in samples:
+        places[sample.dataset, sample.split, sample.question_id].append(place)
     return [
-        f"{path}: question id {question_id!r} occurs {len(found)} times in {dataset}/{split.value} "
-        f"({unit} {', '.join(map(str, found[:10]))})"
-        for (dataset, split, question_id), found in places.items()
+        f"{found[0]}: question id {name!r} occurs {len(found)} times in {dataset}/{split.value}, again at "
+        f"{', '.join(found[1:10])}"
+        for (dataset, split, name), found in places.items()
         if len(found) > 1
     ]
 

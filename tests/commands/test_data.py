@@ -9,7 +9,8 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.samples.parquet import read_parquet
-from docagent_rl.samples.sample import read_jsonl, write_jsonl
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called
 
 
@@ -34,7 +35,7 @@ def test_from_synthetic_documents_to_a_training_file(tmp_path):
     ingest(corpus / "pdfs", store, workers=1)
     given = ("--split", "train", "--answerable-only", "--store", store)
     data("convert", corpus / "samples.jsonl", "--out", out, *given)
-    expected = [r for r in read_jsonl(corpus / "samples.jsonl") if r.split == "train" and r.answerable]
+    expected = [r for r in read_questions(corpus / "samples.jsonl") if r.split == "train" and r.answerable]
     assert read_parquet(out) == expected
     count = len(expected)
     told = data("validate", out, "--store", store)
@@ -55,7 +56,7 @@ def test_problems_are_listed_with_status_2(make_sample, tmp_path):
 
 def test_four_fields_are_enough(world, tmp_path):
     store = world.store.path
-    known = next(r for r in read_jsonl(world.root / "synthetic" / "samples.jsonl") if r.gold_pages)
+    known = next(r for r in read_questions(world.root / "synthetic" / "samples.jsonl") if r.gold_pages)
     row = asked(doc_id=f"{known.doc_id}.pdf", answers="41", evidence_pages=[1])
     questions, out = lines(tmp_path / "questions.jsonl", row), tmp_path / "train.parquet"
     data("validate", questions, "--store", store)

@@ -54,7 +54,7 @@ def test_a_dry_run_asks_nothing(reports, server, tmp_path):
     shown = run(reports, tmp_path / "q.jsonl", server, "--dry-run", "--price-in", 2, "--price-out", 8)
     assert server.requests == []
     assert [path.name for path in tmp_path.iterdir()] == ["kinds.yaml"]
-    assert all(told in shown.stdout for told in ("multi_page", "closed book", "USD"))
+    assert all(told in shown.stdout for told in ("multi_page", "check them", "USD"))
 
 
 def test_a_dry_run_tells_enough(reports, server, tmp_path):

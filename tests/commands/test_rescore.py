@@ -37,18 +37,6 @@ def small(world, tmp_path):
     return stored_run(world, tmp_path / "run", "vrag_rl", questions=1), tmp_path / "elsewhere" / "out"
 
 
-def test_a_workspace_that_has_moved_is_found_by_where_the_run_lies(world, tmp_path):
-    run = stored_run(world, tmp_path / "runs" / "mine", "vrag_rl", questions=1)
-    for name in ("store", "index"):
-        (tmp_path / name).symlink_to(world.root / name)
-    config = run / "hydra" / "config.yaml"
-    config.write_text(config.read_text().replace(str(world.root), "/gone"))
-    assert rescored(run, tmp_path / "out")["same"] == 1.0
-    (tmp_path / "store").unlink()
-    with pytest.raises(UserError, match=r"/gone/store"):
-        rescored(run, tmp_path / "other")
-
-
 @pytest.mark.parametrize("system", ["vrag_rl", "alden", "unidoc_rl", "doc_v_star", "mm_doc_r1"])
 def test_nothing_changed_changes_nothing(world, tmp_path, system):
     run, out = stored_run(world, tmp_path / "run", system, questions=2), tmp_path / "out"

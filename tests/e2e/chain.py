@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from docagent_rl.samples.importers import Benchmark
-from docagent_rl.samples.sample import Sample, read_jsonl, write_jsonl
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import Sample, write_jsonl
 from tests.e2e.conftest import FAMILY, RECIPE, Run, add_model
 from tests.e2e.custom import SHORT
 from tests.e2e.lora import LORA
@@ -135,7 +136,7 @@ def imported(folder: Path, world: Path, python: Path) -> Path:
     _docagent(python, *commands)
     samples: list[Sample] = []
     for benchmark, file in files.items():
-        for sample in read_jsonl(file):
+        for sample in read_questions(file):
             if sample.answers:  # ids are those of the benchmark, and two may have the same
                 samples.append(replace(sample, question_id=f"{benchmark}-{sample.question_id}"))
     return write_jsonl(samples, folder / "questions.jsonl")

@@ -14,7 +14,7 @@ from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import Difficulty
 from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings
-from docagent_rl.samples.sample import read_jsonl
+from docagent_rl.samples.questions import read_questions
 from tests.documents.conftest import write_pdf
 
 _SYNTHETIC = SynthSettings(documents=2, seed=5, difficulties=(Difficulty.EASY,))
@@ -23,11 +23,11 @@ _TRAJECTORIES = """
 from pathlib import Path
 from docagent_rl.cli import reported
 from docagent_rl.rollout.recorder import new_trajectory
-from docagent_rl.samples.sample import read_jsonl
+from docagent_rl.samples.questions import read_questions
 from docagent_rl.training.trainer.archive import write_metrics, write_trajectories
 
 with reported():
-    records = read_jsonl(Path("questions.jsonl"))[:3]
+    records = read_questions(Path("questions.jsonl"))[:3]
     for step in (1, 2):
         trajectories = [new_trajectory(record, number, "alden") for record in records for number in (0, 1)]
         write_trajectories(Path("run"), step, trajectories)
@@ -100,7 +100,7 @@ def _questions(folder: Path) -> None:
     synthesize(folder / "synthetic", _SYNTHETIC)
     ingest(folder / "synthetic" / "pdfs", folder / "store", settings=_LOW, workers=1)
     shutil.move(folder / "synthetic" / "samples.jsonl", folder / "questions.jsonl")
-    samples = read_jsonl(folder / "questions.jsonl")
+    samples = read_questions(folder / "questions.jsonl")
     write_parquet(samples[:3], folder / "data" / "train.parquet")
     write_parquet(samples[3:5], folder / "data" / "val.parquet")
 

@@ -16,7 +16,8 @@ from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.retrieval.bm25 import BM25Retriever
-from docagent_rl.samples.sample import Sample, read_jsonl
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import Sample
 
 DIFFICULTIES = (Difficulty.EASY,) * 3 + (Difficulty.MEDIUM,)
 SETTINGS = SynthSettings(documents=4, seed=11, questions_per_document=18, difficulties=DIFFICULTIES)
@@ -84,7 +85,7 @@ class Corpus:
 def write_reports(folder: Path) -> list[Sample]:
     """Write the reports as PDFs into `folder/pdfs`; questions over several pages, and half of the others."""
     synthesize(folder, SETTINGS)
-    samples = read_jsonl(folder / "samples.jsonl")
+    samples = read_questions(folder / "samples.jsonl")
     several = [sample for sample in samples if len(sample.evidence_pages) > 1]
     return [*several, *[sample for sample in samples if sample not in several][::2]]
 

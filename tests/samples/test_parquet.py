@@ -117,8 +117,8 @@ def test_columns_must_agree_with_their_sample(samples, tmp_path):
     change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
     change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
     first, second = validate_parquet(path).problems
-    assert all(named in first for named in ("row 1", "'q2'", "'agent_name'"))
-    assert all(named in second for named in ("row 2", "'q3'", "'data_source'"))
+    assert all(named in first for named in ("row 1", "'agent_name'"))
+    assert all(named in second for named in ("row 2", "'data_source'"))
     prompts = pa.array([[], None, [{"role": "user", "content": "?"}]], SCHEMA.field("prompt").type)
     change(write_parquet(samples, path), "prompt", prompts)
     first, second = validate_parquet(path).problems

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import one_line
-from docagent_rl.samples.sample import (
-    Sample,
-    Split,
-    parse_page_id,
-    read_jsonl,
-    write_jsonl,
-)
+from docagent_rl.samples.sample import Sample, Split, parse_page_id
 from docagent_rl.samples.validation import check_sample, validate_sample
 
 Make = Callable[..., Sample]
@@ -65,14 +59,12 @@ def test_any_sample_survives_json(sample):
     [
         ("question", 3, "'question'"),
         ("answers", "41", "'answers'"),
-        ("answers", [41], "'answers'"),
-        *(("split", value, "'split'") for value in ("dev", [])),
-        *(("evidence_pages", [value], "'evidence_pages'") for value in (1.0, True)),
-        ("evidence_boxes", [], "'evidence_boxes'"),
-        ("evidence_boxes", {"-2": []}, "'-2'"),
+        ("answers", [41], r"'answers\.0'"),
+        ("split", "dev", "'split'"),
+        *(("evidence_pages", [value], r"'evidence_pages\.0'") for value in (1.0, True)),
         ("evidence_boxes", {"²": []}, "'²'"),
         *(
-            ("evidence_boxes", {"2": value}, r"'evidence_boxes\.2'")
+            ("evidence_boxes", {"2": value}, r"'evidence_boxes\.2")
             for value in (1, [[0, 0, 1]], [[0, 0, 1, float("nan")]])
         ),
         ("answerable", "yes", "'answerable'"),
@@ -146,38 +138,10 @@ def test_gold_pages(make_sample):
     assert sample.gold_pages == {("report.v2", 5), ("a#b", 1)}
 
 
-@pytest.mark.parametrize("page_id", ["#3", "a#", "a#0", "a#-1", "a#²", "a", 3])
+@pytest.mark.parametrize("page_id", ["#3", "a#", "a#0", "a#-1", "a#²", "a", 3, "a#" + "9" * 5000])
 def test_page_ids_that_are_none(page_id):
     with pytest.raises(UserError, match=r"extra\.page_ids"):
         parse_page_id(page_id)
-
-
-def test_files(make_sample, tmp_path):
-    samples = [make_sample(question_id=f"q{index}", question="Größe?") for index in range(3)]
-    path = write_jsonl(samples, tmp_path / "new" / "samples.jsonl")
-    assert read_jsonl(path) == samples
-    path.write_text("\n" + path.read_text(encoding="utf-8") + "\n\n", encoding="utf-8")
-    assert read_jsonl(path) == samples
-
-
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        ('{"split": "dev"}', r"samples\.jsonl:2.*'question_id'"),
-        ("[]", r"samples\.jsonl:2.*list"),
-        ("{", r"samples\.jsonl:2"),
-        (b"PAR1\xff\xfe", str),
-        (None, str),
-    ],
-)
-def test_errors_name_file_line_and_field(make_sample, tmp_path, line, named):
-    path = tmp_path / "samples.jsonl"
-    if isinstance(line, str):
-        path.write_text(f"{make_sample().to_json()}\n{line}\n")
-    elif line is not None:
-        path.write_bytes(line)
-    with pytest.raises(UserError, match=re.escape(str(path)) if named is str else named):
-        read_jsonl(path)
 
 
 def test_half_a_character_behind_an_escape_is_refused(make_sample):
@@ -188,7 +152,7 @@ def test_half_a_character_behind_an_escape_is_refused(make_sample):
         text.replace('"extra": {', r'"extra": {"a": ["\udc4d"],'),
     ):
         assert broken != text
-        with pytest.raises(UserError, match=r"'q1'.*'.ud"):
+        with pytest.raises(UserError, match=r"'.ud"):
             Sample.from_json(broken)
     assert Sample.from_json(text.replace("Who?", r"\ud83d\udc4d")).question == "👍"
 

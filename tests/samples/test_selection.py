@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.leakage import find_leaks
 from docagent_rl.samples.sample import Sample, Split
-from docagent_rl.samples.selection import REST, Paper, Selection, SplitUnit, preset, split_samples, unit_key
+from docagent_rl.samples.selection import PRESETS, REST, Paper, Selection, SplitUnit, split_samples, unit_key
 
 Make = Callable[..., Sample]
 
@@ -26,16 +26,17 @@ def samples(make_sample: Make) -> list[Sample]:
     ]
 
 
-def test_papers_take_documents_of_their_lengths(make_sample):
+def test_papers_take_documents_of_their_lengths():
     def taken(chosen: Selection, split: Split = Split.TRAIN) -> list[int | None]:
-        made = [make_sample(split=split, extra={"num_pages": length}) for length in (4, 9, 10, 11, None)]
-        return [each.extra["num_pages"] for each in made if chosen.refusal(each, hidden=False) is None]
+        if chosen.refusal(split, answerable=True, hidden=False):
+            return []
+        return [length for length in (4, 9, 10, 11, None) if chosen.length_refusal(length) is None]
 
-    assert taken(preset(Paper.DOC_V_STAR)) == [11]
-    assert taken(preset(Paper.DOC_V_STAR), Split.VAL) == []
-    assert taken(preset(Paper.ALDEN)) == [10, 11]
+    assert taken(PRESETS[Paper.DOC_V_STAR]) == [11]
+    assert taken(PRESETS[Paper.DOC_V_STAR], Split.VAL) == []
+    assert taken(PRESETS[Paper.ALDEN]) == [10, 11]
     assert taken(Selection()) == [4, 9, 10, 11, None]
-    assert preset(Paper.MM_DOC_R1).parts == {"val": 300, "train": REST}
+    assert PRESETS[Paper.MM_DOC_R1].parts == {"val": 300, "train": REST}
 
 
 def test_parts_share_no_question_and_do_not_hang_on_the_order(samples):

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from types import SimpleNamespace
 
-import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.base.errors import UserError
@@ -33,9 +30,7 @@ OWN, OTHER = (0.1, 0.2, 0.5, 0.25), (0.0, 0.0, 0.25, 0.5)
 
 def test_questions_without_a_gold_page_are_noted(make_sample, tmp_path):
     (note,) = sample_notes(make_sample(**BARE))
-    assert all(name in note for name in ("alden", "unidoc_rl", "vrag_rl"))
-    (note,) = sample_notes(make_sample(**BARE, answerable=False, answers=()))
-    assert "alden" not in note
+    assert "allow_empty_gold" in note
     assert sample_notes(make_sample()) == []
     assert sample_notes(make_sample(**BARE, extra={"page_ids": ["other#1"]})) == []
     path = write_jsonl([make_sample(), make_sample(**BARE, question_id="q2")], tmp_path / "samples.jsonl")
@@ -53,7 +48,7 @@ def test_questions_without_a_gold_page_are_noted(make_sample, tmp_path):
         ({"answerable": None, "answers": ()}, None, ""),
         ({"answers": ("41", " ")}, None, "'answers'"),
         ({"extra": {"crop_required": [3]}}, None, "'extra.crop_required'"),
-        ({"extra": {"crop_required": {"3": 1}}}, None, "'extra.crop_required'"),
+        ({"extra": {"crop_required": {"3": 1}}}, None, "'extra.crop_required.3'"),
         ({"extra": {"window": [3]}}, None, "'extra.window'"),
         ({"extra": {"window": [3, 12]}}, None, "[3, 12]"),
         ({"question": "How many \ud800?"}, None, "JSON"),
@@ -77,7 +72,7 @@ def test_files_of_samples(make_sample, tmp_path):
     assert validate_jsonl(path, store=Store({"report.v2": 9, "other": 3})).ok
     # ids are unique within a split
     (problem,) = validate_jsonl(write_jsonl([*good, make_sample()], path)).problems
-    assert all(named in problem for named in ("'q1'", "synthetic/train", "1, 4"))
+    assert all(named in problem for named in ("jsonl:1:", "'q1'", "synthetic/train", "jsonl:4"))
     report = validate_jsonl(write_jsonl([make_sample(), make_sample(question_id="q2", answers=())], path))
     assert (report.ok, report.rows, report.counts) == (False, 2, {"synthetic/train": 1, "unanswerable": 0})
     (problem,) = report.problems
@@ -87,44 +82,6 @@ def test_files_of_samples(make_sample, tmp_path):
         path.write_text(text)
         (problem,) = validate_jsonl(path).problems
         assert place in problem
-
-
-VALUES = (
-    None, True, -1, 0, 1.5, 10**30, "", " ", "\ud800", "a\x00b", "\x1b[2J", "x" * 100_000, [], {}, [None],
-    ["\udfff"], [[]], {"a": 1}, [1, "a"], [0], [10**9], [1, 1], "nowhere", "../../etc/passwd", "NaN", ...,
-)  # fmt: skip
-
-
-def edited(sample, value):
-    """A line for each field, which has this value or, for `...`, is not there."""
-    data = sample.to_dict()
-    for place, name in [(data, each) for each in (*data, "x")] + [
-        (data["extra"], each) for each in (*data["extra"], "page_ids")
-    ]:
-        before = dict(place)
-        place[name] = value
-        if value is ...:
-            del place[name]
-        yield json.dumps(data)
-        place.clear()
-        place.update(before)
-
-
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value!r:.20}")
-def test_a_field_of_any_value_is_a_problem_of_its_row_or_is_taken(make_sample, tmp_path, value):
-    store, texts = Store({"report.v2": 9}), list(edited(make_sample(), value))
-    lines = tmp_path / "q.jsonl"
-    lines.write_text("\n".join(texts))
-    report = validate_jsonl(lines, store=store)
-    assert report.rows == len(texts)
-    assert all(problem.startswith(f"{lines}:") for problem in report.problems)
-    file = write_parquet([make_sample()] * len(texts), tmp_path / "q.parquet")
-    table = pq.read_table(file)
-    pq.write_table(table.set_column(table.column_names.index("sample"), "sample", [texts]), file)
-    assert all(problem.startswith(f"{file}") for problem in validate_parquet(file, store=store).problems)
-    for text in texts:
-        with suppress(UserError):
-            Sample.from_json(text).question.encode()
 
 
 @pytest.fixture
@@ -161,8 +118,8 @@ def test_flags_are_of_their_own_document(two_documents, flags, left):
     [
         ({"other_boxes": [1]}, "'extra.other_boxes'"),
         ({"other_boxes": {"a": []}}, "'a'"),
-        ({"other_boxes": {"a#b#1": 3}}, "'extra.other_boxes.a#b#1'"),
-        ({"other_boxes": {"a#b#1": [[0, 0, 1]]}}, "'extra.other_boxes.a#b#1'"),
+        ({"other_boxes": {"a#b#1": 3}}, "'extra.other_boxes.a#b#1"),
+        ({"other_boxes": {"a#b#1": [[0, 0, 1]]}}, "'extra.other_boxes.a#b#1"),
         ({"other_boxes": {"report.v2#5": []}}, "'evidence_boxes'"),
         ({"other_boxes": {"a#b#2": [[0, 0, 1, 1]]}}, "'a#b#2'"),
         ({"other_boxes": {"a#b#1": [[0, 0, 2, 1]]}}, "[0.0, 0.0, 2.0, 1.0]"),
@@ -178,5 +135,5 @@ def test_what_is_wrong_with_boxes_is_found_once_by_field_and_page(two_documents,
 
 
 def test_an_error_of_boxes_names_the_question(two_documents):
-    with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1'"):
+    with pytest.raises(UserError, match=r"'q1'.*'extra\.other_boxes\.a#b#1"):
         gold_boxes(two_documents(other_boxes={"a#b#1": None}))

@@ -10,14 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.terminal import shown
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed, trajectories_of
-from docagent_rl.lab.agents.runner import Runner, RunSettings, tasks_of
+from docagent_rl.lab.agents.runner import tasks_of
 from docagent_rl.lab.collect.case import Case, case_of
 from docagent_rl.lab.collect.config import CollectConfig
 from docagent_rl.lab.collect.curation import rates
@@ -71,44 +68,23 @@ def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case
     return [replace(case, failed=right.get(case.question) == 0) for case in cases]
 
 
-@dataclass(frozen=True, slots=True)
-class Collection:
-    """The questions that are played, in the system of a recipe."""
+def is_whole(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -> bool:
+    """Return whether nothing is left to play, so that no player has to be there."""
+    if not folder.trajectories_file.exists():
+        return False
+    played = {key_of(each) for each in folder.trajectories() if not service_failed(each)}
+    return all(task.key in played for task in tasks_of(samples, trajectories))
 
-    recipe: str
-    system: str
-    samples: Sequence[Sample]
-    settings: RunSettings
 
-    def is_whole(self, folder: RunFolder) -> bool:
-        """Return whether nothing is left to play, so that no player has to be there."""
-        if not folder.trajectories_file.exists():
-            return False
-        played = {key_of(each) for each in folder.trajectories() if not service_failed(each)}
-        return all(task.key in played for task in tasks_of(self.samples, self.settings.trajectories))
-
-    async def play(self, player: Player, folder: RunFolder) -> None:
-        """Play what has not been played, with a bar on standard error; `player` stays open.
-
-        Raises:
-            UserError: the folder holds another run, or the budget is spent; what was played is kept.
-            InfrastructureError: a service is dead; what was played is kept.
-        """
-        # filters are no part of the manifest: they may be changed later
-        manifest = {
-            "kind": KIND,
-            "recipe": self.recipe,
-            "player": dict(player.identity),
-            "questions": {"count": len(self.samples), "sha256": digest_of(self.samples)},
-            "trajectories": self.settings.trajectories,
-        }
-        folder.begin(manifest)
-        console = Console(stderr=True)
-        columns = (TextColumn("collecting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-            task = bar.add_task("", total=len(self.samples) * self.settings.trajectories)
-            runner = Runner(player, self.system, folder, self.settings, lambda _: bar.advance(task))
-            await runner.run(self.samples)
+def manifest_of(recipe: str, player: Player, samples: Sequence[Sample], trajectories: int) -> dict[str, Any]:
+    """Return the description for `RunFolder.begin`; filters are no part of it: they may be changed later."""
+    return {
+        "kind": KIND,
+        "recipe": recipe,
+        "player": dict(player.identity),
+        "questions": {"count": len(samples), "sha256": digest_of(samples)},
+        "trajectories": trajectories,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +187,7 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
         "departures": list(config.departures),
     }
     atomic_write(folder.path / FUNNEL, json.dumps(account, indent=2, ensure_ascii=False) + "\n")
-    verdicts: Iterator[dict[str, Any]] = (
+    verdicts = (
         {
             "question_id": case.question,
             "number": case.number,

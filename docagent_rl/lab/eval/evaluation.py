@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -129,82 +129,39 @@ def kept_config(run: DictConfig) -> dict[str, Any]:
     return found | {"docagent": {name: value for name, value in section if name not in _TRAINERS}}
 
 
-async def evaluate(
-    evaluation: Evaluation, player: Player, system: str, folder: RunFolder, settings: RunSettings
-) -> Tally:
-    """Play all that is not in the folder yet, with a bar on standard error, and count over the whole run.
+async def play_run(
+    manifest: Mapping[str, Any],
+    player: Player,
+    system: str,
+    folder: RunFolder,
+    samples: Sequence[Sample],
+    settings: RunSettings,
+) -> None:
+    """Play all that is not in the folder yet, with a bar on standard error; `player` stays open.
 
     Raises:
         UserError: the folder holds another run, or the budget is spent; what was played is kept.
         InfrastructureError: a service is dead; what was played is kept.
     """
-    folder.begin(evaluation.manifest(player))
-    console, tally = Console(stderr=True), Tally()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("reward {task.fields[mean]:.3f}"),
-        TimeRemainingColumn(),
-    )
+    folder.begin(manifest)
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        total = len(evaluation.samples) * settings.trajectories
-        task = bar.add_task(evaluation.agent.value, total=total, mean=0.0)
-
-        def count(trajectory: Trajectory) -> None:
-            tally.add(trajectory)
-            bar.update(task, advance=1, mean=tally.mean)
-
-        await Runner(player, system, folder, settings, count).run(evaluation.samples)
-    return tally_of(folder.trajectories())
+        task = bar.add_task(manifest["kind"], total=len(samples) * settings.trajectories)
+        await Runner(player, system, folder, settings, lambda _: bar.advance(task)).run(samples)
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts over trajectories; one that could not be played is wrong, and counts as 0 in the mean."""
-
-    trajectories: int = 0
-    masked: Counter[str] = field(default_factory=Counter)
-    """Trajectories that were not played, by reason."""
-    examples: list[tuple[str, str]] = field(default_factory=list)
-    """Question and reason of each of those."""
-    reward: float = 0.0
-
-    def add(self, trajectory: Trajectory) -> None:
-        """Count a trajectory."""
-        self.trajectories += 1
-        if trajectory.masked:
-            self.masked[trajectory.end] += 1
-            self.examples.append((trajectory.uid, trajectory.error or trajectory.end))
-            return
-        self.reward += trajectory.reward
-
-    @property
-    def mean(self) -> float:
-        """Reward of a trajectory."""
-        return self.reward / self.trajectories if self.trajectories else 0.0
-
-
-def tally_of(trajectories: Iterable[Trajectory]) -> Tally:
-    """Count over a whole run."""
-    tally = Tally()
-    for trajectory in trajectories:
-        tally.add(trajectory)
-    return tally
-
-
-def unplayed_table(tally: Tally, they: str = "count as wrong") -> Table | None:
-    """Return a table of trajectories that could not be played, and the reasons; `None` where all could.
+def unplayed_table(masked: Sequence[Trajectory], they: str = "count as wrong") -> Table:
+    """Return a table of trajectories that could not be played, and the reasons.
 
     `they` ends the sentence on what becomes of them.
     """
-    if not tally.masked:
-        return None
-    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(tally.masked.items()))
-    title = f"{sum(tally.masked.values())} trajectories could not be played and {they} ({counts})"
+    ends = Counter(trajectory.end for trajectory in masked)
+    counts = ", ".join(f"{count} {reason}" for reason, count in sorted(ends.items()))
+    title = f"{len(masked)} trajectories could not be played and {they} ({counts})"
     table = Table("question", "why", title=shown(title))
-    for uid, why in tally.examples[:_NAMED]:
-        table.add_row(shown(uid), shown(why))
-    if (more := len(tally.examples) - _NAMED) > 0:
+    for trajectory in masked[:_NAMED]:
+        table.add_row(shown(trajectory.uid), shown(trajectory.error or trajectory.end))
+    if (more := len(masked) - _NAMED) > 0:
         table.add_row("", f"and {more} more")
     return table

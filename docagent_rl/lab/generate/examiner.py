@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.chat_reply import CutOffError, Refusals
+from docagent_rl.endpoints.chat_reply import Refusals
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews
@@ -18,7 +17,7 @@ from docagent_rl.lab.generate.replies import (
     NoReplyError,
     ShapeReader,
     UnreadableError,
-    no_reply,
+    answered,
 )
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -72,13 +71,13 @@ class Examiner:
         return None
 
     async def _guessed(self, draft: Draft) -> str | None:
-        prompt = self._prompts.closed_book
+        prompt = self._prompts["closed_book"]
         messages = conversation(prompt, fill(prompt, "user", question=draft.question))
         guessed = await self._reader.read(prompt, messages, Guessed)
         return "guessed from the question alone" if await self._right(draft, guessed.answer) else None
 
     async def _unclear(self, draft: Draft) -> str | None:
-        prompt = self._prompts.clear
+        prompt = self._prompts["clear"]
         messages = conversation(prompt, fill(prompt, "user", question=draft.question))
         verdict = await self._reader.read(prompt, messages, Cleared)
         return None if verdict.clear else " ".join(verdict.why.split())[:200] or "no reason given"
@@ -116,7 +115,7 @@ class Examiner:
         return None
 
     async def _answer(self, draft: Draft, pages: Sequence[int]) -> Answered:
-        prompt = self._prompts.answer
+        prompt = self._prompts["answer"]
         words = fill(prompt, "user", question=draft.question)
         content = await asyncio.to_thread(self._views.content, words, draft.slot.doc_id, pages)
         return await self._reader.read(prompt, conversation(prompt, content), Answered)
@@ -132,13 +131,5 @@ class Examiner:
             return True
         if self._judge is None:
             return False
-        try:
-            verdict = await self._judge.judge(draft.question, [draft.answer], answer)
-        except CutOffError as error:
-            raise UnreadableError("the judge was cut off; --reply-tokens allows more") from error
-        except InfrastructureError as error:
-            if (why := self._refusals.of_one(error)) is not None:
-                raise NoReplyError(f"the judge gave no verdict: {why}") from error
-            raise no_reply(error, self._judge.model) from error
-        self._refusals.answered()
-        return verdict > 0
+        judging = self._judge.judge(draft.question, [draft.answer], answer)
+        return await answered(judging, self._judge.model, self._refusals, "the judge was cut off") > 0

@@ -22,7 +22,7 @@ _QUESTION = 90
 _VERDICT = 30
 _PROMPT = 330
 """Tokens of a check without its pages."""
-_COMPARED = "compare answers"
+COMPARED = "compare answers"
 
 
 @dataclass(slots=True)
@@ -41,21 +41,21 @@ class Line:
 
 
 def forecast(run: Generation) -> dict[str, Line]:
-    """Count what a run would ask, by step in their order. Reads pages, and sends nothing.
+    """Count what a run would ask, by step. Reads pages, and sends nothing.
 
     Raises:
         UserError: a page cannot be read.
     """
-    steps: dict[str, Line] = {}
+    steps = {"write questions": Line(), "check them": Line(), COMPARED: Line()}
+    write, check, compare = steps.values()
     tokens = cache(run.views.tokens)
     for slot in run.slots:
-        line = steps.setdefault("write questions", Line())
-        line.add(1, message_tokens(run.messages(slot)), _QUESTION * slot.questions)
-        for name, requests, pages in _checks(run, slot):
-            shown = sum(tokens(slot.doc_id, page) for page in pages)
-            many = requests * slot.questions
-            line = steps.setdefault(name, Line())
-            line.add(many, many * _PROMPT + slot.questions * shown, many * _VERDICT)
+        write.add(1, message_tokens(run.messages(slot)), _QUESTION * slot.questions)
+        for requests, pages, compared in _checks(run, slot):
+            shown, many = sum(tokens(slot.doc_id, page) for page in pages), requests * slot.questions
+            check.add(many, many * _PROMPT + slot.questions * shown, many * _VERDICT)
+            if compared and run.config.judge is JudgedBy.MODEL:
+                compare.add(many, many * _PROMPT, many * _VERDICT)
     return steps
 
 
@@ -70,7 +70,7 @@ def forecast_table(steps: Mapping[str, Line], price: Price, judge: Price) -> Tab
     total, spent = Line(), 0.0
     for name, line in steps.items():
         total.add(line.requests, line.prompt_tokens, line.completion_tokens)
-        own = judge if name == _COMPARED else price
+        own = judge if name == COMPARED else price
         cost = own.cost(line.prompt_tokens, line.completion_tokens) if own.is_known else None
         spent += cost or 0.0
         table.add_row(name, *_cells(line, cost))
@@ -91,25 +91,24 @@ def _cells(line: Line, cost: float | None) -> tuple[str, ...]:
     return f"{line.requests:,}", *tokens, "-" if cost is None else f"{cost:,.4f}"
 
 
-def _checks(run: Generation, slot: Slot) -> Iterator[tuple[str, int, Sequence[int]]]:
-    """Yield the checks of a question: name, requests, and the pages that these show together."""
+def _checks(run: Generation, slot: Slot) -> Iterator[tuple[int, Sequence[int], bool]]:
+    """Yield the checks of a question: requests, the pages that these show together, whether answers are
+    compared.
+    """
     filters, readable = run.config.filters, run.views.of(slot.doc_id).readable
     if filters.clear:
-        yield "clear", 1, ()
+        yield 1, (), False
     if slot.kind is Kind.UNANSWERABLE:
         if filters.unanswered:
-            yield "unanswered", math.ceil(len(readable) / filters.window), readable
+            yield math.ceil(len(readable) / filters.window), readable, False
         return
     others = [page for page in readable if page not in slot.pages][: filters.elsewhere_pages]
     several = len(slot.pages)
-    steps = (
-        ("closed book", filters.closed_book, 1, ()),
-        ("grounded", filters.grounded, 1, slot.pages),
-        ("needed", filters.needed and several > 1, several, slot.pages * (several - 1)),
-        ("elsewhere", filters.elsewhere and bool(others), 1, others),
-    )
-    for name, wanted, requests, shown in steps:
-        if wanted:
-            yield name, requests, shown
-    if run.config.judge is JudgedBy.MODEL:
-        yield _COMPARED, sum(requests for _, wanted, requests, _ in steps if wanted), ()
+    if filters.closed_book:
+        yield 1, (), True
+    if filters.grounded:
+        yield 1, slot.pages, True
+    if filters.needed and several > 1:
+        yield several, slot.pages * (several - 1), True
+    if filters.elsewhere and others:
+        yield 1, others, True

@@ -18,7 +18,7 @@ from docagent_rl.lab.generate.examiner import Examiner
 from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
-from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
+from docagent_rl.lab.generate.prompt_files import Prompts, conversation, digest_of_prompts, fill
 from docagent_rl.lab.generate.replies import NoReplyError, ShapeReader, UnreadableError, Written
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.samples.sample import Sample
@@ -67,7 +67,7 @@ class Generation:
         if not self.slots:
             why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for any"
             raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
-        compared = RemoteJudge(self.judge, prompts.judge) if self.judge else None
+        compared = RemoteJudge(self.judge, prompts["judge"]) if self.judge else None
         # each tells by itself whether the server refuses all that it is asked
         self._reader, examining = (
             ShapeReader(model, config.filters.tries, json_mode=config.json_mode) for _ in range(2)
@@ -86,7 +86,7 @@ class Generation:
         """SHA-256 of what was asked for: equal runs over equal replies give equal files."""
         asked = {
             "config": self.config.model_dump(mode="json", exclude={"prompts"}),
-            "prompts": self._prompts.digest,
+            "prompts": digest_of_prompts(self._prompts),
             "models": [self.model.model, self._judge_name],
             "slots": [[slot.slot_id, slot.pages] for slot in self.slots],
             "documents": {slot.doc_id: self.views.of(slot.doc_id).content for slot in self.slots},
@@ -96,7 +96,7 @@ class Generation:
 
     def messages(self, slot: Slot) -> list[dict[str, Any]]:
         """Return the request for the questions of a slot. Blocks."""
-        prompt = self._prompts.write
+        prompt = self._prompts["write"]
         words = fill(
             prompt,
             slot.kind.value,
@@ -164,7 +164,7 @@ class Generation:
 
     async def _written(self, slot: Slot) -> list[Draft] | Dropped:
         """Return the questions of a slot, unchecked."""
-        prompt, messages = self._prompts.write, await asyncio.to_thread(self.messages, slot)
+        prompt, messages = self._prompts["write"], await asyncio.to_thread(self.messages, slot)
         sampling, number = self.config.sampling(slot.sample), self.config.numbered(slot.sample)
         try:
             written = await self._reader.read(prompt, messages, Written, sampling=sampling, sample=number)
@@ -183,7 +183,7 @@ class Generation:
         provenance = {
             "model": self.model.model,
             "judge": self._judge_name,
-            "prompt": self._prompts.digest,
+            "prompt": digest_of_prompts(self._prompts),
             "view": config.view.value,
             "shown_pages": list(slot.pages),
             "seed": config.seed,

@@ -162,12 +162,12 @@ class PageViews:
         place = {"number": number, "count": known.count, "text": ""}
         shown: list[Mapping[str, Any]] = []
         if view.pictures:
-            shown.append(_text(fill(self._prompts.page, "picture", **place)))
+            shown.append(_text(fill(self._prompts["page"], "picture", **place)))
             if not blind:
                 shown.append(image_part(self._picture(known.document.page(number))))
         text = known.texts[number].strip()[: self._config.page_chars]
         if view is View.TEXT or (view is View.BOTH and text):
-            shown.append(_text(fill(self._prompts.page, "text", **{**place, "text": text})))
+            shown.append(_text(fill(self._prompts["page"], "text", **{**place, "text": text})))
         return shown
 
     def _picture(self, page: Page) -> bytes:

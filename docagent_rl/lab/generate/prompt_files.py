@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
@@ -33,31 +32,18 @@ _SPECS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """All prompts, loaded; `PromptNames` says what each is for."""
+Prompts = Mapping[str, PromptTemplate]
+"""All prompts by what each is for: the keys of `PromptNames`."""
 
-    write: PromptTemplate
-    page: PromptTemplate
-    answer: PromptTemplate
-    closed_book: PromptTemplate
-    clear: PromptTemplate
-    judge: PromptTemplate
 
-    @classmethod
-    def load(cls, names: PromptNames) -> Prompts:
-        """Load them.
+def load_prompts(names: PromptNames) -> Prompts:
+    """Load all prompts; a `UserError` says which file is missing or does not fit."""
+    return {name: load_prompt(getattr(names, name), spec) for name, spec in _SPECS.items()}
 
-        Raises:
-            UserError: a file is missing or does not fit; see `load_prompt`.
-        """
-        return cls(**{name: load_prompt(getattr(names, name), spec) for name, spec in _SPECS.items()})
 
-    @property
-    def digest(self) -> str:
-        """SHA-256 over all of them; changes whenever a wording does."""
-        digests = (getattr(self, name).digest for name in _SPECS)
-        return hashlib.sha256(" ".join(digests).encode()).hexdigest()
+def digest_of_prompts(prompts: Prompts) -> str:
+    """Return the SHA-256 over all of them, which changes whenever a wording does."""
+    return hashlib.sha256(" ".join(prompt.digest for prompt in prompts.values()).encode()).hexdigest()
 
 
 def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -85,6 +85,7 @@ class Cleared(Shape):
 
 
 S = TypeVar("S", bound=Shape)
+T = TypeVar("T")
 
 
 def read_reply(text: str, shape: type[S]) -> S:
@@ -119,20 +120,31 @@ class NoReplyError(Exception):
     """An endpoint failed for one request, or refused it; nothing is kept, and the same command asks again."""
 
 
-def no_reply(error: InfrastructureError, model: RemoteModel) -> NoReplyError:
-    """Return the error of one request to `model`, while the endpoint may still answer others.
+async def answered(asked: Awaitable[T], model: RemoteModel, refusals: Refusals, cut_off: str) -> T:
+    """Return what a request to `model` brings.
 
     Raises:
-        InfrastructureError: it answers none: `IN_A_ROW` requests failed, or it refused this one.
+        UnreadableError: the reply was cut off; `cut_off` is the sentence.
+        NoReplyError: the endpoint failed for this request, or refused it, and may still answer others.
+        InfrastructureError: it answers none: `IN_A_ROW` requests failed, or it refuses everything.
     """
-    if not is_outage(error):
-        raise error
-    if model.failed_in_a_row >= IN_A_ROW:
-        count = f"{model.failed_in_a_row} requests in a row brought no reply; the last: {error}"
-        raise InfrastructureError(
-            f"{count}. What was answered is kept: run the same command again later"
-        ) from error.__cause__
-    return NoReplyError(str(error))
+    try:
+        found = await asked
+    except CutOffError as error:
+        raise UnreadableError(f"{cut_off}; --reply-tokens allows more") from error
+    except InfrastructureError as error:
+        if (why := refusals.of_one(error)) is not None:
+            raise NoReplyError(why) from error
+        if not is_outage(error):
+            raise
+        if model.failed_in_a_row >= IN_A_ROW:
+            count = f"{model.failed_in_a_row} requests in a row brought no reply; the last: {error}"
+            raise InfrastructureError(
+                f"{count}. What was answered is kept: run the same command again later"
+            ) from error.__cause__
+        raise NoReplyError(str(error)) from error
+    refusals.answered()
+    return found
 
 
 class ShapeReader:
@@ -189,14 +201,6 @@ class ShapeReader:
         return dataclasses.replace(sampling, response_format=asked)
 
     async def _text(self, messages: Sequence[ChatMessage], sampling: Sampling, sample: int) -> str:
-        try:
-            # any text is kept: one that cannot be read is counted, and not paid for twice
-            reply = await self.model.ask(messages, lambda text: None, sampling=sampling, sample=sample)
-        except CutOffError as error:
-            raise UnreadableError("the reply was cut off; --reply-tokens allows longer ones") from error
-        except InfrastructureError as error:
-            if (why := self._refusals.of_one(error)) is not None:
-                raise NoReplyError(why) from error
-            raise no_reply(error, self.model) from error
-        self._refusals.answered()
-        return reply.text
+        # any text is kept: one that cannot be read is counted, and not paid for twice
+        asking = self.model.ask(messages, lambda text: None, sampling=sampling, sample=sample)
+        return (await answered(asking, self.model, self._refusals, "the reply was cut off")).text

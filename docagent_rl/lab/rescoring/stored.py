@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -17,7 +16,7 @@ from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.eval.scoring.run import ordered
 from docagent_rl.lab.viewer.folder import STEP_FILE
 from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.samples.sample import Sample
 
 _HYDRA = Path("hydra") / "config.yaml"
@@ -66,7 +65,6 @@ class StoredRun:
             raise UserError(f"{path} holds no trajectories")
         if not isinstance(config, DictConfig) or "docagent" not in config:
             raise UserError(f"{path}: its configuration has no section `docagent`")
-        _follow(config, path.resolve())
         return cls(path, config, files)
 
     def chosen(self, steps: Sequence[int], *, validation: bool) -> dict[str, Path]:
@@ -104,35 +102,6 @@ class StoredRun:
             except (OmegaConfBaseException, ValueError) as error:
                 raise UserError(f"{override}: {error}") from error
         return config
-
-
-def trajectories_of(file: Path) -> Iterator[Trajectory]:
-    """Yield the trajectories of a file that were played.
-
-    Raises:
-        UserError: a line cannot be read.
-    """
-    return (each for each in read_trajectories(file) if not each.masked)
-
-
-def _follow(config: DictConfig, run: Path) -> None:
-    """Change a configuration to name the workspace that a run lies in, where that of its time has no store.
-
-    A run is `<workspace>/runs/<experiment>`, or a folder in the workspace.
-    """
-    home, store = (OmegaConf.select(config, f"docagent.{key}") for key in ("workspace", "store"))
-    near = next((each for each in (run.parent.parent, run.parent) if (each / "store").is_dir()), None)
-    if home is None or store is None or near is None or Path(store).is_dir():
-        return
-
-    def moved(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: moved(each) for key, each in value.items()}
-        inside = isinstance(value, str) and Path(value).is_relative_to(home)
-        return str(near / Path(value).relative_to(home)) if inside else value
-
-    # interpolations of the workspace stay, and follow
-    config.docagent = moved(OmegaConf.to_container(config.docagent)) | {"workspace": str(near)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from docagent_rl.lab.synth.settings import QuestionKind
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.samples.sample import Sample, read_jsonl
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import Sample
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 if TYPE_CHECKING:
@@ -176,6 +177,6 @@ def _synthetic_world(folder: Path) -> tuple[DocumentStore, BM25Retriever, list[S
     synthesize(folder / "synthetic", settings)
     ingest_all(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")
-    made = read_jsonl(folder / "synthetic" / "samples.jsonl")
+    made = read_questions(folder / "synthetic" / "samples.jsonl")
     samples = [r for r in made if r.gold_pages and r.extra["kind"] in ASKED]
     return store, BM25Retriever.build(store), samples

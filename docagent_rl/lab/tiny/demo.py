@@ -25,7 +25,8 @@ from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_play
 from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.parquet import parquet_bytes
-from docagent_rl.samples.sample import Sample, Split, read_jsonl
+from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
 
 OUTLINE_QUESTIONS = 24
@@ -175,7 +176,7 @@ def _questions(
 
 
 def _synthetic_questions(paths: DemoPaths, store: DocumentStore, seed: int) -> list[Sample]:
-    made = [sample for sample in read_jsonl(paths.synthetic / "samples.jsonl") if sample.gold_pages]
+    made = [sample for sample in read_questions(paths.synthetic / "samples.jsonl") if sample.gold_pages]
     samples = [r for r in made if r.split is not Split.TRAIN or r.extra["kind"] in ASKED]
     for doc_id in sorted({sample.doc_id for sample in made if sample.split is Split.TRAIN}):
         document = store.document(doc_id)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.samples.importers.importer import Importer
+from docagent_rl.samples.fields import is_digits
+from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
-    Cite,
     Draft,
-    NativeBox,
     NativeRow,
     Skip,
     answers_of,
@@ -21,7 +20,7 @@ from docagent_rl.samples.importers.native import (
     parse_literal,
 )
 from docagent_rl.samples.importers.source import Source, nested, split_named
-from docagent_rl.samples.sample import Split
+from docagent_rl.samples.sample import Page, Split
 
 _UNANSWERABLE = "Not answerable"
 _PDFS = ("*_pdf_document/**/*.pdf", "pdf/*.pdf", "data/*/pdf/*.pdf", "*/pdf/*.pdf", "*.pdf")
@@ -75,7 +74,7 @@ class _CorpusImporter(Importer):
             numbers = as_pages(pages if isinstance(pages, list | str) else [pages])
         except ValueError:
             raise Skip("field 'reference_page' is no list of pages") from None
-        draft.cites = [Cite(draft.doc_id, page) for page in numbers]
+        draft.cites = [(draft.doc_id, page) for page in numbers]
 
     def complete(self, draft: Draft) -> None:
         row = draft.row
@@ -83,8 +82,6 @@ class _CorpusImporter(Importer):
         draft.sources = tuple(kinds) if is_texts(kinds) else (kinds,) if isinstance(kinds, str) else ()
         draft.keep(*(name for name in ("source_type", "query_type", "doc_type") if row.get(name)))
         draft.extra["retrieval_scope"] = "corpus"
-        if len(draft.cites) == 1 and "multi" in str(row.get("query_type")).lower():
-            draft.notes.append("a multi-hop question with one page")
 
 
 class _ViDoSeek(_CorpusImporter):
@@ -92,7 +89,7 @@ class _ViDoSeek(_CorpusImporter):
 
     name = "vidoseek"
     dataset = "vidoseek"
-    released = (0, 0, 1142)
+    released = by_split("vidoseek", test=1142)
     files = ("vidoseek.json", "rag_dataset.json", "data/vidoseek/rag_dataset.json", "*/rag_dataset.json")
     split = Split.TEST
     pdf_files = ("vidoseek_pdf_document/**/*.pdf", *_PDFS)
@@ -152,7 +149,6 @@ class _UniDocRL(Importer):
     dataset = "unidoc"
     files = ("*.parquet", "data/*.parquet", "*/*.parquet")
     unnamed_split = Split.TRAIN
-    base_certain = True
     pdf_files, page_files = _PDFS, _IMAGES
     corpus = True
 
@@ -162,7 +158,7 @@ class _UniDocRL(Importer):
         gold = inner.text("ground_truth" if graded else "answer")
         cites = _cites(row)
         name, split = f"{row.label}#{row.number:06d}", row.split or Split.TRAIN
-        draft = Draft(row, name, split, cites[0].doc_id, inner.text("question"), (gold,), gold)
+        draft = Draft(row, name, split, cites[0][0], inner.text("question"), (gold,), gold)
         draft.native_id = nested(row.values, "extra_info", "index")
         draft.cites, draft.native_pages = cites, row.get("reference_page")
         draft.keep("data_source", "file_name")
@@ -171,7 +167,7 @@ class _UniDocRL(Importer):
         return draft
 
 
-def _cites(row: NativeRow) -> list[Cite]:
+def _cites(row: NativeRow) -> list[Page]:
     try:
         found = [_page(name) for name in as_texts(row.get("reference_page"))]
     except ValueError:
@@ -181,13 +177,13 @@ def _cites(row: NativeRow) -> list[Cite]:
     return found
 
 
-def _page(name: str) -> Cite:
+def _page(name: str) -> Page:
     """Return document and page of an image's name; the page is what follows the last underscore."""
     stem = name.rpartition("/")[2].removesuffix(".jpg")
     document, _, page = stem.rpartition("_")
-    if not (page.isascii() and page.isdecimal() and len(page) < 10):
+    if not is_digits(page):
         raise ValueError(name)
-    return Cite(document_id(document, "reference_page"), int(page))
+    return document_id(document, "reference_page"), int(page)
 
 
 def _attach_boxes(draft: Draft) -> None:
@@ -200,14 +196,14 @@ def _attach_boxes(draft: Draft) -> None:
         for box in boxes if draft.crops.get(page) and isinstance(boxes, list) else ():
             if isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box):
                 left, top, right, bottom = box
-                draft.boxes.append(NativeBox(page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
+                draft.boxes.append((page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
             else:
                 draft.notes.append("a box is no box")
     if any(boxes and page not in draft.crops for page, boxes in boxes_by_page.items()):
         draft.notes.append(_UNFLAGGED)
 
 
-def _by_page(draft: Draft, field: str) -> dict[Cite, Any]:
+def _by_page(draft: Draft, field: str) -> dict[Page, Any]:
     """Return the values of an object by page name."""
     found = {}
     for name, value in draft.parse(field, _mapping, {}).items():

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
-from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,
@@ -26,8 +25,8 @@ class Importer:
 
     name: ClassVar[str]
     dataset: ClassVar[str] = ""
-    released: ClassVar[tuple[int, int, int]] = (0, 0, 0)
-    """Rows of the released files for training, validation and test; 0: not known, or none."""
+    released: ClassVar[Mapping[tuple[str, Split], int]] = {}
+    """Rows of the released files by dataset and split, where they are known."""
     files: ClassVar[tuple[str, ...]] = ()
     """Patterns of the files of questions; those of the first that matches are read."""
     under: ClassVar[str | None] = None
@@ -38,8 +37,6 @@ class Importer:
     """Split of every row; None: as the name of its file says."""
     unnamed_split: ClassVar[Split | None] = None
     """Split of files whose names tell none."""
-    no_split: ClassVar[str] = "field 'data_split' names no split"
-    """Reason for which rows without a split are skipped."""
     document: ClassVar[str]
     """Names of fields, as are those that follow; what is None is read by `complete`."""
     gold: ClassVar[str]
@@ -50,10 +47,8 @@ class Importer:
     sources: ClassVar[str | None] = None
     kept: ClassVar[tuple[str, ...]] = ()
     """Fields that go to `extra` under their own names."""
-    base: ClassVar[PageBase] = PageBase.ONE
+    first_page: ClassVar[int] = 1
     """Number of a document's first page, as documented."""
-    base_certain: ClassVar[bool] = False
-    """It was checked on the released files, or follows from how pages are named."""
     pdf_files: ClassVar[tuple[str, ...]] = ()
     """Patterns of documents; those of the first that matches are taken."""
     page_files: ClassVar[tuple[str, ...]] = ()
@@ -63,14 +58,9 @@ class Importer:
     corpus: ClassVar[bool] = False
     """All documents are needed, whether a question is about them or not: retrieval runs over all."""
 
-    @property
-    def rows_known(self) -> Mapping[tuple[str, Split], int]:
-        """Rows of the released files, by dataset and split."""
-        return {(self.dataset, split): rows for split, rows in zip(Split, self.released, strict=True) if rows}
-
     def paths(self, source: Source) -> Sequence[Path]:
         """Return the files of questions; there is at least one."""
-        return source.require("questions", *self.files)
+        return source.require(*self.files)
 
     def rows(self, source: Source) -> Iterator[NativeRow]:
         """Yield every row of every file of questions."""
@@ -88,11 +78,10 @@ class Importer:
 
     def draft(self, row: NativeRow) -> Draft:
         """Return a row as a question, or skip it."""
-        split = self.split or row.split or self.unnamed_split
-        if split is None:
-            raise Skip(self.no_split)
+        if row.split is None:
+            raise Skip("neither the row nor the name of its file tells a split")
         name = f"{row.label}#{row.number:06d}" if self.id is None else row.id(self.id)
-        draft = Draft(row, name, split, row.document(self.document), row.text(self.question))
+        draft = Draft(row, name, row.split, row.document(self.document), row.text(self.question))
         draft.native_id = None if self.id is None else row.get(self.id)
         draft.gold = row.get(self.gold)
         self.answer(draft)
@@ -112,7 +101,7 @@ class Importer:
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         """Return the documents of some questions, as far as they are there, by id; more do no harm."""
-        images = page_images(source.root, *self.page_files, first=self.base.value)
+        images = page_images(source.root, *self.page_files, first=self.first_page)
         return {**images, **pdfs(source.root, *self.pdf_files)}
 
     def pictured(
@@ -135,3 +124,8 @@ class Importer:
 
     def settle(self, drafts: Sequence[Draft]) -> None:
         """Change what needs all questions to be known; nothing by default."""
+
+
+def by_split(dataset: str, train: int = 0, val: int = 0, test: int = 0) -> dict[tuple[str, Split], int]:
+    """Return the numbers of rows of a dataset by dataset and split, where there are some."""
+    return {(dataset, split): rows for split, rows in zip(Split, (train, val, test), strict=True) if rows}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.samples.fields import is_digits
-from docagent_rl.samples.sample import Split
+from docagent_rl.samples.fields import Box, is_digits
+from docagent_rl.samples.sample import Page, Split
 
 LONGEST_TEXT = 100_000
 """Characters of a question or an answer, and of a text that is parsed as a list."""
@@ -50,12 +50,8 @@ class NativeRow:
     def text(self, name: str) -> str:
         """Return a text that is not blank."""
         value = self.get(name)
-        if value is None:
-            raise Skip(f"field {name!r} is missing")
-        if not isinstance(value, str):
-            raise Skip(f"field {name!r} is no text")
-        if not value.strip():
-            raise Skip(f"field {name!r} is blank")
+        if not isinstance(value, str) or not value.strip():
+            raise Skip(f"field {name!r} is missing, blank or no text")
         return bounded(name, value)
 
     def id(self, name: str) -> str:
@@ -80,25 +76,6 @@ class NativeRow:
         return NativeRow(self.path, self.number, values, self.dataset, self.split)
 
 
-@dataclass(frozen=True, slots=True)
-class Cite:
-    """A page as the benchmark counts it."""
-
-    doc_id: str
-    number: int
-
-
-@dataclass(frozen=True, slots=True)
-class NativeBox:
-    """A box `(x0, y0, x1, y1)` on a cited page."""
-
-    cite: Cite
-    edges: tuple[float, float, float, float]
-    """Fractions of the page."""
-    in_pixels: bool = False
-    """Edges are pixels of the page at 200 dpi instead."""
-
-
 @dataclass(slots=True)
 class Draft:
     """A question whose pages and boxes are still the benchmark's own."""
@@ -114,11 +91,15 @@ class Draft:
     native_id: Any = None
     answerable: bool | None = True
     answer_format: str = "string"
-    cites: list[Cite] = field(default_factory=list)
+    cites: list[Page] = field(default_factory=list)
+    """Pages as the benchmark counts them."""
     native_pages: Any = None
     """The field that `cites` were read from."""
-    boxes: list[NativeBox] = field(default_factory=list)
-    crops: dict[Cite, bool] = field(default_factory=dict)
+    boxes: list[tuple[Page, Box]] = field(default_factory=list)
+    """On cited pages, as fractions of the page."""
+    in_pixels: bool = False
+    """Boxes are pixels of the page at 200 dpi instead."""
+    crops: dict[Page, bool] = field(default_factory=dict)
     """Pages that have to be magnified, or not, where the benchmark says so."""
     sources: tuple[str, ...] = ()
     num_pages: int | None = None
@@ -144,7 +125,7 @@ class Draft:
     def cite(self, name: str) -> None:
         """Cite the pages in a field, in the question's own document."""
         self.native_pages = self.row.get(name)
-        self.cites = [Cite(self.doc_id, page) for page in self.parse(name, as_pages, [])]
+        self.cites = [(self.doc_id, page) for page in self.parse(name, as_pages, [])]
 
     def label(self, name: str) -> None:
         """Set the labels of the evidence by a field; one alone may stand without a list."""
@@ -193,12 +174,8 @@ def without_pdf(name: str) -> str:
 def is_file_name(text: str) -> bool:
     """Return whether a text can be the name of a file, in any folder and no other."""
     plain = text.isprintable() and text == text.strip() and not text.startswith(".")
-    return (
-        bool(text)
-        and plain
-        and not set(text) & set("/\\")
-        and len(text.encode("utf-8", "replace")) <= LONGEST_ID
-    )
+    short = 0 < len(text.encode("utf-8", "replace")) <= LONGEST_ID
+    return plain and short and not set(text) & set("/\\")
 
 
 def is_texts(value: Any) -> bool:
@@ -253,7 +230,7 @@ def as_pages(value: Any) -> list[int]:
     pages = []
     for item in as_list(value):
         whole = type(item) is int or (isinstance(item, float) and item.is_integer())
-        if not (whole or (isinstance(item, str) and is_digits(item.strip()) and len(item) < 10)):
+        if not (whole or (isinstance(item, str) and is_digits(item.strip()))):
             raise ValueError(f"not a page number: {str(item)[:80]!r}")
         pages.append(int(item))
     return pages

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from docagent_rl.samples.importers.importer import Importer
+from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
-    Cite,
     Draft,
-    NativeBox,
     NativeRow,
     Skip,
     answers_of,
@@ -22,7 +19,6 @@ from docagent_rl.samples.importers.native import (
     is_span,
     without_pdf,
 )
-from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     Source,
@@ -34,7 +30,6 @@ from docagent_rl.samples.importers.source import (
 from docagent_rl.samples.sample import Split
 
 _UNANSWERABLE = "Not answerable"
-_INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
 _DUDE_NOTHING = "not-answerable"
 _DUDE_TYPES = frozenset({"extractive", "abstractive", "list/extractive", "list/abstractive", _DUDE_NOTHING})
 
@@ -49,13 +44,12 @@ class _MMLongBenchDoc(Importer):
 
     name = "mmlongbench_doc"
     dataset = "mmlongbench"
-    released = (0, 0, 1082)
+    released = by_split("mmlongbench", test=1082)
     files = ("data/samples.json", "samples.json", "data/*.parquet", "*.parquet")
     split = Split.TEST
     document, gold, kept = "doc_id", "answer", ("doc_type",)
     pages, sources = "evidence_pages", "evidence_sources"
     pdf_files = ("data/documents/*", "documents/*", "*.pdf")
-    base_certain = True
 
     def rows(self, source: Source) -> Iterator[NativeRow]:
         for number, row in enumerate(super().rows(source)):
@@ -69,14 +63,6 @@ class _MMLongBenchDoc(Importer):
             draft.answers, draft.answerable = (), False
         elif kind == "List":
             draft.answers = _items(draft, gold)
-        elif kind == "Int" and not _INTEGER.fullmatch(gold):
-            draft.notes.append("an Int gold that is no integer")
-
-    def complete(self, draft: Draft) -> None:
-        if draft.answerable and not draft.cites:
-            draft.notes.append("answerable, without evidence pages")
-        if not draft.answerable and draft.cites:
-            draft.notes.append("unanswerable, with evidence pages")
 
 
 def _items(draft: Draft, gold: str) -> tuple[str, ...]:
@@ -84,10 +70,7 @@ def _items(draft: Draft, gold: str) -> tuple[str, ...]:
     try:
         items = answers_of("answer", as_texts(gold))
     except ValueError:
-        draft.notes.append("a list gold that is no list")
         return (gold,)
-    if not items:
-        draft.notes.append("a list gold without items")
     return items or (gold,)
 
 
@@ -102,7 +85,7 @@ class _LongDocURL(Importer):
 
     name = "longdocurl"
     dataset = "longdocurl"
-    released = (0, 0, 2325)
+    released = by_split("longdocurl", test=2325)
     files = (
         "LongDocURL_public_with_subtask_category.jsonl",
         "LongDocURL_public.jsonl",
@@ -113,7 +96,6 @@ class _LongDocURL(Importer):
     document, gold, id = "doc_no", "answer", "question_id"
     pages, sources = "evidence_pages", "evidence_sources"
     kept = ("question_type", "task_tag", "subTask", "subtask", "detailed_evidences")
-    base_certain = True
 
     def answer(self, draft: Draft) -> None:
         gold = draft.gold
@@ -165,13 +147,13 @@ class _Dude(Importer):
 
     name = "dude"
     dataset = "dude"
-    released = (23728, 6315, 11402)
+    released = by_split("dude", 23728, 6315, 11402)
     files = ("*DUDE_gt*.json", "*/*DUDE_gt*.json", "**/*DUDE_gt*.json", "*DUDE*.json")
     under = "data"
     document, gold, id = "docId", "answers", "questionId"
     pdf_files = ("**/PDF/*/*", "**/PDF/*")
     page_files = ("**/images/*/*",)
-    base = PageBase.ZERO
+    first_page = 0
     sizes = True
 
     def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
@@ -197,22 +179,18 @@ class _Dude(Importer):
 
 def _attach_boxes(draft: Draft) -> None:
     name = "answers_page_bounding_boxes"
-    draft.native_pages = draft.row.get(name)
+    draft.native_pages, draft.in_pixels = draft.row.get(name), True
     for group in draft.parse(name, as_list, []):
         for box in group if isinstance(group, list) else [group]:
-            if (found := _box(draft.doc_id, box)) is None:
-                draft.notes.append("a box is no box")
+            page, *edges = (nested(box, part) for part in ("page", "left", "top", "width", "height"))
+            if type(page) is int and all(
+                type(edge) in (int, float) and math.isfinite(edge) for edge in edges
+            ):
+                left, top, width, height = edges
+                draft.boxes.append(((draft.doc_id, page), (left, top, left + width, top + height)))
             else:
-                draft.boxes.append(found)
-    draft.cites = list(dict.fromkeys(box.cite for box in draft.boxes))
-
-
-def _box(doc_id: str, box: Any) -> NativeBox | None:
-    page, *edges = (nested(box, name) for name in ("page", "left", "top", "width", "height"))
-    if type(page) is not int or not all(type(edge) in (int, float) and math.isfinite(edge) for edge in edges):
-        return None
-    left, top, width, height = edges
-    return NativeBox(Cite(doc_id, page), (left, top, left + width, top + height), in_pixels=True)
+                draft.notes.append("a box is no box")
+    draft.cites = list(dict.fromkeys(page for page, _ in draft.boxes))
 
 
 IMPORTERS = (_MMLongBenchDoc(), _LongDocURL(), _Dude())

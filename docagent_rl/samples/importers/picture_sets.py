@@ -15,9 +15,9 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES
-from docagent_rl.samples.importers.importer import Importer
+from docagent_rl.samples.fields import is_digits
+from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
-    Cite,
     Draft,
     NativeRow,
     Skip,
@@ -29,14 +29,12 @@ from docagent_rl.samples.importers.native import (
     is_texts,
     without_pdf,
 )
-from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,
     Source,
     nested,
     parquet_columns,
-    pdfs,
     picture_bytes,
     split_named,
 )
@@ -58,13 +56,12 @@ class _MPDocVQA(Importer):
 
     name = "mp_docvqa"
     dataset = "mpdocvqa"
-    released = (36230, 5187, 5019)
+    released = by_split("mpdocvqa", 36230, 5187, 5019)
     files = ("train.json", "*/train.json", "val.json", "*/val.json", "test.json", "*/test.json")
     under = "data"
     pictures = tuple(f"image_{number}" for number in range(1, 21))
     document, gold, id = "doc_id", "answers", "questionId"
-    base = PageBase.ZERO
-    base_certain = True
+    first_page = 0
 
     def paths(self, source: Source) -> Sequence[Path]:
         if source.path.is_file():
@@ -76,7 +73,7 @@ class _MPDocVQA(Importer):
             raise UserError(
                 f"{source.path}: imdb_*.npy files are pickled and not read; take the competition's JSON files"
             )
-        return source.require("questions", *self.files, *hub)
+        return source.require(*self.files, *hub)
 
     def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
         return split_named(nested(values, "data_split")) or super().split_of(values, source, path)
@@ -90,7 +87,7 @@ class _MPDocVQA(Importer):
         draft.native_pages = value = draft.row.get("answer_page_idx")
         if value != "":
             pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
-            draft.cites = [Cite(draft.doc_id, page) for page in pages]
+            draft.cites = [(draft.doc_id, page) for page in pages]
         if not draft.answers:
             draft.answerable, draft.hidden = None, draft.split is Split.TEST
 
@@ -103,7 +100,7 @@ class _MPDocVQA(Importer):
                 content = json.dumps(draft.extra["page_names"]).encode()
                 draft.extra["native_doc_id"] = draft.doc_id
                 draft.doc_id = f"{draft.doc_id}-{hashlib.sha256(content).hexdigest()[:8]}"
-                draft.cites = [Cite(draft.doc_id, cite.number) for cite in draft.cites]
+                draft.cites = [(draft.doc_id, page) for _, page in draft.cites]
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         images: dict[str, Path] = {}
@@ -129,11 +126,10 @@ class _SlideVQA(Importer):
 
     name = "slidevqa"
     dataset = "slidevqa"
-    released = (10617, 1652, 2215)
+    released = by_split("slidevqa", 10617, 1652, 2215)
     files = ("annotations/qa/*.jsonl", "qa/*.jsonl", "data/*.parquet", "*.parquet", "*.jsonl")
     # slides of a deck; a shorter deck leaves the last ones null
     pictures = tuple(f"page_{number}" for number in range(1, 21))
-    no_split = "the name of its file tells no split"
     document, gold, id, pages = "deck_name", "answer", "qa_id", "evidence_pages"
 
     def answer(self, draft: Draft) -> None:
@@ -160,7 +156,6 @@ class _SlideVQA(Importer):
             for name, folder in named.items():
                 if deck := _deck(name, folder, first[name]):
                     found[name] = deck
-            found |= {name: each for name, each in pdfs(source.root, "**/*.pdf").items() if name in missing}
         return found
 
 
@@ -205,8 +200,7 @@ class _Alden(Importer):
     dataset = "alden"
     unnamed_split = Split.TRAIN
     document, gold, pages = "doc_id", "answer", "answer_page_idx"
-    base = PageBase.ZERO
-    base_certain = True
+    first_page = 0
 
     def paths(self, source: Source) -> Sequence[Path]:
         paths = [path for path in source.find("**/*.parquet") if path.name != _CORPUS]
@@ -245,7 +239,7 @@ def _pages(reader: RowReader, first: int, end: int) -> list[bytes]:
     pictures = {}
     for row in reader.rows(first, end):
         number, picture = row.get("id"), picture_bytes(row.get("image"))
-        if picture is None or not isinstance(number, str) or not (number.isascii() and number.isdecimal()):
+        if picture is None or not is_digits(number):
             raise DocumentError("a row of it is no page")
         pictures[int(number)] = picture
     if sorted(pictures) != list(range(end - first)):

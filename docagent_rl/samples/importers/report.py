@@ -1,60 +1,15 @@
-"""The report of an import, row by row and document by document, and the number of a document's first page."""
+"""The report of an import: rows by reason, and documents."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Any
 
 from docagent_rl.samples.importers.native import NativeRow
 
 _EXAMPLES = 5
-
-
-class PageBase(IntEnum):
-    """The number of a document's first page."""
-
-    ZERO = 0
-    ONE = 1
-
-
-@dataclass(frozen=True, slots=True)
-class FoundBase:
-    """The base that a benchmark's pages count from, and what its citations say of it."""
-
-    base: PageBase
-    cited: int
-    """Citations of pages."""
-    outside: tuple[int, int]
-    """Citations outside their document if pages counted from 0, and from 1."""
-
-    @property
-    def doubtful(self) -> bool:
-        """True if more citations contradict it than the other base."""
-        return self.outside[self.base] > self.outside[1 - self.base]
-
-    def __str__(self) -> str:
-        return (
-            f"pages count from {self.base.value}; of {self.cited} citations {self.outside[0]} are outside "
-            f"their document by base 0, {self.outside[1]} by base 1"
-        )
-
-
-def count_outside(cites: Sequence[tuple[int, int | None]], base: PageBase) -> FoundBase:
-    """Count the citations that no page answers to.
-
-    Args:
-        cites: page number and length of its document, None when it is not known.
-        base: the number of a document's first page.
-    """
-    outside = [
-        sum(number < first or (length is not None and number >= length + first) for number, length in cites)
-        for first in PageBase
-    ]
-    return FoundBase(base, len(cites), (outside[0], outside[1]))
 
 
 @dataclass(slots=True)
@@ -83,8 +38,10 @@ class ImportReport:
     """The results of an import; the same input gives the same report."""
 
     importer: str
-    selection: dict[str, Any] = field(default_factory=dict)
+    selection: dict[str, Any]
     """The fields of the `Selection`."""
+    first_page: int
+    """The number of a document's first page in the benchmark."""
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 of the files of questions, by path in the source."""
     read: Counter[str] = field(default_factory=Counter)
@@ -98,21 +55,15 @@ class ImportReport:
     """Numbers of documents that were wanted, found, missing, unreadable."""
     missing: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    base: FoundBase | None = None
     warnings: list[str] = field(default_factory=list)
-
-    @property
-    def rows_read(self) -> int:
-        """All rows."""
-        return sum(self.read.values())
 
     def to_json(self) -> str:
         """Return the report as a file."""
-        base = self.base if self.base is not None and self.base.cited else None
         content = {
             "importer": self.importer,
             "selection": self.selection,
-            "files": dict(sorted(self.files.items())),
+            "first_page": self.first_page,
+            "files": self.files,
             "rows": {
                 "read": dict(sorted(self.read.items())),
                 "written": dict(sorted(self.written.items())),
@@ -120,13 +71,6 @@ class ImportReport:
                 "notes": self.notes.listed(),
             },
             "documents": {**self.documents, "missing_ids": self.missing, "failed_ids": self.failed},
-            "page_base": base
-            and {
-                "base": base.base.value,
-                "citations": base.cited,
-                "outside_by_base_0": base.outside[0],
-                "outside_by_base_1": base.outside[1],
-            },
             "warnings": self.warnings,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -60,12 +60,12 @@ class Source:
                 return found
         return []
 
-    def require(self, what: str, *patterns: str) -> list[Path]:
-        """Return files as `find` does; an error lists the patterns when there is none."""
+    def require(self, *patterns: str) -> list[Path]:
+        """Return files of questions as `find` does; an error lists the patterns when there is none."""
         if found := self.find(*patterns):
             return found
         raise UserError(
-            f"{self.path}: no {what} (looked for {', '.join(patterns)}); docs/benchmarks.md has the layout"
+            f"{self.path}: no questions (looked for {', '.join(patterns)}); docs/benchmarks.md has the layout"
         )
 
     def json(self, path: Path) -> Any:

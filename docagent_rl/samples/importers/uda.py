@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.importers.importer import Importer
+from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import Draft, NativeRow, Skip, answers_of
 from docagent_rl.samples.importers.source import NativeDocument, Source, pdfs
 from docagent_rl.samples.sample import Split
@@ -25,17 +25,17 @@ class _UDA(Importer):
 
     name = "uda"
     split = Split.TEST
+    released = (
+        by_split("uda_paper_tab", test=393)
+        | by_split("uda_paper_text", test=2804)
+        | by_split("uda_feta", test=1023)
+    )
     document, gold, id, kept = "doc_name", "answer", "q_uid", ("doc_url",)
-
-    @property
-    def rows_known(self) -> Mapping[tuple[str, Split], int]:
-        test = {"uda_paper_tab": 393, "uda_paper_text": 2804, "uda_feta": 1023}
-        return {(dataset, Split.TEST): rows for dataset, rows in test.items()}
 
     def rows(self, source: Source) -> Iterator[NativeRow]:
         files = {part: _files(source, part) for part in _ANSWERS}
         if not any(files.values()):
-            source.require("questions", *(f"dataset/qa/{part}_qa.csv" for part in _ANSWERS))
+            source.require(*(f"dataset/qa/{part}_qa.csv" for part in _ANSWERS))
         for part, paths in files.items():
             number = 0
             for path in paths:
@@ -61,7 +61,9 @@ class _UDA(Importer):
 
 def _files(source: Source, part: str) -> list[Path]:
     if source.path.is_file():
-        return [source.path] if source.path.name.startswith(f"{part}_") else []
+        return (
+            [source.path] if part in (source.path.parent.name, source.path.stem.removesuffix("_qa")) else []
+        )
     names = (f"dataset/qa/{part}_qa.csv", f"qa/{part}_qa.csv", f"{part}_qa.csv")
     return source.find(*names, f"{part}/*.parquet")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections import Counter
 
 import pytest
@@ -111,10 +110,3 @@ async def test_boxes_in_thousandths_become_those_of_the_environment(world):
 async def test_help_that_cannot_be_given_is_told(world, config, more, named):
     with pytest.raises(UserError, match=named):
         await played(world, config, **more)
-
-
-def test_help_is_part_of_the_identity(world):
-    shared, teacher = resources(world, "vrag_rl"), model(ChatServer(url="http://127.0.0.1:1/v1"))
-    helps = [(LIMITS, TeacherConfig()), (LIMITS, GUIDED), (dataclasses.replace(LIMITS, turn=9), GUIDED)]
-    players = [TeacherPlayer(shared, teacher, *each) for each in helps]
-    assert len({str(player.identity) for player in players}) == 3

@@ -13,7 +13,6 @@ from docagent_rl.lab.eval.evaluation import (
     digest_of,
     drawn,
     read_samples,
-    tally_of,
     unplayed_table,
     with_lengths,
 )
@@ -123,30 +122,15 @@ def test_an_empty_file_is_refused(tmp_path):
         read_samples(tmp_path / "q.jsonl")
 
 
-def trajectory(uid, reward=None, why=""):
+def masked(uid):
     played = new_trajectory(Sample(uid, "own", Split.TEST, "d", "Where?", ("there",)), 0, "none")
-    if reward is None:
-        masked = {"status": Status.MASKED.value, "end": MaskReason.SAMPLE.value, "error": why}
-        return replace(played, reward=1.0, **masked)
-    metrics = {"reward/outcome": reward, "turns": 3.0}
-    return replace(played, status=Status.FINISHED.value, reward=reward, metrics=metrics)
-
-
-def cells(table):
-    return [list(map(str, column.cells)) for column in table.columns]
-
-
-def test_what_could_not_be_played_counts_as_wrong():
-    tally = tally_of(
-        [trajectory("a", 1.0), trajectory("b", 0.5), trajectory("c", why="gone"), trajectory("d", 0.5)]
-    )
-    assert (tally.mean, tally.trajectories, dict(tally.masked)) == (0.5, 4, {"sample": 1})
+    end, why = MaskReason.SAMPLE.value, "bad [red]\x1b[2J"
+    return replace(played, status=Status.MASKED.value, end=end, error=why)
 
 
 def test_reasons_are_listed_and_harmless():
-    table = unplayed_table(tally_of([trajectory(f"q{n}", why="bad [red]\x1b[2J") for n in range(12)]))
+    table = unplayed_table([masked(f"q{n}") for n in range(12)])
     assert "12 sample" in str(table.title)
-    questions, reasons = cells(table)
+    questions, reasons = (list(map(str, column.cells)) for column in table.columns)
     assert questions == [*(f"q{n}" for n in range(10)), ""]
     assert all("[red]" in reason and "\x1b" not in reason for reason in reasons[:10])
-    assert unplayed_table(tally_of([trajectory("a", 1.0)])) is None

@@ -62,14 +62,6 @@ def test_pages_of_another_document_stand_in_their_places(world, made):
             assert (new.image_hash, new.text()) == (old.image_hash, old.text())
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_every_document_is_taken_once_and_none_its_own(seed):
-    ids = [f"d{number}" for number in range(2 + seed)]
-    found = partners(ids, seed)
-    assert sorted(found) == sorted(found.values()) == ids
-    assert all(own != other for own, other in found.items())
-
-
 def test_a_store_is_made_once_for_the_same_documents_and_evidence(world, tmp_path):
     assert shown_store(Condition.AS_IS, world.store, world.samples, tmp_path) is None
     assert list(tmp_path.iterdir()) == []
@@ -109,8 +101,3 @@ def test_shares_and_changes_and_their_table():
     assert grid.rows[1][2].startswith("-37.5 [")
     assert grid.rows[1][3] == "40 %"
     assert json.loads(as_json(found))["left"][1]["share"] == pytest.approx(0.4)
-
-
-def test_nothing_is_left_of_nothing():
-    found = left((0.0, 0.0), (0.0, 0.0))
-    assert all(row[3] == "-" for row in grids_of(found)[0].rows)

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +18,7 @@ from docagent_rl.lab.generate.config import (
 )
 from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
-from docagent_rl.lab.generate.prompt_files import Prompts
+from docagent_rl.lab.generate.prompt_files import load_prompts
 from docagent_rl.lab.generate.replies import IN_A_ROW
 from docagent_rl.samples.validation import sample_problems
 from tests.chat_server import ChatServer, completion, threaded
@@ -35,7 +33,7 @@ def generation(store, server, folder, *, documents=None, known=(), meter=None, c
     config = GenerateConfig(**{"kinds": MANY, **changes})
     options = {"price": {"input": 1.0, "output": 4.0}, "backoff_s": 0, "concurrency": concurrency}
     model = ModelConfig(base_url=server.url, model="m", **options).open("model", folder, meter=meter)
-    prompts = Prompts.load(config.prompts)
+    prompts = load_prompts(config.prompts)
     return Generation(store, documents or store.doc_ids(), config, prompts, model, known=known)
 
 
@@ -134,18 +132,6 @@ def test_a_budget_is_kept_and_the_run_goes_on(reports, server, tmp_path):
     assert len(server.requests) == 2 * asked
 
 
-def test_replies_in_any_order_give_the_same_questions(reports, server, tmp_path):
-    found = []
-    for number in range(2):
-        run = few(reports, server, tmp_path / str(number), 2, documents=("alpha", "beta"))
-        order = list(run.slots)
-        random.Random(number).shuffle(run.slots)
-        asyncio.run(run.run())
-        run.slots = order
-        found.append(lines(run.outcome()[0]))
-    assert found[0] == found[1] != []
-
-
 def test_pictures_are_shown_to_a_model_that_sees(sheets, server, tmp_path):
     run = few(sheets, server, tmp_path, 4, kind=Kind.PAGE_INDEX, documents=("sheets",), view=View.IMAGE)
     samples, funnel = play(run)
@@ -207,15 +193,6 @@ def test_one_request_that_fails_for_ever_is_dropped_and_asked_again(reports, ser
     assert lines(again) == lines(whole)
     # it, and the checks of what it brings
     assert 1 <= len(server.requests) - before <= 12
-
-
-def test_checks_that_fail_now_and_then_drop_their_questions_alone(reports, server, tmp_path):
-    server.compute = failing(500, lambda request: asks(request, "You decide"))
-    _, funnel = play(few(reports, server, tmp_path, 6, concurrency=1))
-    (lost,) = [each for each in funnel.dropped if each.stage is Stage.UNCHECKED]
-    assert lost.draft is not None
-    stages = (Stage.UNCLEAR, Stage.CLOSED_BOOK, Stage.UNGROUNDED)
-    assert re.match(rf"({'|'.join(stages)}): .*HTTP 500", lost.reason)
 
 
 def test_known_questions_are_not_asked_again_and_other_seeds_ask_others(reports, server, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.synth import Difficulty, SynthSettings, layout, synthesize
 from docagent_rl.lab.synth.plan import DocumentPlan
-from docagent_rl.samples.sample import read_jsonl
+from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.validation import validate_jsonl
 
 SETTINGS = SynthSettings(documents=5, seed=1, questions_per_document=4, difficulties=(Difficulty.EASY,))
@@ -28,7 +28,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_corpus_is_complete_and_each_document_in_one_split(corpus):
-    samples = read_jsonl(corpus / "samples.jsonl")
+    samples = read_questions(corpus / "samples.jsonl")
     pdfs = {path.stem for path in (corpus / "pdfs").iterdir()}
     assert [sample.extra["row"] for sample in samples] == list(range(20))
     assert validate_jsonl(corpus / "samples.jsonl").problems == ()

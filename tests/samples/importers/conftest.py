@@ -19,9 +19,9 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.samples.importers import Benchmark, get_importer
-from docagent_rl.samples.importers.holdings import Gathering
+from docagent_rl.samples.importers.holdings import ImportSettings
 from docagent_rl.samples.importers.report import ImportReport, Tally
-from docagent_rl.samples.importers.running import ImportSettings, run_import
+from docagent_rl.samples.importers.running import run_import
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
 from docagent_rl.samples.validation import sample_problems
@@ -106,9 +106,9 @@ def run(files: Files, tmp_path: Path) -> Import:
     """Import the download; with `store=True` its documents, too. All samples can be trained on."""
 
     def run(benchmark: str, *, store: bool = False, selection: Selection | None = None, **options: Any):
-        gathering = Gathering(tmp_path / "store" if store else None, RenderSettings(dpi=36), workers=1)
-        chosen = selection or Selection()
-        settings = ImportSettings(gathering=gathering, selection=chosen, **{"any_count": True, **options})
+        target, render = tmp_path / "store" if store else None, RenderSettings(dpi=36)
+        choices = {"selection": selection or Selection(), "any_count": True, **options}
+        settings = ImportSettings(target, render, workers=1, **choices)
         parts, report = run_import(get_importer(Benchmark(benchmark)), files.root, settings)
         samples = [sample for part in parts.values() for sample in part]
         documents = DocumentStore(tmp_path / "store") if store else None

@@ -14,7 +14,6 @@ from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.finishing import finished
 from docagent_rl.samples.importers.holdings import Holdings
 from docagent_rl.samples.importers.native import NativeRow, Skip
-from docagent_rl.samples.importers.report import Tally
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.samples.validation import sample_problems
 from tests.samples.importers import test_corpora as corpora
@@ -64,7 +63,7 @@ def test_a_row_gives_a_sample_or_a_reason(benchmark, data):
     try:
         draft = importer.draft(row)
         importer.settle([draft])
-        sample = finished(draft, importer.base, Holdings(lengths={draft.doc_id: 5}), Tally())
+        sample = finished(draft, importer.first_page, Holdings(lengths={draft.doc_id: 5}))
     except Skip:
         return
     assert Sample.from_json(sample.to_json()) == sample

@@ -1,4 +1,4 @@
-"""Literals, page bases and boxes by themselves."""
+"""Literals and boxes by themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from docagent_rl.samples.importers.finishing import normalised
 from docagent_rl.samples.importers.native import as_pages, as_texts, parse_literal
-from docagent_rl.samples.importers.report import PageBase, count_outside
 
 
 @pytest.mark.parametrize(
@@ -41,15 +40,6 @@ def test_lists_are_read_from_lists_and_texts():
     for value in ([True], [None], ["x"], [1.5], "3", {"a": 1}, ["9" * 5000]):
         with pytest.raises(ValueError):
             as_pages(value)
-
-
-def test_a_base_that_citations_contradict_is_doubtful():
-    """Last pages contradict base 0, and covers base 1."""
-    for last, covers, doubtful in ((4, 1, True), (1, 4, False), (2, 2, False)):
-        found = count_outside([(3, 3)] * last + [(0, 3)] * covers + [(9, None)], PageBase.ZERO)
-        assert (found.cited, *found.outside) == (last + covers + 1, last, covers)
-        assert found.doubtful is doubtful
-    assert count_outside([(0, None)], PageBase.ONE).doubtful
 
 
 def test_boxes_are_clamped_and_flat_ones_dropped_in_the_frame_of_their_page():

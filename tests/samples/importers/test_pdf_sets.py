@@ -6,7 +6,6 @@ import pytest
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.importers.finishing import CLAMPED, LENGTH, OUTSIDE, WINDOW
-from docagent_rl.samples.importers.report import PageBase
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import Selection
 from tests.samples.importers.conftest import Files, numbers, rows_of
@@ -52,12 +51,11 @@ def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
         mm_row(answer="[]"),
         mm_row(answer="['combshj@unk.edu']", answer_format="Str"),
         mm_row(evidence_pages="[3, x"),
-        mm_row(answer="2.5", answer_format="Int"),
     ]
     files.json("data/samples.json", rows)
     samples, report = run("mmlongbench_doc")
     pages = [sample.evidence_pages for sample in samples]
-    assert pages == [(), (2,), (2,), (1, 3), (1, 3), (1, 3), (), (1, 3)]
+    assert pages == [(), (2,), (2,), (1, 3), (1, 3), (1, 3), ()]
     native = [sample.extra.get("native_evidence_pages") for sample in samples[:2]]
     assert native == ["[0]", "[2, 1418]"]
     assert (samples[2].answerable, samples[2].answers) == (False, ())
@@ -65,9 +63,6 @@ def test_known_errors_of_the_file_are_dropped_and_counted(files, run):
     assert samples[6].extra["parse_error"] == {"evidence_pages": "[3, x"}
     noted = rows_of(report.notes)
     assert (noted[OUTSIDE], noted["evidence_pages"]) == ([0, 1], [6])
-    # without evidence; unanswerable with some; lists that are none, and one without items; no integer
-    assert numbers(report.notes) == [[0, 1], [2], [3], [4], [6], [6], [7]]
-    assert (report.base.base, *report.base.outside) == (1, 1, 2)
 
 
 def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files, run):
@@ -198,17 +193,15 @@ def test_boxes_are_pixels_at_200_dpi_of_pages_from_0(files, run):
     assert (second.answers, second.answer_format) == (("A", "B"), "list/extractive")
     assert rows_of(report.notes).pop(CLAMPED) == [1]
     assert numbers(report.notes) == [[1], [1]]
-    assert (report.base.base, *report.base.outside) == (0, 0, 1)
 
 
-def test_a_copy_that_counts_from_1_is_warned_of_and_the_base_may_be_set(files, run):
+def test_the_number_of_a_first_page_may_be_set(files, run):
     files.pdf("PDF/train/0017b64b.pdf", 3)
-    write_dude(files, [*(on(3, f"q{number}") for number in range(3)), on(1, "first")])
-    for base, pages in ((None, [(), (), (), (2,)]), (PageBase.ONE, [(3,), (3,), (3,), (1,)])):
-        samples, report = run("dude", page_base=base)
+    write_dude(files, [on(3), on(1, "first")])
+    for first, pages in ((None, [(), (2,)]), (1, [(3,), (1,)])):
+        samples, report = run("dude", first_page=first)
         assert [sample.evidence_pages for sample in samples] == pages
-        assert (report.base.base, *report.base.outside) == (base or 0, 3, 0)
-        assert any("--page-base" in warning for warning in report.warnings) is (base is None)
+        assert (report.first_page, OUTSIDE in report.notes.counts) == (first or 0, first is None)
 
 
 def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(files, run):
@@ -258,6 +251,6 @@ def test_unanswerable_hidden_doubled_and_broken_rows(files, run):
     assert (unanswerable.answerable, unanswerable.answers) == (False, ())
     assert (unanswerable.answer_format, unanswerable.extra["gold"]) == ("not-answerable", [""])
     skipped = rows_of(report.skipped)
-    assert (skipped["docId"], skipped["data_split"], skipped["answer_type"]) == ([5], [6], [7])
+    assert (skipped["docId"], skipped["answer_type"]) == ([5], [7])
     assert [rows for reason, rows in skipped.items() if "--hidden" in reason] == [[3, 4]]
-    assert numbers(report.skipped) == [[1], [3, 4], [5], [6], [7], [8], [9], [10]]
+    assert numbers(report.skipped) == [[1, 9], [3, 4], [5], [6], [7], [8], [10]]

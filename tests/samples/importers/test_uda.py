@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.samples.sample import Split
 from tests.samples.importers.conftest import numbers
 
@@ -36,7 +34,7 @@ def test_a_sample_broken_over_two_lines_is_one_row(files, run):
     assert dict(report.read) == {"uda_feta/test": 3}
 
 
-def test_the_hub_s_files_and_one_of_several_sets(files, run):
+def test_the_hub_s_files_and_one_of_them(files, run):
     names = ("doc_name", "q_uid", "question", "answer_1", "answer_2", "answer_3")
     paper = dict(zip(names, ("1912.1", "a", "Why?", "yes", "it is", None), strict=True))
     schema = pa.schema([(name, pa.string()) for name in names])
@@ -46,7 +44,5 @@ def test_the_hub_s_files_and_one_of_several_sets(files, run):
     (first, second), _ = run("uda")
     assert (first.dataset, first.question_id, first.answers) == ("uda_paper_text", "a", ("yes", "it is"))
     assert (second.dataset, second.question_id) == ("uda_feta", "7")
-    samples, report = run("uda", datasets=frozenset({"uda_feta"}))
-    assert (samples, report.rows_read) == ([second], 1)
-    with pytest.raises(UserError, match=r"--dataset feta.*uda_feta"):
-        run("uda", datasets=frozenset({"feta"}))
+    files.root = files.root / "feta" / "test-00000-of-00001.parquet"
+    assert run("uda")[0] == [second]

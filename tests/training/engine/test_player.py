@@ -18,14 +18,15 @@ SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
 from docagent_rl.checks.recipe_check import composed
-from docagent_rl.samples.sample import read_jsonl
+from docagent_rl.samples.questions import read_questions
 from docagent_rl.training.engine.player import EnginePlayer
 
 
 async def main(out, model, recipe, *overrides):
     player = await EnginePlayer.open(composed(recipe, list(overrides)), model, seed=3)
     try:
-        plan = [(one, trajectory) for one in read_jsonl(out / "questions.jsonl") for trajectory in range(2)]
+        samples = read_questions(out / "questions.jsonl")
+        plan = [(one, trajectory) for one in samples for trajectory in range(2)]
         together = await asyncio.gather(*(player.play(*one) for one in plan))
         alone = [await player.play(*one) for one in reversed(plan)][::-1]
     finally:

@@ -19,13 +19,6 @@ from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
 _TEMPLATE = Path(__file__).with_name("trajectory.html.j2")
-_STYLE = (
-    "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f4f4;padding:.6rem}"
-    "pre.shown{background:#eef4ee}figure{margin:1rem 0}img{max-width:100%;height:auto;border:1px solid #999}"
-    ".answer{font-size:1.4rem;font-weight:bold}.none{color:#a00}.about,figcaption{color:#666;font-size:.9rem}"
-    "h1{font-size:1.3rem}h3{font-size:1rem}"
-)
 _WIDEST = 1400
 """Pixels of a page of the evidence; larger ones are reduced."""
 _QUALITY = 85
@@ -43,11 +36,10 @@ def trajectory_page(trajectory: Trajectory, found: Answered, store: DocumentStor
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, finalize=lambda value: visible(str(value))
     )
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    digest = hashlib.sha256(_STYLE.encode()).digest()
-    return template.render(
-        style=_STYLE,
-        style_hash=base64.b64encode(digest).decode(),
+    source = _TEMPLATE.read_text(encoding="utf-8")
+    style = source.partition("<style>")[2].partition("</style>")[0]
+    return environment.from_string(source).render(
+        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
         question=trajectory.sample.get("question", ""),
         answer=found.text,
         why_not=found.why_not,

@@ -63,15 +63,6 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """A question's values in two runs, means over trajectories."""
-
-    question_id: str
-    first: float
-    second: float
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two runs over the questions that both have, in the order of the JSON file."""
 
@@ -81,8 +72,9 @@ class Comparison:
     """Questions whose headline value is higher in the second run."""
     lost: int
     tied: int
-    only_second_right: tuple[Flip, ...]
-    only_first_right: tuple[Flip, ...]
+    only_second_right: tuple[str, ...]
+    """Ids of questions, as are those that follow."""
+    only_first_right: tuple[str, ...]
     only_in_first: tuple[str, ...]
     only_in_second: tuple[str, ...]
     of_different_documents: tuple[str, ...]
@@ -124,14 +116,14 @@ def compare(
         for each, one, other, gain, p in zip(measures, a.combine(), b.combine(), gains, tests, strict=True)
     ]
     values = by_question(ours, measures[0]), by_question(theirs, measures[0])
-    pairs = [Flip(key, *(each[key] for each in values)) for key in sorted(among[measures[0].name])]
+    pairs = {key: (values[0][key], values[1][key]) for key in sorted(among[measures[0].name])}
     return Comparison(
         numbers=tuple(found),
-        won=sum(pair.second > pair.first for pair in pairs),
-        lost=sum(pair.second < pair.first for pair in pairs),
-        tied=sum(pair.second == pair.first for pair in pairs),
-        only_second_right=tuple(pair for pair in pairs if pair.first < RIGHT <= pair.second),
-        only_first_right=tuple(pair for pair in pairs if pair.second < RIGHT <= pair.first),
+        won=sum(b > a for a, b in pairs.values()),
+        lost=sum(b < a for a, b in pairs.values()),
+        tied=sum(a == b for a, b in pairs.values()),
+        only_second_right=tuple(key for key, (a, b) in pairs.items() if a < RIGHT <= b),
+        only_first_right=tuple(key for key, (a, b) in pairs.items() if b < RIGHT <= a),
         only_in_first=tuple(sorted(homes[0].keys() - homes[1].keys())),
         only_in_second=tuple(sorted(homes[1].keys() - homes[0].keys())),
         of_different_documents=tuple(sorted(clashing)),
@@ -155,8 +147,8 @@ def paired_table(
         by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
         notes.append(f"{by} judged: the difference is that of the judges, too, and neither is better")
     for name, ids in (
-        (f"only {second} is right", [each.question_id for each in found.only_second_right]),
-        (f"only {first} is right", [each.question_id for each in found.only_first_right]),
+        (f"only {second} is right", found.only_second_right),
+        (f"only {first} is right", found.only_first_right),
         (f"left out, only in {first}", found.only_in_first),
         (f"left out, only in {second}", found.only_in_second),
         ("left out, of one id and about different documents", found.of_different_documents),

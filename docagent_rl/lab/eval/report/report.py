@@ -7,10 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from docagent_rl.lab.eval.report.benchmark import ReportSettings, answer_measures, authors
+from docagent_rl.lab.eval.report.benchmark import (
+    ReportSettings,
+    RunReport,
+    ScoredRun,
+    answer_measures,
+    authors,
+    report_on,
+)
 from docagent_rl.lab.eval.report.grid import Grid, markdown
 from docagent_rl.lab.eval.report.paired import Comparison, compare, paired_table
-from docagent_rl.lab.eval.report.runs import RunReport, ScoredRun, report_on
 from docagent_rl.lab.eval.report.tables import facts_table, overall_table, tables
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import NAVIGATION, USE, protocol_of

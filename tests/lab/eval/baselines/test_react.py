@@ -95,12 +95,6 @@ def test_an_answer_is_read_from_its_tag_or_is_all_that_stands_there(text, answer
         assert action.text == text[begin:end].strip() == answer
 
 
-def test_half_a_reply_is_no_answer():
-    grammar = ReaderGrammar()
-    assert isinstance(grammar.parse("The number is", StopCause.TRUNCATED).action, Invalid)
-    assert grammar.parse("<answer>5</answer> be", StopCause.TRUNCATED).action.text == "5"
-
-
 @pytest.mark.parametrize(
     ("line", "action", "argument"),
     [

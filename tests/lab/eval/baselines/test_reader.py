@@ -5,13 +5,11 @@ import dataclasses
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.untrusted import fenced
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.base import EndReason, ImagePart
 from docagent_rl.lab.eval.baselines import systems
-from docagent_rl.lab.eval.baselines.systems import Unasked
 from docagent_rl.rollout.chat import ChatCodec
 from docagent_rl.systems import get_system
 
@@ -144,8 +142,3 @@ async def test_a_turn_without_an_answer_ends_it_and_a_refusal_may_be_right(playe
     state, _ = await played("WHOLE_DOCUMENT", "<answer>Not answerable</answer>", question)
     assert state.rewards == [1.0]
     assert "retrieval_recall" not in state.metrics
-
-
-def test_nothing_is_searched_where_there_is_no_retriever(report_services):
-    with pytest.raises(UserError, match="retriever"):
-        Unasked(store=report_services.store, index=None).search(["x"], top_k=1)

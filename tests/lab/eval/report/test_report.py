@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
-from docagent_rl.lab.eval.report.benchmark import ReportSettings, answer_measures, benchmark, pass_at
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun, benchmark, pass_at, report_on
 from docagent_rl.lab.eval.report.report import DATA, PAGE, make_report
-from docagent_rl.lab.eval.report.runs import ScoredRun, report_on
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS
 from tests.lab.eval.report.scores import OVERALL, SCORE, over_three, scored, told
 
 FEW = ReportSettings(draws=50)
@@ -95,13 +92,6 @@ def test_breakdowns_hold_the_lines_and_no_line_twice():
     assert {number.measure.name for number in found.breakdowns} == {"acc", "correct"}
 
 
-def test_no_two_numbers_of_a_benchmark_have_one_title():
-    for dataset in PROTOCOLS:
-        played = [scored(0, 1, dataset=dataset, system=system) for system in ("alden", "vrag_rl")]
-        titles = [measure.title for measure in answer_measures(dataset, played)]
-        assert len(set(titles)) == len(titles), dataset
-
-
 @pytest.mark.parametrize(
     ("k", "value"), [(1, (2 / 4 + 0 + 3 / 4 + 1) / 4), (2, (1 - 1 / 6 + 0 + 1) / 3), (5, None)]
 )
@@ -152,14 +142,6 @@ def rows_of(runs, title, **settings):
     return {row[0] if grid.head[0] != "by" else row[:2]: row for row in grid.rows}, " ".join(grid.notes)
 
 
-def test_lines_of_a_judge_hold_baselines_and_the_count_of_each_run():
-    runs = [run(), ScoredRun("b", [replace(each, system="rag_text") for each in trajectories(number=8)], {})]
-    rows, _ = rows_of(runs, "judged Correct by line")
-    assert rows["modality", "Chart"][2] == "20 / 4"
-    assert all(cell.startswith(("40.0", "50.0", "25.0")) for cell in rows["modality", "Chart"][3:5])
-    assert rows_of(runs, "answers")[0]["accuracy"][2] == "40 / 8"
-
-
 def test_two_judges_of_two_runs_are_told():
     _, notes = rows_of([run(), run("b", by="judge-2")], "b against a", paired=True)
     assert "a by judge-1 and b by judge-2" in notes
@@ -191,8 +173,3 @@ def test_a_benchmark_whose_answers_are_hidden_has_navigation_alone():
     assert {number["measure"] for number in data["use"]} == {"page_recall", "finished"}
     for text in ("4 of 1,082 questions", "4 questions have no known answer"):
         assert found.files[PAGE].count(text) == 2
-
-
-def test_a_run_without_trajectories_makes_a_report():
-    (empty,) = data_of(make_report([ScoredRun("a", [], {})], FEW))["runs"]
-    assert empty["benchmarks"] == {}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_reply import reply_text
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
@@ -52,13 +52,6 @@ def test_a_reply_without_form_cannot_be_read(expert):
     assert parsed(expert, None) is parsed(expert, "I like it.") is None
 
 
-def test_flavours_read_the_same_reply_as_they_do():
-    reply, judge = "<judge>TRUE</judge>", AnswerJudge.TRUE_FALSE
-    assert (parsed(judge, reply), parsed(judge, reply, Flavour.UNIDOC)) == (None, True)
-    for each in ("<judge>maybe</judge>", "Judge: True"):
-        assert parsed(judge, each, Flavour.UNIDOC) is False  # every reply is a verdict
-
-
 VERDICTS = [
     "<judge>True</judge>", "<label>Correct</label>", "< judge >True</judge>", "<LABEL>Correct</LABEL>",
     "Extracted answer: 9\nAnswer format: Integer", "answer format: x",
@@ -90,7 +83,6 @@ RETRIEVER = {"retriever": {"model": "r"}}
     [
         ({"player": {"player": "chat", "model": {"model": "org/m", "temperature": 0}}}, "m"),
         ({"player": {"player": "engine", "model": "/x/step_3", "weights": "a"}}, "step_3"),
-        ({"player": {"model": 7}}, "unknown"),
         # the model is the player's and not another role's
         ({"player": {"player": "oracle", "environment": RETRIEVER}}, "oracle"),
         ({"player": {"model": {"teacher": {"model": "t"}, "grounder": {"model": "g"}}}}, "t"),

@@ -14,7 +14,7 @@ from docagent_rl.lab.eval.scoring import official
 from docagent_rl.lab.eval.scoring.experts import Opinion, Subject
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import PROTOCOLS, protocol_of
-from docagent_rl.lab.eval.scoring.scored import Form, Measure
+from docagent_rl.lab.eval.scoring.scored import Form
 from docagent_rl.rewards.text import NOT_ANSWERABLE as NA
 from docagent_rl.samples.importers import Benchmark, get_importer
 from tests.lab.eval.metrics import slow
@@ -152,12 +152,3 @@ def test_numbers_of_mmlongbench_and_longdocurl_are_the_official_ones(rows):
                 assert found == pytest.approx(numbers[measure.name], abs=1e-12)
             else:
                 assert math.isnan(found)
-
-
-@pytest.mark.parametrize("form", Form)
-def test_a_whole_array_of_sums_is_combined_at_once(form):
-    measure = Measure("a", "a", "a", form, "b")
-    sums = np.random.default_rng(0).random((3, 4, measure.width))
-    sums[0, 0] = 0
-    one = [[measure.combine(row, 7) for row in table] for table in sums]
-    np.testing.assert_array_equal(measure.combine(sums, 7), one)

@@ -16,7 +16,6 @@ from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.run import ScoringSettings, ordered, score_run
-from docagent_rl.lab.eval.scoring.scored import read_scores
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.eval.scoring.trajectories import answered, masked, play_of, question, run_of, turn
 
@@ -236,10 +235,3 @@ async def test_stopped_and_gone_on_with_gives_the_same_files_and_asks_nothing_tw
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     # what was in flight when it was stopped is asked again, and nothing else
     assert len(server.requests) <= asked + 2 * stops
-
-
-@pytest.mark.parametrize("line", ['{"version": 1}', "[]"])
-def test_a_damaged_line_is_named(tmp_path, line):
-    (tmp_path / "scores.jsonl").write_text(f"{line}\n")
-    with pytest.raises(UserError, match=r"scores\.jsonl, line 1"):
-        list(read_scores(tmp_path / "scores.jsonl"))
