@@ -1,14 +1,15 @@
-"""A short form of the learning demonstration: the direction only."""
+"""A short form of the learning demonstration: the direction only, of the weights rather than of rewards."""
 
 from __future__ import annotations
 
 import json
-from statistics import fmean
+from collections import defaultdict
+from statistics import covariance
 
 import pytest
 
 from learning.warm_start import SAMPLE
-from tests.e2e.learning import KEY, SETTINGS, play
+from tests.e2e.learning import KEY, SETTINGS, first_trajectories, log_probs, play
 
 
 @pytest.fixture(scope="module")
@@ -16,10 +17,18 @@ def learned(runs):
     return runs.result("learning")
 
 
-def test_reward_rises_over_the_warm_start(learned):
-    result = learned.result
-    assert result.after.mean > result.before.mean
-    assert fmean(result.curve[-5:]) > fmean(result.curve[:5])
+def test_what_was_rewarded_becomes_likelier(learned, tmp_path):
+    """Within a group, what earned more gains more: from rewards over advantages to weights, in four steps."""
+    played = first_trajectories(learned)
+    found = log_probs(learned, played, tmp_path)
+    server = [sum(sum(turn.log_probs) for turn in trajectory.turns) for trajectory in played]
+    assert [before for before, _ in found] == pytest.approx(server, abs=1e-2)
+    groups = defaultdict(list)
+    for trajectory, (before, after) in zip(played, found, strict=True):
+        groups[trajectory.uid].append((trajectory.reward, after - before))
+    slopes = [covariance(*zip(*group, strict=True)) for group in groups.values()]
+    assert sum(slope != 0 for slope in slopes) > 4
+    assert sum(slopes) > 0
 
 
 def test_the_warm_start_fails_most_questions(learned):
@@ -29,8 +38,9 @@ def test_the_warm_start_fails_most_questions(learned):
 
 
 def test_blank_pages_are_not_read(learned):
-    assert learned.result.blank_before.accuracy < 0.15
-    assert learned.result.blank_after.accuracy < 0.15
+    """One of ten digits is guessed."""
+    assert learned.result.blank_before.accuracy < 0.3
+    assert learned.result.blank_after.accuracy < 0.3
 
 
 def test_what_is_done_is_not_done_again(learned):
