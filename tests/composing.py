@@ -1,5 +1,6 @@
-"""Hydra composes a recipe with the same overrides once a process, reads each file of a package once, and
-merges the same list of files once; OmegaConf parses each interpolation once.
+"""Hydra composes a recipe with the same overrides once for all processes that share a warm interpreter, reads
+each file of a package once, and merges the same list of files once; OmegaConf parses each interpolation once
+a process.
 
 Composing a recipe merges some sixty files, most of them verl's, and tests compose hundreds. Only files of
 packages are kept, which do not change while tests run; a folder of a test's own is read each time.
@@ -8,7 +9,11 @@ packages are kept, which do not change while tests run; a folder of a test's own
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
 import pickle
+import tempfile
+from pathlib import Path
 
 import omegaconf
 import pytest
@@ -21,12 +26,16 @@ from hydra.core.object_type import ObjectType
 from omegaconf.grammar_parser import parse
 
 from docagent_rl.checks import recipe_check
+from tools.warm.python import WARM
 
 OF_PACKAGES = {"pkg", "structured"}
+FOLDER = (Path(os.environ[WARM]).parent if WARM in os.environ else Path(tempfile.mkdtemp())) / "composed"
 
 
 def kept(call, key_of):
     """Keep a function's results by `key_of(...)`; each caller gets a copy. A key of None keeps nothing."""
+    folder = FOLDER / call.__qualname__
+    folder.mkdir(parents=True, exist_ok=True)
     results: dict[str, bytes] = {}
 
     @functools.wraps(call)
@@ -34,10 +43,16 @@ def kept(call, key_of):
         key = key_of(*args, **kwargs)
         if key is None:
             return call(*args, **kwargs)
+        file = folder / hashlib.sha256(key.encode()).hexdigest()
+        if key not in results and file.is_file():
+            results[key] = file.read_bytes()
         if key in results:
             return pickle.loads(results[key])
         result = call(*args, **kwargs)
         results[key] = pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+        part = file.with_name(f"{file.name}.{os.getpid()}")
+        part.write_bytes(results[key])
+        part.replace(file)
         return result
 
     return function

@@ -30,6 +30,19 @@ MODULES = (
     "vllm.v1.core.sched.scheduler",
     "vllm.multimodal.processing",
     "vllm.entrypoints.openai.api_server",
+    # of verl's and of the processors' imports, what takes longest
+    "vllm.model_executor.models.qwen3_next",
+    "vllm.model_executor.models.qwen3_5",
+    "vllm.model_executor.models.qwen3_vl_moe",
+    "transformers.tokenization_mistral_common",
+    "transformers.models.qwen3_vl.modeling_qwen3_vl",
+    "transformers.models.qwen3_vl.processing_qwen3_vl",
+    "opentelemetry.semconv.trace",
+    "docagent_rl.config",
+    "docagent_rl.rollout.resources",
+    "docagent_rl.rollout.rollout",
+    "docagent_rl.retrieval.opening",
+    "docagent_rl.rewards.rule_judge",
 )
 
 # vLLM finds its platform by the version of its own distribution
