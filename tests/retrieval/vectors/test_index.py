@@ -9,7 +9,6 @@ import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands.index import _config
-from docagent_rl.documents import PageContent
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.indexes import Encoding, audit_index, build_vectors
 from docagent_rl.retrieval.vectors.build import build_index
@@ -37,16 +36,6 @@ def test_scores_are_those_of_the_pages(corpus, built):
     assert (scores[np.isfinite(scores)] < 0).any()
 
 
-def test_a_document_is_scored_as_in_the_corpus(built):
-    index = VectorIndex.open(built)
-    everything = index.scores(QUERIES)
-    for doc_id in CORPUS:
-        start, end = index.rows.span(doc_id)
-        np.testing.assert_allclose(index.scores(QUERIES, doc_id), everything[:, start:end], atol=1e-5)
-    with pytest.raises(UserError, match="'doc-11'"):
-        index.scores(QUERIES, "doc-1")
-
-
 def test_the_same_store_gives_the_same_files_and_encodes_them_once(corpus, built, tmp_path):
     build(corpus, tmp_path / "again")
     assert files_of(tmp_path / "again") == files_of(built)
@@ -65,14 +54,6 @@ def test_a_new_document_costs_that_document(make_store, index, tmp_path):
     build(store, tmp_path / "fresh")
     assert files_of(tmp_path / "fresh") == files_of(index)
     assert not audit_index(index).damages
-
-
-def test_page_images_are_indexed(corpus, tmp_path):
-    build(corpus, tmp_path / "images", vectors(content=PageContent.IMAGE))
-    images = VectorIndex.open(tmp_path / "images")
-    assert images.header.source.content is PageContent.IMAGE
-    assert images.info()["pages without vectors"] == 0
-    images.check(corpus)
 
 
 def test_another_index_is_replaced_by_force_alone(corpus, bm25, index):
