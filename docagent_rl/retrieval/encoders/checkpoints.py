@@ -31,8 +31,8 @@ _SETTINGS = (
 )
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "*.model")
 """The first is read where it is there, the others else."""
-_FOREIGN = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf")
-"""Weights for other libraries, which are not fetched."""
+_FOREIGN = ("onnx/*", "openvino/*", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.gguf", "*.pt", "*.pth", "*.py")
+"""Weights for other libraries, and code, which are not fetched."""
 _PLACES = ("_name_or_path", "base_model_name_or_path", "transformers_version", "__version__", "revision")
 """Keys that say where a file came from, and change nothing."""
 _PREFIX = "base_model.model."
