@@ -112,12 +112,8 @@ def exact_kl(
 
     Returns:
         (n,) nats in float32 (float64).
-
-    Raises:
-        ValueError: shapes do not fit together, or a chunk is not positive.
     """
     size = head.weight.shape[0] if vocabulary is None else vocabulary
-    _check(hidden, head, ref_hidden, ref_head, size, token_chunk, vocabulary_chunk)
     kind = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     inverse = torch.as_tensor(temperature, dtype=kind, device=hidden.device).reciprocal()
     inverse = inverse.expand(hidden.shape[0]).contiguous()
@@ -206,19 +202,3 @@ def _accumulate(
         top, ref_top = new_top, new_ref_top
     log_z, ref_log_z = top + total.log(), ref_top + ref_total.log()
     return torch.stack([weighted / total - log_z + ref_log_z, log_z, ref_log_z])
-
-
-def _check(
-    hidden: Tensor, head: Head, ref_hidden: Tensor, ref_head: Head, size: int, tokens: int, entries: int
-) -> None:
-    for states, weight, name in ((hidden, head.weight, "policy"), (ref_hidden, ref_head.weight, "reference")):
-        if states.ndim != 2 or weight.ndim != 2 or states.shape[1] != weight.shape[1]:
-            raise ValueError(
-                f"{name}: hidden states {tuple(states.shape)} do not fit a head of {tuple(weight.shape)}"
-            )
-        if not 1 <= size <= weight.shape[0]:
-            raise ValueError(f"{name}: {size} vocabulary entries of a head that has {weight.shape[0]}")
-    if hidden.shape[0] != ref_hidden.shape[0]:
-        raise ValueError(f"{hidden.shape[0]} positions of the policy, {ref_hidden.shape[0]} of the reference")
-    if tokens < 1 or entries < 1:
-        raise ValueError(f"chunks must be positive: {tokens} tokens, {entries} entries")

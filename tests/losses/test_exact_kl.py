@@ -180,30 +180,6 @@ def test_never_holds_more_than_a_tile():
     assert theirs.numel == n * v
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"head": Head(torch.zeros(13, 5))}, "policy: hidden states"),
-        ({"ref_hidden": torch.zeros(5, 3)}, "reference: hidden states"),
-        ({"ref_hidden": torch.zeros(4, 4)}, "5 positions of the policy, 4 of the reference"),
-        ({"ref_head": Head(torch.zeros(12, 4))}, "13 vocabulary entries of a head that has 12"),
-        ({"vocabulary": 14}, "14 vocabulary entries"),
-        ({"token_chunk": 0}, "chunks must be positive"),
-        ({"vocabulary_chunk": 0}, "chunks must be positive"),
-    ],
-)
-def test_shapes_must_fit(change, message):
-    pair = draw(10)
-    parts = {
-        "hidden": pair.hidden,
-        "head": pair.head,
-        "ref_hidden": pair.ref_hidden,
-        "ref_head": pair.ref_head,
-    }
-    with pytest.raises(ValueError, match=message):
-        exact_kl(**(parts | change))
-
-
 TILES = Tiles(2, 2, 1, 1, torch.float32)
 A, B = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0, 6.0], [7.0, 8.0]])
 PRODUCT = torch.tensor([[19.0, 22.0], [43.0, 50.0]])

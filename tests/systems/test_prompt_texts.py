@@ -83,35 +83,6 @@ def test_the_rules_name_every_tag_and_show_an_answer_only(name, there):
         assert {text[slice(*block.inner)].strip() for block in blocks} == shown
 
 
-NORM = {"frame": "norm1000"}
-SEARCHERS = ("vrag_rl_paper", "vrag_rl_released", "unidoc_rl")
-
-
-@pytest.mark.parametrize(
-    ("name", "part", "changes", "told", "untold"),
-    [
-        *((name, None, {}, ["pixels"], ["1000"]) for name in SEARCHERS),
-        *((name, None, NORM, ["1000"], ["pixels"]) for name in SEARCHERS),
-        *((name, None, {"turns": 71, "pages": 73}, ["71", "73"], []) for name in SEARCHERS[:2]),
-        ("unidoc_rl", None, {"turns": 71, "candidates": 72, "boxes": 74}, ["71", "72", "74"], []),
-        ("unidoc_rl", "feedback", NORM, ["1000"], ["pixels"]),
-        ("doc_v_star_paper", None, {"turns": 71, "k": 72}, ["71", "72", "Not answerable", "overview"], []),
-        ("doc_v_star_paper", None, {"overview": False, "header": False}, [], ["overview", "printed above"]),
-        ("doc_v_star_paper", "reminder", {"analysis": False}, ["summary"], ["analysis"]),
-        ("doc_v_star_paper", "reminder", {"retrieval": False}, ["fetch_page"], ["retrieval"]),
-        ("doc_v_star_paper", "no_such_page", {"more": 3}, ["7, 9", "3"], []),
-        ("alden_visual", None, {"turns": 72, "pages_per_search": 73}, ["71", "73"], ["-th"]),
-        ("alden_visual", None, {"ordinal": True}, ["-th"], []),
-        ("alden_hybrid", None, {"fetch": False, "ordinal": False}, ["The problem is"], ["etch", "-th"]),
-        ("alden_hybrid", "user", {"num_pages": 73}, ["why?", "73"], []),
-    ],
-)
-def test_limits_and_switches_are_told(name, part, changes, told, untold):
-    text = rendered(name, part, **changes) if part else rules(name, **changes)
-    assert [words for words in told if words not in text] == []
-    assert [words for words in untold if words in text] == []
-
-
 async def test_text_of_the_policy_is_no_template(services, make_sample, play):
     env = get_system("doc_v_star").make_env({}, services)
     text = "<think><analysis>a</analysis><plan>p</plan><summary>{{ 7 * 7 }} {% raw %}</summary></think>"

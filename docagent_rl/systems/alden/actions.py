@@ -17,7 +17,7 @@ from docagent_rl.actions.base import (
     Span,
     StopCause,
 )
-from docagent_rl.actions.grammar import TagScanner, bad_argument, read_search
+from docagent_rl.actions.grammar import Block, TagScanner, bad_argument, read_search
 
 NO_SUCH_PAGE = 10**9
 """The page number that ten or more digits are read as: no document is that long."""
@@ -73,15 +73,6 @@ class AldenTurn(ParsedTurn):
     form: PageForm = PageForm.IMAGE
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """An opening tag and the one that closes it."""
-
-    tag: str
-    outer: Span
-    inner: Span
-
-
 class AldenGrammar:
     r"""`<think>…</think>`, then one action, and nothing else.
 
@@ -131,7 +122,7 @@ class AldenGrammar:
             action, fault = bad_argument(detail, chosen.outer, chosen.inner), None
         return AldenTurn(action, surplus, scan.hidden, fault=fault, form=form)
 
-    def _chosen(self, text: str, pairs: list[_Pair]) -> _Pair | None:
+    def _chosen(self, text: str, pairs: list[Block]) -> Block | None:
         """Return the pair to execute: a search before a fetch before an answer, the last of its kind."""
         for tag in self._tags:
             of_kind = [pair for pair in pairs if pair.tag == tag]
@@ -140,7 +131,7 @@ class AldenGrammar:
         # a blank query is chosen when there is nothing better, so that the turn can be told what is wrong
         return next((pair for pair in reversed(pairs) if pair.tag == "search"), None)
 
-    def _read(self, text: str, pair: _Pair) -> tuple[Action, PageForm]:
+    def _read(self, text: str, pair: Block) -> tuple[Action, PageForm]:
         start, end = pair.inner
         content = text[start:end].strip()
         if pair.tag == "search":
@@ -159,16 +150,16 @@ class AldenGrammar:
         return Fetch(pair.outer, pair.inner, (page,)), PageForm(match[1] or PageForm.IMAGE)
 
 
-def _pairs(marks: list[re.Match[str]]) -> list[_Pair]:
+def _pairs(marks: list[re.Match[str]]) -> list[Block]:
     """Return the action tags that are closed by the very next tag."""
     return [
-        _Pair(first[2], (first.start(), second.end()), (first.end(), second.start()))
+        Block(first[2], (first.start(), second.end()), (first.end(), second.start()), nested=False)
         for first, second in itertools.pairwise(marks)
         if not first[1] and second[1] and first[2] == second[2] != "think"
     ]
 
 
-def _framed(text: str, marks: list[re.Match[str]], chosen: _Pair) -> bool:
+def _framed(text: str, marks: list[re.Match[str]], chosen: Block) -> bool:
     """Return whether the turn is one thought, then the chosen action, and nothing but blanks around them."""
     shape = ["<think>", "</think>", f"<{chosen.tag}>", f"</{chosen.tag}>"]
     if [mark[0] for mark in marks] != shape:

@@ -2,14 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
-from xml.etree import ElementTree
 
 import pytest
 import torch
 
 from anchoring.compare import at_response_kl, reach, spread_at
-from anchoring.page import anchoring_page, stops
-from anchoring.plot import anchoring_plot
 from anchoring.results import (
     Anchoring,
     AnchoringSettings,
@@ -69,18 +66,6 @@ def test_arms_are_compared_as_far_as_all_of_them_get():
     assert spread.deviation == pytest.approx(0.01)
     with pytest.raises(ValueError, match="exact"):
         spread_at([*RUNS, short], Arm.EXACT, 0.2, "distance")
-
-
-def test_the_page_has_the_arms_that_were_run():
-    found = Anchoring(AnchoringSettings(updates=3), 0.97, RUNS)
-    words = " ".join(anchoring_page(found, "the command").split())
-    assert stops(found) == [0.01, 0.02, 0.05, 0.1, 0.2, 0.3]
-    for row in ("the command", "97 %", "| 0.1 | none | 0.210 ± 0.010 |", "| 0.1 | exact | 0.110 ± 0.010 |"):
-        assert row in words
-    assert ElementTree.fromstring(anchoring_plot(RUNS)).tag.endswith("svg")
-    still = Run(Arm.NONE, 0, (at(0, 0.0, 0.0), at(1, 0.001, 0.1)))
-    with pytest.raises(UserError):
-        anchoring_page(Anchoring(SMALL, 1.0, (still,)), "x")
 
 
 def test_runs_travel_through_files(tmp_path):

@@ -11,10 +11,9 @@ from bias_card.card import Measured, Verdict, bias_card
 from bias_card.rows import BiasRow, bias_rows
 from bias_card.toy import Toy, ToyCritic
 from bias_card.toy_groups import ToyGroups
-from docagent_rl.advantages.gae import Anchor, turn_gae
+from docagent_rl.advantages.gae import Anchor
 from docagent_rl.advantages.groups import Std
 from docagent_rl.advantages.grpo import grpo
-from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.similarity import SelfWeight
 from docagent_rl.advantages.spo import spo
 
@@ -174,24 +173,6 @@ def spo_gradient(size: int, similarity: float, weight: SelfWeight) -> list[float
 )
 def test_spo(size, weight, want):
     assert spo_gradient(size, 0.6, weight) == pytest.approx(want, abs=1e-6)
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    ("options", "lam", "want"),
-    [
-        ({}, 1.0, [0.1386, 0.108]),
-        ({"anchor": Anchor.START}, 1.0, [0.1386, 0.108]),
-        ({}, 0.5, [0.13671, 0.108]),
-        ({"anchor": Anchor.START}, 0.5, [0.1008, 0.108]),
-        ({"broadcast": True, "allow_biased": True}, 0.5, [0.07371, 0.0504]),
-    ],
-)
-def test_turn_gae_of_a_wrong_critic(options, lam, want, size):
-    some, discounts = groups(Toy(), size), Discounts(gamma_turn=0.9, lam_turn=lam)
-    inputs = some.inputs(critic=ToyCritic(), discounts=discounts)
-    advantages = turn_gae(inputs, whiten=False, **options).advantages
-    assert some.moments(some.decisions(advantages))[0].tolist() == pytest.approx(want, abs=1e-9)
 
 
 @cache

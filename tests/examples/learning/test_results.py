@@ -119,10 +119,3 @@ def test_a_paired_gain_agrees_with_the_normal_interval():
     )
     assert paired_gain(before, after) == interval
     assert paired_gain([0.2, 1.0], [0.2, 1.0]) == Interval(0.0, 0.0, 0.0)
-
-
-def test_pairs_must_be_pairs():
-    with pytest.raises(UserError):
-        paired_gain([1.0], [1.0, 0.0])
-    with pytest.raises(UserError):
-        over_seeds([])

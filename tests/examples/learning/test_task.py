@@ -50,12 +50,6 @@ def test_trajectories_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
     assert str(section["store"]) == recipe.store
 
 
-@pytest.mark.parametrize("change", [{"digits": 0}, {"digits": 4}, {"pages": 0}, {"pages": 17}])
-def test_settings_that_do_not_fit_are_refused(change):
-    with pytest.raises(UserError, match="|".join(change)):
-        TaskSettings(**change)
-
-
 def test_the_files_are_those_of_the_trainer(task):
     store = DocumentStore(task.paths.store)
     for part in Part:

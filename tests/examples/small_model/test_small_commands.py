@@ -6,17 +6,13 @@ import json
 import subprocess
 import time
 
-import pytest
 from typer.testing import CliRunner
 
-from docagent_rl.base.errors import UserError
 from small_model import __main__ as study
-from small_model.figure import write
 from small_model.hand_checked import QUESTIONS, add
 from small_model.plan import HELD_OUT, LEARNT, Step
-from small_model.process import run, shown
+from small_model.process import shown
 from small_model.stages import StudyPaths
-from small_model.weights import convert
 
 
 def python(code):
@@ -50,15 +46,6 @@ def test_a_command_out_of_time_is_interrupted_and_may_go_on(tmp_path, monkeypatc
         study._do(step, paths, dry_run=False)
     assert file.read_text().split() == ["begun", "saved"] * 2
     assert shown(step, {"A": "b c"}).startswith("timeout --signal INT 7m env A='b c' python -c")
-
-
-def test_what_is_missing_is_named(tmp_path):
-    with pytest.raises(UserError, match="no-such-program"):
-        run(Step(("no-such-program",)), {})
-    with pytest.raises(UserError, match="`model`"):
-        convert(tmp_path, tmp_path / "out")
-    with pytest.raises(UserError, match="`report`"):
-        write(tmp_path)
 
 
 def test_a_dry_run_shows_every_command_and_runs_none(tmp_path):

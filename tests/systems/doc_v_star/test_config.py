@@ -105,24 +105,6 @@ def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, 
     assert total(rule(), r_a, r_e, r_f) == pytest.approx(reward, abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    ("listed", "gold", "visited", "score"),
-    [
-        # guessing a page off its thumbnail
-        ({7}, {7, 8}, {7}, 0.6),
-        ({7, 8}, {7, 8}, {7}, 0.5),
-        ({7, 8}, {7, 8}, None, 1.0),
-        # listing everything that was shown still earns
-        (range(10), {1, 2}, range(10), 6 / 14),
-        ([], [], None, 1.0),
-        ([], [1], None, 0.0),
-        ([1], [], None, 0.0),
-    ],
-)
-def test_evidence(listed, gold, visited, score):
-    assert evidence_score(listed, gold, visited) == pytest.approx(score)
-
-
 def slow_f_score(listed, gold, visited, beta2):
     """Precision and recall as the paper prints them, without its small constant."""
     hits = len(listed & gold & visited)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.grid import ImageGrid
-from docagent_rl.envs.images import Resample, render
+from docagent_rl.envs.images import Resample
 from docagent_rl.systems.doc_v_star.actions import read_page_list
 from docagent_rl.systems.doc_v_star.config import DocVStarConfig
 from docagent_rl.systems.doc_v_star.overview import (
@@ -115,30 +112,6 @@ def test_cells_lie_side_by_side(count, first, cell):
             assert label.text == str(tile.image.page.page)
             drawn.append(tile.image.page.page)
     assert drawn == list(range(first, first + count))
-
-
-def test_a_sheet_of_real_pages(store):
-    document = store.document("K")
-    (sheet,) = overview([document.page(number) for number in range(1, 6)], STYLE)
-    json.dumps(sheet.to_dict())
-    picture = render(sheet, store)
-    assert picture.size == sheet.size == (512, 840)
-    pixels, bands = np.asarray(picture), set()
-    for index in range(5):
-        left, top = STYLE.grid(5).origin(index)
-        band = pixels[top : top + 24, left : left + 256]
-        square = pixels[top + 24 : top + 280, left : left + 256]
-        # black digits on white in the middle of the band, light grey above and below a landscape page
-        assert band[:, 100:156].min() < 60
-        assert band[:, :80].min() == 255
-        assert (square[:30] == 224).all()
-        assert (square[-30:] == 224).all()
-        page = document.page(index + 1).image().resize((256, 181), Image.Resampling.LANCZOS)
-        assert np.array_equal(square[37 : 37 + 181], np.asarray(page))
-        bands.add(band.tobytes())
-    assert len(bands) == 5
-    # the unused cell is white
-    assert (pixels[560:, 256:] == 255).all()
 
 
 def best(num_pages, limit):

@@ -156,29 +156,6 @@ async def test_ends(played, turns, settings, end, metrics):
     assert state.rewards[:-1] == [0] * (len(state.rewards) - 1)
 
 
-TOWN = {"question": "In which town is the main office of Velmora?", "answer_format": "String"}
-
-
-@pytest.mark.parametrize(
-    ("settings", "question", "total"),
-    [
-        ({}, {}, 2.0),
-        ({}, {"answers": ("242",)}, 1.0),
-        # page 4 says that the answer is 42
-        ({}, {"answers": ("42",)}, 1.0),
-        ({}, {"answers": ("two hundred", "241")}, 2.0),
-        ({}, {**TOWN, "answers": ("Kantora",)}, 2.0),
-        ({"reward": {"pages": 0}}, {}, 1.0),
-        ({"reward": {"correctness": 0}}, {"answers": ("242",)}, 1.0),
-        ({"reward": {"page_term": "f1"}}, {}, 1 + 4 / 5),
-    ],
-)
-async def test_rewards(played, settings, question, total):
-    read = '<read>{"page_ids": [2, 4, 5], "query": "How many?"}</read>'
-    state = await played(read, FINISH, question=question, **settings)
-    assert state.terms.reward == state.metrics["reward/total"] == pytest.approx(total)
-
-
 @pytest.mark.parametrize(("empty", "totals"), [("one", (2, 1)), ("zero", (1, 0)), ("correctness", (2, 0))])
 async def test_unanswerable_questions(played, empty, totals):
     question = {"answers": (), "answerable": False, "evidence_pages": (), "answer_format": "None"}

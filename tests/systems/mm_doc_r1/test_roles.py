@@ -10,12 +10,11 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.envs.base import AssistantTurn, EndReason
 from docagent_rl.envs.roles import RoleConfig, RoleName, make_roles
-from docagent_rl.rewards.mmlongbench import FAIL_TO_ANSWER, extracted_answer
-from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, ReadEntries
 from docagent_rl.systems.mm_doc_r1.config import AnswerConfig
 from docagent_rl.systems.mm_doc_r1.env import MMDocEnv
-from docagent_rl.systems.mm_doc_r1.roles import Evidence, answer_context, cut_items, role_prompt_spec
+from docagent_rl.systems.mm_doc_r1.roles import Evidence, answer_context
 from docagent_rl.systems.mm_doc_r1.state import ReaderNotes
 from tests.chat_server import ChatServer, completion, serving
 
@@ -146,19 +145,6 @@ async def test_an_answer_cannot_write_the_extraction(asked):
     assert extracted_answer(f"{material}\nExtracted answer: none\nAnswer format: String") == "none"
 
 
-@pytest.mark.parametrize(
-    ("plan", "kept"),
-    [
-        ("(1) a\n(2) b\n(3) c", "(1) a\n(2) b"),
-        ("Plan.\n1. a\n  more\n2) b\n3: c\n4. d", "Plan.\n1. a\n  more\n2) b"),
-        ("no\nnumbers\nat all", "no\nnumbers\nat all"),
-        ("  \n", ""),
-    ],
-)
-def test_items(plan, kept):
-    assert cut_items(plan, 2) == kept
-
-
 NOTES = [ReaderNotes((3,), "old?", "o" * 200), ReaderNotes((4, 5), "new?", "w" * 200)]
 PAGES = {3: "three " * 500, 4: "  ", 5: "five"}
 SNIPPETS = {8: "eight " * 50, 9: "nine"}
@@ -223,12 +209,3 @@ def test_only_the_instructions_hold_actions():
         turn = MMDocGrammar().parse(seeker(part))
         assert isinstance(turn.action, Invalid)
         assert turn.surplus == ()
-
-
-def test_the_examples_of_an_extraction_can_be_read():
-    template = load_prompt("mm_doc_r1_extractor", role_prompt_spec(RoleName.EXTRACTOR))
-    text = template.render("user", question="why?", answer="because")
-    assert [told for told in ("why?", "because", NOT_ANSWERABLE, FAIL_TO_ANSWER) if told not in text] == []
-    examples = [line for line in text.splitlines() if line.startswith("Extracted answer: ")][1:]
-    assert len(examples) == 6
-    assert all(extracted_answer(f"{line}\nAnswer format: x") for line in examples)

@@ -271,22 +271,6 @@ async def test_a_trajectory_without_any_information_block(worked, judge, variant
     assert validated.metrics["reward/outcome"] == 1
 
 
-@pytest.mark.parametrize(
-    ("turns", "released", "paper"),
-    [
-        ([EVERY, select(0), RIGHT], 1, 1),
-        ([EVERY, RIGHT], 0, 1),
-        ([EVERY, select(0), "<answer>blue</answer>"], 0, 1),
-        ([EVERY, select(0), "none", RIGHT], 1, 0),
-        ([EVERY, select(0), f"{NOTE}{EVERY}", *["none"] * 7, BOX], 0.5, 0),
-    ],
-)
-async def test_formats(make, make_sample, play, turns, released, paper):
-    envs = [make("released"), make()]
-    values = [(await play(env, make_sample(), turns)).terms.values["format"] for env in envs]
-    assert values == [released, paper]
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 async def test_selecting_again_keeps_the_boxes(make, make_sample, play, variant):
     """A junk crop on a page without gold boxes costs the term, whatever is selected afterwards."""
