@@ -19,8 +19,8 @@ from PIL import Image
 from benchmarks.common import show
 from docagent_rl.documents.manifest import TextReason
 from docagent_rl.documents.ocr import read_picture
+from docagent_rl.documents.page_text import assess, layer_text
 from docagent_rl.documents.pdf import POINTS_PER_INCH, open_pdf
-from docagent_rl.documents.text_layer import assess, layer_text
 
 _FETCH = Path(__file__).parents[1] / "tools" / "fetch_pdfs.sh"
 _FEWEST_WORDS = 50

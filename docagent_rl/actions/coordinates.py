@@ -6,7 +6,7 @@ import math
 from enum import Enum
 
 from docagent_rl.actions.base import Box
-from docagent_rl.documents.display import Size, check_size
+from docagent_rl.documents.settings import Size, check_size
 
 Raster = tuple[int, int, int, int]
 """`(left, top, right, bottom)` in raw page pixels."""

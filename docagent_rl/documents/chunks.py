@@ -16,7 +16,7 @@ from pypdfium2 import PdfPage
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.manifest import ChunkEntry, OutlineEntry, PageEntry, dump_record
 from docagent_rl.documents.objects import ObjectStore, force, write
-from docagent_rl.documents.page_text import Layer, read_page
+from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, read_page, unmapped_share
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
 from docagent_rl.documents.render import (
     FORMATS,
@@ -35,7 +35,6 @@ from docagent_rl.documents.settings import (
     check_size,
 )
 from docagent_rl.documents.sources import SourceDocument, SourceKind
-from docagent_rl.documents.text_layer import layer_text, may_hide_text, unmapped_share
 from docagent_rl.documents.workers import beat
 
 # Fixed, so that a run with another number of workers finds the ranges of an interrupted one.

@@ -8,17 +8,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from docagent_rl.documents.grid import ImageGrid, smart_resize
-from docagent_rl.documents.settings import MAX_SIDE_RATIO, DisplayError, Size, check_size
-
-__all__ = [
-    "MAX_SIDE_RATIO",
-    "DisplayError",
-    "DisplayRule",
-    "Size",
-    "check_size",
-    "clamp_area",
-    "smart_resize",
-]
+from docagent_rl.documents.settings import Size, check_size
 
 
 class DisplayRule(BaseModel):

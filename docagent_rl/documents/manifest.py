@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.documents.objects import Kind, is_digest, read_bytes
+from docagent_rl.documents.objects import Kind, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -81,7 +81,7 @@ class TextSource(StrEnum):
 
 
 class TextReason(StrEnum):
-    """Reasons for the source of a page's text; `text_layer.assess` defines the states of layers."""
+    """Reasons for the source of a page's text; `page_text.assess` defines the states of layers."""
 
     SOUND = "sound"
     OFF = "ocr_off"
@@ -132,7 +132,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A stored page; a side below 1 or a hash that is no SHA-256 raises a `ValueError`."""
+    """A stored page."""
 
     width: int
     height: int
@@ -142,14 +142,6 @@ class PageEntry:
     """SHA-256 of the text; None: the page has none."""
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
-
-    def __post_init__(self) -> None:
-        if min(self.width, self.height) < 1:
-            raise ValueError(f"a page of {self.width} x {self.height} pixels")
-        for name in ("image", "text"):
-            digest = getattr(self, name)
-            if digest is not None and not is_digest(digest):
-                raise ValueError(f"{name}: {digest!r} is no SHA-256")
 
     def objects(self) -> list[tuple[str, Kind]]:
         """Return the digests of its picture and of its text, if it has any."""
@@ -173,14 +165,6 @@ class Manifest:
     title: str = ""
     """The title that the PDF states, on one line; empty where it states none, and for page images."""
 
-    def __post_init__(self) -> None:
-        if not self.doc_id:
-            raise ValueError("doc_id is empty")
-        if problem := id_problem(self.doc_id):
-            raise ValueError(f"doc_id {problem}")
-        if not self.pages:
-            raise ValueError("it has no pages")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkEntry:
@@ -190,12 +174,6 @@ class ChunkEntry:
     first: int
     """Number of the first page."""
     pages: tuple[PageEntry, ...]
-
-    def __post_init__(self) -> None:
-        if self.first < 1:
-            raise ValueError(f"first is {self.first}: pages count from 1")
-        if not self.pages:
-            raise ValueError("it has no pages")
 
 
 RecordT = TypeVar("RecordT", Manifest, ChunkEntry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import os
@@ -10,24 +9,18 @@ import re
 import secrets
 import zlib
 from collections.abc import Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.io import FULL
+from docagent_rl.base.io import writable
 from docagent_rl.base.text import encodable
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
 
 SHA256_PATTERN = "[0-9a-f]{64}"
 _LEVEL = 6
 """Level of compression: more makes a page of text hardly smaller."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_IN_THE_WAY = frozenset({errno.EISDIR, errno.ENOTDIR})
 
 
 class Kind(Enum):
@@ -120,7 +113,7 @@ def force(paths: Iterable[Path]) -> None:
     A machine that stops before may leave some of them damaged.
     """
     for path in paths:
-        with _clear_errors(path):
+        with writable(path):
             handle = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -160,7 +153,7 @@ def place(path: Path, data: bytes, *, forced: bool = False) -> None:
     """
     # the name that `StoreLayout.remove_leftovers` knows; no two nodes choose the same
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    with _clear_errors(path):
+    with writable(path):
         try:
             handle = os.open(scratch, _NEW)
         except FileNotFoundError:
@@ -178,20 +171,3 @@ def place(path: Path, data: bytes, *, forced: bool = False) -> None:
         except BaseException:  # an interrupt too leaves nothing behind
             scratch.unlink(missing_ok=True)
             raise
-
-
-@contextmanager
-def _clear_errors(path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in FULL:
-            remedy = "make room there"
-        elif error.errno in _IN_THE_WAY:
-            remedy = "delete what is in its place"
-        else:
-            remedy = "make the folder writable, or name another store"
-        reason = error.strerror or error
-        raise UserError(
-            f"cannot write {path} ({reason}): {remedy}; then the same command goes on from here"
-        ) from error

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import mmap
 import os
 import struct
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,8 +18,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import place
 from docagent_rl.documents.settings import Size
 
-MARKER = "docagent_shown.txt"
-_MARKER_TEXT = "Pages at display sizes, kept by docagent-rl. Made anew when missing: may be deleted.\n"
 _MAGIC = b"dgshown1"
 _HEADER = struct.Struct("<8sII32s")
 _BUCKETS = 256
@@ -35,31 +31,29 @@ class ShownRasters:
     """Rasters on disk by a hash of page, size and filter.
 
     Files are whole or absent, checked at every read and never changed; a page that changes has another name.
-    Any number of processes read them, from one place in memory (they are mapped). When the folder is full,
-    those that were not used for longest go. A file that cannot be read or written is as if it was not there.
+    Any number of processes share them. When the folder is full, those that were not used for longest go. A
+    file that cannot be read or written is as if it was not there.
 
     Args:
-        folders: Folders to read, and the first that can be written to is filled; made when absent. Folders
-            that hold something else are left alone.
+        folders: Folders to read, and the first that can be written to is filled; made when absent.
         capacity: Bytes to keep in a folder, whatever the number of processes.
     """
 
     def __init__(self, folders: Sequence[Path], *, capacity: int) -> None:
         self._folders = tuple(folders)
         self._capacity = capacity
-        self._lock = threading.Lock()
-        self._resolved: tuple[list[Path], Path | None] | None = None
+        self._filled = next((folder for folder in self._folders if _can_be_filled(folder)), None)
 
     def __reduce__(self) -> tuple:
         return partial(ShownRasters, capacity=self._capacity), (self._folders,)
 
     def get(self, key: str, size: Size) -> Image.Image | None:
         """Return the RGB image of a key, a SHA-256, the caller's own; None when it is not here at `size`."""
-        for folder in self._resolve()[0]:
+        for folder in self._folders:
             path = _path(folder, key)
             try:
                 return _read(path, key, size)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
             except (OSError, ValueError) as error:
                 logger.warning("%s is drawn anew: %s", path, error)
@@ -67,11 +61,10 @@ class ShownRasters:
 
     def put(self, key: str, image: Image.Image) -> None:
         """Keep an RGB image, unless it is larger than a 256th of the capacity."""
-        readable, folder = self._resolve()
         size = _HEADER.size + 3 * image.width * image.height
-        if folder is None or size > self._capacity // _BUCKETS:
+        if self._filled is None or size > self._capacity // _BUCKETS:
             return
-        path = _path(folder, key)
+        path = _path(self._filled, key)
         pixels = image.tobytes()
         header = _HEADER.pack(_MAGIC, *image.size, _checksum(key, image.size, pixels))
         try:
@@ -79,16 +72,7 @@ class ShownRasters:
             place(path, header + pixels)
         except (OSError, UserError) as error:
             logger.warning("pages at display sizes are not kept any more: %s", error)
-            self._resolved = readable, None
-
-    def _resolve(self) -> tuple[list[Path], Path | None]:
-        """Return the folders to read, and the one to fill."""
-        with self._lock:
-            if self._resolved is None:
-                written = next((folder for folder in self._folders if _prepare(folder)), None)
-                readable = [folder for folder in self._folders if (folder / MARKER).is_file()]
-                self._resolved = readable, written
-            return self._resolved
+            self._filled = None
 
 
 def beside(store: Path) -> Path:
@@ -96,15 +80,11 @@ def beside(store: Path) -> Path:
     return store.with_name(f"{store.name}.shown")
 
 
-def _prepare(folder: Path) -> bool:
+def _can_be_filled(folder: Path) -> bool:
     """Make a folder, and return whether files can be kept in it."""
-    marker = folder / MARKER
     try:
-        if not marker.is_file():
-            if folder.is_dir() and any(not path.name.startswith(f".{MARKER}") for path in folder.iterdir()):
-                return marker.is_file()  # another process was faster, or it is somebody else's
-            place(marker, _MARKER_TEXT.encode("ascii"))
-    except (OSError, UserError):
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
         return False
     return os.access(folder, os.W_OK)
 
@@ -115,19 +95,16 @@ def _path(folder: Path, key: str) -> Path:
 
 def _read(path: Path, key: str, size: Size) -> Image.Image:
     """Read the image of a file; an `OSError` or a `ValueError` says that it is damaged."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if len(data) != _HEADER.size + 3 * size[0] * size[1]:
-            raise ValueError("it has another length")
-        with memoryview(data) as whole, whole[_HEADER.size :] as pixels:
-            if _HEADER.unpack_from(data) != (_MAGIC, *size, _checksum(key, size, pixels)):
-                raise ValueError("it is damaged")
-            # Pillow keeps four bytes a pixel: it unpacks the mapped ones into memory of its own
-            image = Image.frombytes("RGB", size, pixels)
-        used = os.fstat(file.fileno()).st_mtime
+    data, used = path.read_bytes(), path.stat().st_mtime
+    if len(data) != _HEADER.size + 3 * size[0] * size[1]:
+        raise ValueError("it has another length")
+    pixels = memoryview(data)[_HEADER.size :]
+    if _HEADER.unpack_from(data) != (_MAGIC, *size, _checksum(key, size, pixels)):
+        raise ValueError("it is damaged")
     if used < time.time() - _RECENT_S:
         with suppress(OSError):
             os.utime(path)
-    return image
+    return Image.frombytes("RGB", size, pixels)
 
 
 def _checksum(key: str, size: Size, pixels: bytes | memoryview) -> bytes:
@@ -140,7 +117,7 @@ def _make_room(bucket: Path, most: int) -> None:
     """Remove the files that were not used for longest until no more than `most` bytes are left."""
     files = []
     with suppress(FileNotFoundError), os.scandir(bucket) as entries:
-        for entry in entries:
+        for entry in (each for each in entries if each.name.endswith(".rgb")):
             with suppress(FileNotFoundError):
                 status = entry.stat(follow_symlinks=False)
                 files.append((status.st_mtime, status.st_size, entry.path))

@@ -259,15 +259,7 @@ class Page:
 
     def image(self) -> Image.Image:
         """Return the raw raster, mode RGB; the caller owns it."""
-        raster = self._store.decode(self.image_hash)
-        if raster.size != self.size:
-            path = StoreLayout(self._store.path).manifest(self.ref.doc_id)
-            raise UserError(
-                f"page {self.ref} of {self._store.path} is damaged: its manifest says {self.size[0]} x "
-                f"{self.size[1]} pixels, its picture has {raster.size[0]} x {raster.size[1]}; delete "
-                f"{path} and ingest the document again"
-            )
-        return raster
+        return self._store.decode(self.image_hash)
 
     def image_bytes(self) -> bytes:
         """Return the stored JPEG file."""

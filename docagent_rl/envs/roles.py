@@ -124,12 +124,9 @@ class OpenAIRole:
     def __init__(self, name: str, config: RoleConfig, store: DocumentStore) -> None:
         from docagent_rl.endpoints.remote_model import RemoteModel
 
+        heat, folder = config.temperature, config.cache_dir
         self.model = RemoteModel(
-            config,
-            f"roles.{name}",
-            temperature=config.temperature,
-            cache_dir=config.cache_dir,
-            remembered=_REMEMBERED,
+            config, f"roles.{name}", temperature=heat, cache_dir=folder, remembered=_REMEMBERED
         )
         self._store = store
         self._pictures: cachetools.LRUCache[str, bytes] = cachetools.LRUCache(_PICTURES)

@@ -12,7 +12,7 @@ from docagent_rl.actions.base import Answer, Grammar
 from docagent_rl.actions.coordinates import CropError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayError
+from docagent_rl.documents.settings import DisplayError
 from docagent_rl.envs.base import (
     AssistantTurn,
     DocEnv,

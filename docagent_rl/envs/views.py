@@ -13,7 +13,8 @@ from docagent_rl.actions.coordinates import Frame, Raster, Rounding, crop_raster
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section
 from docagent_rl.documents import Page, PageRef, PageRegion
-from docagent_rl.documents.display import DisplayError, DisplayRule, Size
+from docagent_rl.documents.display import DisplayRule
+from docagent_rl.documents.settings import DisplayError, Size
 from docagent_rl.envs.images import ImageRef
 
 

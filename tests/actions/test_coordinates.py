@@ -14,7 +14,7 @@ from docagent_rl.actions.coordinates import (
     raster_to_region,
     raw_to_raster,
 )
-from docagent_rl.documents.display import DisplayError
+from docagent_rl.documents.settings import DisplayError
 
 PAGE = (1733, 1226)
 WHOLE = (0, 0, *PAGE)

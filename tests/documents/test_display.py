@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from docagent_rl.documents.display import DisplayError, DisplayRule, clamp_area
+from docagent_rl.documents.display import DisplayRule, clamp_area
+from docagent_rl.documents.settings import DisplayError
 
 PLAIN = DisplayRule(snap=False)
 SNAP = DisplayRule()

@@ -11,8 +11,9 @@ from transformers.models.glm4v.image_processing_glm4v import smart_resize as pub
 from transformers.models.got_ocr2.image_processing_got_ocr2 import get_optimal_tiled_canvas as published_tiles
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize as published
 
-from docagent_rl.documents.display import DisplayError, DisplayRule
+from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.grid import GridRule, ImageGrid, smart_resize
+from docagent_rl.documents.settings import DisplayError
 
 
 def test_smart_resize_equals_the_published_one():

@@ -10,10 +10,10 @@ from reportlab.pdfgen.canvas import Canvas
 from docagent_rl.base.text import lone_surrogate
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.manifest import OutlineEntry
+from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
 from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.settings import DocumentError
-from docagent_rl.documents.text_layer import layer_text
 from tests.documents.conftest import write_pdf_objects
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.objects import Kind, ObjectStore, force
-from docagent_rl.documents.shown import MARKER, ShownRasters, beside
+from docagent_rl.documents.shown import ShownRasters, beside
 
 MIB = 1 << 20
 SIZE = (40, 30)
@@ -80,17 +80,6 @@ def test_the_folder_is_bounded_and_the_least_used_go(folder):
     assert sum(path.stat().st_size for path in folder.rglob("*.rgb")) <= 4 * size
     shown.put(key("large"), picture(0, (400, 300)))
     assert kept(shown, "large", (400, 300)) is None
-
-
-def test_folders_of_others_are_left_alone(tmp_path):
-    theirs = tmp_path / "store.shown"
-    theirs.mkdir()
-    (theirs / "thesis.txt").write_text("mine")
-    shown = ShownRasters([theirs, tmp_path / "workspace" / "shown"], capacity=256 * MIB)
-    shown.put(key("a"), picture(1))
-    assert [path.name for path in theirs.iterdir()] == ["thesis.txt"]
-    assert (tmp_path / "workspace" / "shown" / MARKER).is_file()
-    assert kept(shown, "a") is not None
 
 
 def test_nowhere_to_write_is_as_without_and_what_is_there_is_read(shown, folder, tmp_path, monkeypatch):

@@ -151,11 +151,8 @@ def test_what_is_of_another_page_or_document_is_never_shown(store):
         DocumentStore(store.path).doc_ids()
 
 
-def test_manifests_without_checksum_or_of_another_size_are_refused(store):
+def test_a_manifest_without_checksum_is_refused(store):
     path = StoreLayout(store.path).manifest("deck")
-    edit_record(path, ('"width": 60', '"width": 61'))
-    with pytest.raises(UserError, match=r"deck#1.*61 x 40.*60 x 40"):
-        DocumentStore(store.path).page(PageRef("deck", 1)).image()
     content = json.loads(path.read_text(encoding="utf-8"))
     del content["checksum"]
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")
@@ -167,8 +164,8 @@ def test_a_manifest_cannot_lead_out_of_the_store(store):
     manifest = StoreLayout(store.path).manifest("deck")
     digest = store.page(PageRef("deck", 1)).image_hash
     edit_record(manifest, (digest, "../../../../etc/passwd"))
-    with pytest.raises(UserError, match=r"pages\.0: .*image"):
-        DocumentStore(store.path).document("deck")
+    with pytest.raises(UserError, match="passwd"):
+        DocumentStore(store.path).document("deck").page(1).image()
     manifest.unlink()
     (store.path / "documents" / f"{'0' * 64}.json").symlink_to("gone")
     with pytest.raises(UserError, match="0" * 64):

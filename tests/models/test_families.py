@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.display import DisplayError
+from docagent_rl.documents.settings import DisplayError
 from docagent_rl.models import families, get_family
 from docagent_rl.rollout.images import image_tokens
 from docagent_rl.rollout.patches import PatchFormat

@@ -16,8 +16,8 @@ from typing import Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from docagent_rl.documents import Page
-from docagent_rl.documents.display import check_size
 from docagent_rl.documents.grid import ImageGrid
+from docagent_rl.documents.settings import check_size
 from docagent_rl.envs.images import Colour, Fill, ImageRef, ImageSheet, Label, Resample, Size, Tile
 
 T = TypeVar("T")

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from docagent_rl.actions.coordinates import CropError, Frame, Rounding
 from docagent_rl.documents import PageRef
-from docagent_rl.documents.display import DisplayError, DisplayRule
+from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.grid import ImageGrid
+from docagent_rl.documents.settings import DisplayError
 from docagent_rl.envs.images import render
 from docagent_rl.envs.views import CoordsConfig, page_view
 from docagent_rl.systems.unidoc_rl.stacked_crops import StackedCropsView, region_of, stacked
