@@ -10,16 +10,19 @@ from docagent_rl.retrieval.indexes import build_bm25
 from docagent_rl.samples.parquet import read_parquet, write_parquet
 from docagent_rl.samples.sample import Sample, Split
 
-PAGES = 16
-"""About so many are scanned; reading one takes seconds."""
+PAGES = 8
+"""So many are scanned at least; reading one takes seconds."""
 
 
 def scan(demo: DemoPaths, own: DemoPaths) -> None:
-    """Pictures of reports, as a scanner leaves them: a folder a document, a file a page."""
+    """Pictures of reports, as a scanner leaves them: a folder a document, a file a page.
+
+    All questions are trained on, and the run does not validate.
+    """
     store = DocumentStore(demo.store)
-    questions = {split: list(read_parquet(demo.data(split))) for split in (Split.TRAIN, Split.VAL)}
-    chosen = {split: chosen_documents(store, samples) for split, samples in questions.items()}
-    for doc_id in sorted(set().union(*chosen.values())):
+    questions = list(read_parquet(demo.data(Split.TRAIN)))
+    chosen = chosen_documents(store, questions)
+    for doc_id in sorted(chosen):
         (own.pdfs / doc_id).mkdir(parents=True)
         for number in range(1, store.document(doc_id).num_pages + 1):
             page = store.document(doc_id).page(number)
@@ -27,18 +30,18 @@ def scan(demo: DemoPaths, own: DemoPaths) -> None:
     report = ingest(own.pdfs, own.store)
     assert not report.failed
     build_bm25(DocumentStore(own.store), own.index, BM25Settings())
-    for split, samples in questions.items():
-        write_parquet([sample for sample in samples if sample.doc_id in chosen[split]], own.data(split))
+    for split in (Split.TRAIN, Split.VAL):
+        write_parquet([sample for sample in questions if sample.doc_id in chosen], own.data(split))
 
 
 def chosen_documents(store: DocumentStore, samples: list[Sample]) -> set[str]:
-    """The shortest documents that are asked about, of `PAGES` / 2 pages together at least."""
+    """The shortest documents that are asked about, of `PAGES` pages together at least."""
     found: set[str] = set()
     pages = 0
     for doc_id in sorted(
         {sample.doc_id for sample in samples}, key=lambda d: (store.document(d).num_pages, d)
     ):
-        if pages >= PAGES // 2:
+        if pages >= PAGES:
             break
         found.add(doc_id)
         pages += store.document(doc_id).num_pages

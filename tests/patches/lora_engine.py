@@ -23,6 +23,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "half": {"model": LANGUAGE | MERGE, "engine": BFLOAT16},
     "adapter": {"model": LANGUAGE},
 }
+RESUMED = ("language", "adapter")
+"""Saved and loaded: merged and offloaded, and apart."""
 Sent = dict[str, torch.Tensor]
 
 
@@ -58,11 +60,12 @@ def trained_by(made: TrainingWorker) -> Sent:
     return {n: p for n, p in made.engine.module.named_parameters() if p.requires_grad}
 
 
-def variant(make: Any, plain: TrainingWorker, data: Any, folder: Path, base: Sent) -> dict[str, Any]:
+def apart(one: list[torch.Tensor], two: list[torch.Tensor]) -> float:
+    return float((torch.cat(one) - torch.cat(two)).abs().max())
+
+
+def variant(make: Any, plain: TrainingWorker, data: Any, reference: Any, folder: Path) -> dict[str, Any]:
     said = partial(engines.outputs, data=data, name="log_probs")
-    apart = lambda one, two: float((torch.cat(one) - torch.cat(two)).abs().max())  # noqa: E731
-    put(plain, base)
-    reference = said(plain)
     made = make()
     first = said(made)
     trained = trained_by(made)
@@ -76,7 +79,8 @@ def variant(make: Any, plain: TrainingWorker, data: Any, folder: Path, base: Sen
         "without": apart(said(made, no_lora_adapter=True), first),
     }
     if made.model_config.lora.get("merge"):
-        for name, weights in (("merged", sent(made)), ("upstream", upstream(made))):
+        merged = {"merged": sent(made)} | ({} if folder.name == "half" else {"upstream": upstream(made)})
+        for name, weights in merged.items():
             put(plain, weights)
             found[name] = {"apart": apart(said(plain), after), "types": _types(weights)}
     else:
@@ -84,14 +88,18 @@ def variant(make: Any, plain: TrainingWorker, data: Any, folder: Path, base: Sen
         found["sent"] = [len(adapter), sum("visual" in name for name in adapter)]
         put(plain, {name.replace(".base_layer", ""): value for name, value in below.items()})
         found["base"] = apart(said(plain), reference)
+    return found | (resumed(make, made, after, data, folder) if folder.name in RESUMED else {})
+
+
+def resumed(make: Any, made: TrainingWorker, after: Any, data: Any, folder: Path) -> dict[str, float]:
+    said = partial(engines.outputs, data=data, name="log_probs")
     made.save_checkpoint(str(folder), global_step=1)
     engines.update(made, data)
     again = make()
     again.load_checkpoint(str(folder))
-    found["loaded"] = apart(said(again), after)
+    loaded = apart(said(again), after)
     engines.update(again, data)
-    found["resumed"] = apart(said(again), said(made))
-    return found
+    return {"loaded": loaded, "resumed": apart(said(again), said(made))}
 
 
 def _types(weights: Sent) -> list[str]:
@@ -103,9 +111,9 @@ def report(folder: Path) -> dict[str, Any]:
     data = engines.with_numbers(engines.picture_batch(image))
     make = partial(engines.worker, PolicyWorker, path, rows=1, lr=1e-2)
     plain = make()
-    base = sent(plain)
+    reference = engines.outputs(plain, data=data, name="log_probs")
     found: dict[str, Any] = {
-        name: variant(partial(make, **options), plain, data, folder / name, base)
+        name: variant(partial(make, **options), plain, data, reference, folder / name)
         for name, options in VARIANTS.items()
     }
     FSDPEngine._build_lora_module = FSDPEngine._build_lora_module.__wrapped__

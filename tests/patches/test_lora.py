@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.patches.lora_engine import VARIANTS
+from tests.patches.lora_engine import RESUMED, VARIANTS
 from tests.training.ranks import last_report
 
 pytestmark = pytest.mark.slow  # verl's engine on two ranks, in processes of its own
@@ -54,5 +54,5 @@ def test_adapter_is_sent_apart_from_its_base(report):
 
 
 def test_a_checkpoint_goes_on_as_if_nothing_had_been(report):
-    for name in VARIANTS:
+    for name in RESUMED:
         assert report[name]["loaded"] == report[name]["resumed"] == 0.0
