@@ -130,7 +130,7 @@ async def _teacher(
     ask: bool,
 ) -> Player:
     """Open the model behind the endpoint; with `ask`, ask it for a sign of life first."""
-    from docagent_rl.lab.agents.chat_model import EndpointModel
+    from docagent_rl.lab.agents.chat_model import ChatModel
     from docagent_rl.lab.collect.teacher import TeacherPlayer
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:
@@ -140,7 +140,7 @@ async def _teacher(
         models.append(grounder.open("grounder", teacher.cache_dir))
     for model in models if ask else ():
         await model.check()
-    writer, *drawing = map(EndpointModel, models)
+    writer, *drawing = map(ChatModel, models)
     second = drawing[0] if drawing else None
     limits = chat_limits(run, parsed, seed)
     return TeacherPlayer(_resources(parsed), writer, limits, config.teacher, grounder=second, seed=seed)

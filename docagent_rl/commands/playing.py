@@ -78,7 +78,7 @@ async def open_player(
 
         return await EnginePlayer.open(run, str(model.model), seed=seed, wrap=wrap)
     from docagent_rl.lab.agents.chat import ChatPlayer
-    from docagent_rl.lab.agents.chat_model import EndpointModel
+    from docagent_rl.lab.agents.chat_model import ChatModel
     from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
     from docagent_rl.rollout.env_resources import EnvResources
 
@@ -90,7 +90,7 @@ async def open_player(
         return ChancePlayer(resources, seed=seed)
     remote = model.open("model that plays", None)
     await remote.check()
-    return ChatPlayer(resources, EndpointModel(remote), chat_limits(run, parsed, seed), wrap=wrap)
+    return ChatPlayer(resources, ChatModel(remote), chat_limits(run, parsed, seed), wrap=wrap)
 
 
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any
 
 import cachetools
 
@@ -28,42 +28,15 @@ class ContextFullError(Exception):
     """The model's context does not hold the conversation."""
 
 
-class ChatModel(Protocol):
-    """A model that continues conversations, many at a time in one event loop."""
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Everything that its replies depend on; JSON-ready, no secrets."""
-        ...
-
-    async def reply(
-        self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
-    ) -> ChatReply:
-        """Return the next turn, of `most` tokens at most, as the model wrote it.
-
-        `sample` tells replies to the same messages apart.
-
-        Raises:
-            ContextFullError: the conversation is too long.
-            BudgetError: what may be spent is spent.
-            InfrastructureError: the model failed.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Close connections and processes; may be called twice."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class EndpointModel:
-    """A `ChatModel` behind an endpoint; cached and budgeted as `remote` says."""
+class ChatModel:
+    """A model that continues conversations, many at a time; cached and budgeted as `remote` says."""
 
     remote: RemoteModel
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """Model and sampling, not the address."""
+        """Everything that its replies depend on, JSON-ready: model and sampling, not the address."""
         endpoint = self.remote.endpoint
         return {
             "model": endpoint.model,
@@ -74,7 +47,15 @@ class EndpointModel:
     async def reply(
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
-        """Ask the endpoint; a seed is sent where the temperature is not 0."""
+        """Return the next turn, of `most` tokens at most, as the model wrote it.
+
+        `sample` tells replies to the same messages apart; a seed is sent where the temperature is not 0.
+
+        Raises:
+            ContextFullError: the conversation is too long.
+            BudgetError: what may be spent is spent.
+            InfrastructureError: the model failed.
+        """
         sampling = Sampling(max_tokens=most, seed=seed if self.remote.temperature else None)
         try:
             # any text is a turn: the environment judges it
@@ -87,7 +68,7 @@ class EndpointModel:
             raise
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; may be called twice."""
         await self.remote.aclose()
 
 

@@ -28,15 +28,14 @@ Ruler = Callable[[tuple[int, int]], tuple[int, int]]
 """Takes the size of a shown image; returns the sides of the frame in which boxes on it are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroundedModel:
+@dataclass(frozen=True, kw_only=True)
+class GroundedModel(ChatModel):
     """A teacher whose boxes a second model draws (VRAG-RL, Eq. 5); all else of a turn is the teacher's.
 
     The second model sees the conversation and the teacher's thought. A reply without four numbers that make a
     box leaves the teacher's own.
     """
 
-    teacher: ChatModel
     grounder: ChatModel
     ruler: Ruler
     """The unit of the environment's boxes."""
@@ -48,7 +47,7 @@ class GroundedModel:
     def identity(self) -> Mapping[str, Any]:
         """Both models, unit and prompt."""
         return {
-            "teacher": dict(self.teacher.identity),
+            "teacher": dict(super().identity),
             "grounder": dict(self.grounder.identity),
             "measured": self.measured.value,
             "prompt": self.prompt.digest,
@@ -58,7 +57,7 @@ class GroundedModel:
         self, messages: Sequence[ChatMessage], *, most: int, sample: int, seed: int | None
     ) -> ChatReply:
         """Ask the teacher for a turn, and the grounder for its box, where it has one."""
-        reply = await self.teacher.reply(messages, most=most, sample=sample, seed=seed)
+        reply = await super().reply(messages, most=most, sample=sample, seed=seed)
         found = _BBOX.search(reply.text)
         size = await asyncio.to_thread(_last_image_size, messages) if found else None
         if found is None or size is None:
@@ -73,7 +72,7 @@ class GroundedModel:
 
     async def close(self) -> None:
         """Close both models."""
-        await self.teacher.close()
+        await super().close()
         await self.grounder.close()
 
 

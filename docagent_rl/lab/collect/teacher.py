@@ -122,7 +122,7 @@ def grounded(
             "--grounder-model, or set teacher.grounding: false in a file of your own"
         )
     ruler, frame = _ruler(resources), config.grounding_frame
-    return GroundedModel(teacher=model, ruler=ruler, grounder=grounder, measured=frame)
+    return GroundedModel(remote=model.remote, ruler=ruler, grounder=grounder, measured=frame)
 
 
 def _ruler(resources: EnvResources) -> Ruler:

@@ -10,7 +10,7 @@ from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
-from docagent_rl.lab.agents.chat_model import EndpointModel, ImageFormat
+from docagent_rl.lab.agents.chat_model import ChatModel, ImageFormat
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import completion
@@ -46,7 +46,7 @@ def chat_player(
     endpoint = Endpoint(base_url=server.url, model="m", **options)
     remote = RemoteModel(endpoint, "player", temperature=temperature, meter=meter)
     shared = resources(world, system, **more)
-    return ChatPlayer(shared, EndpointModel(remote), limits or ChatLimits(turn=200), form=form)
+    return ChatPlayer(shared, ChatModel(remote), limits or ChatLimits(turn=200), form=form)
 
 
 def timeless(trajectory: Trajectory) -> dict[str, Any]:

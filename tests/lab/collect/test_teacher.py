@@ -12,7 +12,7 @@ from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.agents.chat import ChatLimits
-from docagent_rl.lab.agents.chat_model import EndpointModel
+from docagent_rl.lab.agents.chat_model import ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
 from docagent_rl.lab.collect.teacher import HelpedRetriever, TeacherPlayer, shuffled_orders
 from tests.chat_server import ChatServer, completion, serving
@@ -24,7 +24,7 @@ GUIDED = TeacherConfig(guided_search=True)
 
 def model(server, name="m"):
     endpoint = Endpoint(base_url=server.url, model=name, timeout_s=60, deadline_s=120, backoff_s=0)
-    return EndpointModel(RemoteModel(endpoint, name))
+    return ChatModel(RemoteModel(endpoint, name))
 
 
 async def played(world, config, *, reply=None, draw=None, sample=None, system="vrag_rl"):
