@@ -112,7 +112,12 @@ def exact_kl(
 
     Returns:
         (n,) nats in float32 (float64).
+
+    Raises:
+        ValueError: policy and reference have other numbers of positions.
     """
+    if hidden.shape[0] != ref_hidden.shape[0]:  # a single one would be broadcast
+        raise ValueError(f"{hidden.shape[0]} positions of the policy, {ref_hidden.shape[0]} of the reference")
     size = head.weight.shape[0] if vocabulary is None else vocabulary
     kind = torch.float64 if hidden.dtype == torch.float64 else torch.float32
     inverse = torch.as_tensor(temperature, dtype=kind, device=hidden.device).reciprocal()

@@ -147,6 +147,13 @@ def gradients_of_head(value: Tensor, pair: Pair) -> Tensor:
     return torch.autograd.grad(value.sum(), pair.head.weight)[0]
 
 
+def test_a_reference_of_other_positions_is_refused():
+    pair = draw(1)
+    pair.ref_hidden = pair.ref_hidden[:1]  # would be broadcast
+    with pytest.raises(ValueError, match="5 positions"):
+        pair.kl()
+
+
 def test_no_positions():
     pair = draw(8, n=0)
     value = pair.kl()
