@@ -32,11 +32,6 @@ def copied(world, tmp_path):
     return tmp_path
 
 
-def test_a_copy_is_the_same(world, copied):
-    assert of_store(copied / "store") == of_store(world.root / "store")
-    assert of_folder(copied / "index", HEADER) == of_folder(world.root / "index", HEADER)
-
-
 def test_a_store_that_lost_a_document_or_a_page(copied):
     before = of_store(copied / "store")
     first = min((copied / "store" / "documents").glob("*.json"))

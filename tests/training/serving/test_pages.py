@@ -51,18 +51,6 @@ def prompt(processor):
     return make
 
 
-@pytest.fixture
-def send(pages, prompt):
-    """Show images in a prompt; for each whether it is sent, and how many were loaded."""
-
-    async def run(images, *, every=False):
-        loaded, loads = await pages.load(images, every=every)
-        items = pages.input(prompt(len(images)), loaded)["mm_kwargs"]["image"]
-        return [item is not None for item in items], loads
-
-    return run
-
-
 def same_items(found, expected):
     for mine, theirs in zip(found, expected, strict=True):
         assert mine.keys() == theirs.keys()
@@ -99,17 +87,6 @@ async def test_an_image_is_fetched_and_sent_once(pages, prompt, named):
         items = pages.input(prompt(turn), both[0][0])["mm_kwargs"]["image"]
         assert [item is None for item in items] == [True] * (turn - 1) + [False]
     assert [image.handle.fetched for image in named] == [1, 1, 1]
-
-
-async def test_an_image_lost_meanwhile_is_told_and_can_be_sent_again(pages, prompt, send, named, front_end):
-    # the second place of an image in a prompt needs nothing
-    assert await send([named[0], named[1], named[0], named[2]]) == ([True, True, False, True], 3)
-    loaded, loads = await pages.load(named, every=False)
-    assert loads == 0
-    front_end.renderer.mm_processor_cache.clear_cache()  # as verl does before each update of the weights
-    with pytest.raises(EvictedError):
-        pages.input(prompt(3), loaded)
-    assert await send(named, every=True) == ([True] * 3, 3)
 
 
 async def test_the_engine_can_resolve_every_request_however_small_the_cache(

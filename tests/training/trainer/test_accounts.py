@@ -124,14 +124,7 @@ def parsed(queue, monkeypatch):
     return found
 
 
-class Verl:
-    """What builds the buffer without the rest of verl's trainer."""
-
-    def _build_replay_buffer(self):
-        return replay_buffer()
-
-
-class Trainer(DocAgentTrainerMixin, Verl):
+class Trainer(DocAgentTrainerMixin):
     """The trainer of a step, without models: what it does with trajectories is its own."""
 
     def __init__(self, run_dir, each=2):
@@ -178,10 +171,3 @@ def test_copies_that_fill_a_batch_up_have_no_trajectory(queue):
     found = TrajectoryReader().fetch(batch_of("x_0_0", "x_0_1", "pad1_0_0"))
     assert [key for key, _ in found] == ["x_0_0", "x_0_1"]
     assert found[0][1] is found[1][1]
-
-
-def test_a_buffer_of_a_users_own_is_left_alone(tmp_path, monkeypatch):
-    own = SimpleNamespace(filter_groups_metric="reward")
-    monkeypatch.setattr(Verl, "_build_replay_buffer", lambda _: own)
-    assert Trainer(tmp_path)._build_replay_buffer() is own
-    assert vars(own) == {"filter_groups_metric": "reward"}
