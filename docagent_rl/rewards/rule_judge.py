@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of, norm_id
 from docagent_rl.rewards.rule.atoms import Atom, read
 from docagent_rl.rewards.rule.claims import (
     Question,
@@ -23,8 +22,8 @@ from docagent_rl.rewards.rule.claims import (
     read_question,
     reference_polarity,
 )
-from docagent_rl.rewards.rule.likeness import forms, same_sentence, spans
-from docagent_rl.rewards.rule.words import fold, result_of
+from docagent_rl.rewards.rule.likeness import forms, spans
+from docagent_rl.rewards.rule.words import fold
 from docagent_rl.rewards.text import anls, squad_normalise, token_recall
 
 MAX_CHARS = 2000
@@ -133,7 +132,7 @@ class Answer:
         """Fold a text and read its atoms; of one that is too long only the spelling is compared."""
         if len(text) > MAX_CHARS:
             return cls(text, text, " ".join(text.casefold().split()), [])
-        folded = result_of(fold(text))
+        folded = fold(text)
         return cls(text, folded, " ".join(folded.casefold().split()), read(folded))
 
     def equals(self, other: Answer) -> bool:
@@ -145,10 +144,6 @@ class Answer:
 
 
 def _holds(wanted: Answer, answer: Answer, question: Question) -> bool:
-    if _same_phone(wanted.text, answer.text):
-        return True
-    if same_sentence(wanted.atoms, answer.atoms, question):
-        return True
     for form in forms(wanted.atoms, question):
         found = list(spans(form, answer.atoms, question))
         if found and claims_only(answer.atoms, _hits(found), question):
@@ -169,9 +164,3 @@ def _holds_all(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: 
 
 def _hits(places: Iterable[tuple[int, int]]) -> frozenset[int]:
     return frozenset(at for place in places for at in range(*place))
-
-
-def _same_phone(reference: str, prediction: str) -> bool:
-    if kind_of(reference) is not AnswerKind.PHONE:
-        return False
-    return norm_id(AnswerKind.PHONE, reference) == norm_id(AnswerKind.PHONE, prediction.strip(" ."))

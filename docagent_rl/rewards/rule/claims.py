@@ -134,7 +134,7 @@ def _places(atoms: Sequence[Atom], question: Question) -> set[int]:
     found: set[int] = set()
     for at, atom in enumerate(atoms[:-1]):
         label = atom.text in NUMBERED and atom.text not in question.asked
-        if label and atoms[at + 1].kind in (AtomKind.QUANTITY, AtomKind.ORDINAL):
+        if label and atoms[at + 1].kind is AtomKind.QUANTITY:
             found |= {at, at + 1}
     return found
 

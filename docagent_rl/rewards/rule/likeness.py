@@ -9,9 +9,8 @@ from docagent_rl.rewards.rule.atoms import Atom, AtomKind
 from docagent_rl.rewards.rule.claims import Question
 from docagent_rl.rewards.rule.quantities import Quantity
 from docagent_rl.rewards.rule.units import PERCENT, SHARE
-from docagent_rl.rewards.rule.words import ARTICLES, GRAMMAR, NUMBERED, SUFFIXES, TITLES, root
+from docagent_rl.rewards.rule.words import NUMBERED, SUFFIXES, TITLES
 
-_FEWEST_IN_SENTENCE = 2
 _TITLES = TITLES | SUFFIXES
 _SKIPPED = TITLES | {"of"}
 
@@ -37,17 +36,6 @@ def spans(form: Sequence[Atom], said: Sequence[Atom], question: Question) -> Ite
         if end:
             yield at, end
         at = end or at + 1
-
-
-def same_sentence(reference: Sequence[Atom], said: Sequence[Atom], question: Question) -> bool:
-    """Return whether an answer says a sentence in other forms of the same words, in their order.
-
-    Words of the question may be missing or stand beside them, and none that denies.
-    """
-    if any(atom.kind not in (AtomKind.WORD, AtomKind.MARK) for atom in (*reference, *said)):
-        return False
-    wanted, given = ([w for w in _roots(atoms) if w not in question.roots] for atoms in (reference, said))
-    return len(wanted) >= _FEWEST_IN_SENTENCE and wanted == given
 
 
 def same_quantity(wanted: Quantity, given: Quantity, question: Question) -> bool:
@@ -108,16 +96,8 @@ def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, ques
     if amount and given.kind is AtomKind.DATE:
         years = [Quantity(Decimal(date.year)) for date in given.dates if date.year is not None]
         return bool(years) and all(map(amount.equals, years))
-    if amount and AtomKind.ORDINAL in (wanted.kind, given.kind):
-        ordinal = wanted.value if wanted.kind is AtomKind.ORDINAL else given.value
-        is_same = (amount.value, amount.unit, amount.high) == (ordinal, None, None)
-        return is_same and len(form) == 1 and not question.counts
     if wanted.kind is not given.kind:
         return False
-    if wanted.kind in (AtomKind.TIME, AtomKind.ORDINAL):
+    if wanted.kind is AtomKind.TIME:
         return wanted.value == given.value
     return wanted.text == given.text and not given.is_article
-
-
-def _roots(atoms: Sequence[Atom]) -> list[str]:
-    return [root(a.raw) for a in atoms if a.kind is not AtomKind.MARK and a.text not in GRAMMAR | ARTICLES]

@@ -22,8 +22,7 @@ _DIGITS = (
     r"|(?P<plain>[0-9]+(?:\.[0-9]+)?|\.[0-9]+))(?![0-9]|[.,][0-9])"
 )
 _NUMBER = re.compile(
-    rf"(?P<sign>[-+](?=[0-9.]|{_CURRENCY}))?(?P<currency>{_CURRENCY} ?)?(?P<inner>[-+](?=[0-9.]))?{_DIGITS}"
-    r"(?: ?[x\u00d7*] ?10\^?(?P<exponent>-?[0-9]{1,2})(?![0-9])|e(?P<e>[+-]?[0-9]{1,2})(?![\w.]))?",
+    rf"(?P<sign>[-+](?=[0-9.]|{_CURRENCY}))?(?P<currency>{_CURRENCY} ?)?(?P<inner>[-+](?=[0-9.]))?{_DIGITS}",
     re.IGNORECASE,
 )
 _FRACTION = re.compile(
@@ -39,20 +38,6 @@ _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
 _POWERS = "hundred|thousand|million|billion|trillion"
 _CARDINAL = rf"(?:{_ONES}|{_TENS}|{_POWERS})(?!\w)"
 _WORDS = re.compile(rf"(?:a (?={_POWERS}))?{_CARDINAL}(?:(?:[- ]| and ){_CARDINAL}){{0,20}}", re.IGNORECASE)
-_ORDINALS = (
-    "first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|eleventh|twelfth|thirteenth|fourteenth"
-    "|fifteenth|sixteenth|seventeenth|eighteenth|nineteenth|twentieth|thirtieth|fortieth|fiftieth"
-)
-_ORDINAL = re.compile(
-    rf"(?P<digits>[0-9]{{1,4}})(?:st|nd|rd|th)(?!\w)|(?P<words>(?:(?:{_TENS})-)?(?:{_ORDINALS}))(?!\w)",
-    re.IGNORECASE,
-)
-_SHARES = {"half": "0.5", "a half": "0.5", "one half": "0.5", "a quarter": "0.25", "one quarter": "0.25",
-           "three quarters": "0.75"}  # fmt: skip
-_NAMED = re.compile(
-    rf"(?:{'|'.join(sorted(_SHARES, key=len, reverse=True))})(?= of\b| *[^\w\s]| *\Z)", re.IGNORECASE
-)
-_DOZEN = re.compile(r"(?:(?:a|one) dozen)(?!\w)", re.IGNORECASE)
 _SCALES = {
     "hundred": 2, "thousand": 3, "k": 3, "lakh": 5, "million": 6, "mn": 6, "mio": 6, "mm": 6, "m": 6,
     "crore": 7, "billion": 9, "bn": 9, "b": 9, "trillion": 12, "tn": 12, "t": 12,
@@ -98,19 +83,6 @@ def quantity_at(text: str, at: int) -> tuple[Quantity, int] | None:
     return None if opening and ranged[0].high is None else ranged
 
 
-def ordinal_at(text: str, at: int) -> tuple[int, int] | None:
-    """Return the ordinal that begins at a place, and where it ends."""
-    found = _ORDINAL.match(text, at)
-    if not found:
-        return None
-    if found["digits"]:
-        return int(found["digits"]), found.end()
-    from number_parser import parse_ordinal
-
-    number = parse_ordinal(found["words"].casefold(), language="en")
-    return None if number is None else (number, found.end())
-
-
 def _range(low: tuple[Quantity, int], text: str, *, spoken: bool) -> tuple[Quantity, int]:
     """Extend an amount to a range when another follows; "and" only joins what "between" opened."""
     quantity, end = low
@@ -145,18 +117,12 @@ def _written(found: re.Match[str], text: str) -> tuple[Quantity, int] | None:
         digits = (found["comma"] or found["plain"]).replace(",", ".")
     if len(digits) > _MAX_DIGITS:
         return None
-    value = Decimal(digits).scaleb(int(found["exponent"] or found["e"] or 0))
-    if "-" in (found["sign"], found["inner"]):
-        value = -value
+    value = Decimal(digits).copy_sign(-1 if "-" in (found["sign"], found["inner"]) else 1)
     unit = unit_of(found["currency"].strip()) if found["currency"] else None
     return _with_unit(Quantity(value, unit, digits=digits), text, found.end())
 
 
 def _worded(text: str, at: int) -> tuple[Quantity, int] | None:
-    if named := _NAMED.match(text, at):
-        return Quantity(Decimal(_SHARES[named[0].casefold()])), named.end()
-    if dozen := _DOZEN.match(text, at):
-        return Quantity(Decimal(12)), dozen.end()
     found = _WORDS.match(text, at)
     if not found:
         return None
@@ -173,11 +139,11 @@ def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
     found = unit_at(text, end)
     if not found:
         return quantity, end
-    unit, after, factor = found
+    unit, after = found
     # what follows $5 is no unit of it, unless it says the currency again
     if quantity.unit not in (None, unit):
         return quantity, end
-    return replace(quantity, unit=unit, value=quantity.value * factor), after
+    return replace(quantity, unit=unit), after
 
 
 def _scaled(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:

@@ -40,8 +40,6 @@ _MONEY = {
     "nok": "NOK", "dkk": "DKK", "\u20bd": "RUB", "rub": "RUB", "roubles": "RUB", "rubles": "RUB",
     "\u20ba": "TRY", "brl": "BRL", "r$": "BRL", "zar": "ZAR", "mxn": "MXN", "\u20ab": "VND", "\u0e3f": "THB",
 }  # fmt: skip
-_CENTS = {"cent", "cents", "\u00a2"}
-_POUNDS = {Unit(MONEY, "GBP"), Unit(PHYSICAL, "pound")}
 _RESPELT = {
     "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "sqm": "m**2", "sqft": "ft**2", "sqkm": "km**2",
     "l": "liter", "kilo": "kg", "kilos": "kg", "kgs": "kg", "kms": "km",
@@ -65,7 +63,7 @@ _NOT_UNITS = frozenset({"in", "a", "at", "d", "as", "c", "f", "b", "e", "u", "ba
 _LETTERS = r"[^\W\d_]+"
 _POWER = r"(?:\^?[23](?!\w))?"
 _SPELLING = re.compile(
-    rf"[ \u00a0]?-?(?P<unit>%|\u2030|\u00b0 ?[CF](?!\w)|\u00b0|[\u00a2\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd$]"
+    rf"[ \u00a0]?-?(?P<unit>%|\u2030|\u00b0 ?[CF](?!\w)|\u00b0|[\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd$]"
     rf"|degrees? (?:celsius|fahrenheit|centigrade)|per cent(?!\w)|(?:percentage|percent|basis) points?"
     rf"|(?:us dollars|swiss francs|pounds sterling)(?!\w)"
     rf"|(?:square|sq\.?|cubic|cu\.?) ?{_LETTERS}|kilowatt[- ]hours?|megawatt[- ]hours?|watt[- ]hours?"
@@ -79,11 +77,8 @@ _AREA = re.compile(r"(?:(sq)(?:uare|\.)?|cu(?:bic|\.)?)[ .]+([^ .]+)", re.IGNORE
 _RAISED = re.compile(r"([^\d^]+)\^?([23])")
 
 
-def unit_at(text: str, at: int) -> tuple[Unit, int, Decimal] | None:
-    """Return the unit that stands at a place, directly or after one blank or hyphen; `None` without one.
-
-    With it: where it ends, and what values in front of it are multiplied by.
-    """
+def unit_at(text: str, at: int) -> tuple[Unit, int] | None:
+    """Return the unit that stands at a place, directly or after one blank or hyphen, and where it ends."""
     found = _SPELLING.match(text, at)
     if not found:
         return None
@@ -92,10 +87,8 @@ def unit_at(text: str, at: int) -> tuple[Unit, int, Decimal] | None:
         end = found.start("unit") + len(spelled)
         if spelled[-1].isalnum() and text[end : end + 1].isalnum():
             continue
-        if spelled.casefold() in _CENTS:
-            return Unit(MONEY, "USD"), end, Decimal("0.01")
         if unit := unit_of(spelled):
-            return unit, end, Decimal(1)
+            return unit, end
     return None
 
 
@@ -119,8 +112,7 @@ def same_amount(
     value: Decimal | None, unit: Unit | None, other_value: Decimal | None, other: Unit | None
 ) -> bool:
     """Compare two amounts: exactly in one unit (or none), up to rounding after a conversion."""
-    # a pound is a weight or money
-    if unit == other or {unit, other} == _POUNDS or value is None or other_value is None:
+    if unit == other or value is None or other_value is None:
         return value == other_value
     if unit is None or other is None:
         return False

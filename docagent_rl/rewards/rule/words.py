@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
-
-from docagent_rl.rewards.literals import safe_literal
 
 _DASHES = re.compile("[\u2010-\u2015\u2212]")
 _SINGLE_QUOTES = re.compile("[\u2018\u2019\u201b\u02bc`]")
@@ -14,8 +11,6 @@ _DOUBLE_QUOTES = re.compile("[\u201c\u201d\u201e\u00ab\u00bb]")
 _SUPERSCRIPT = re.compile("(?<=[0-9])([\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+)")
 _VULGAR = re.compile("(?<=[0-9])(?=[\u00bc-\u00be\u2150-\u215e])")
 _MARKUP = re.compile(r"\\boxed\{([^{}]*)\}|\*{1,3}([^*\n]+)\*{1,3}|\$(-?[0-9][0-9.,]*)\$")
-_LONGEST_SUM = 200
-_SUM = re.compile("[0-9][0-9 .,+*/()$\u00d7-]*")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+", re.MULTILINE)
 
 
@@ -33,19 +28,6 @@ def fold(text: str) -> str:
     plain = _DASHES.sub("-", plain.replace("\u2044", "/"))
     plain = _DOUBLE_QUOTES.sub('"', _SINGLE_QUOTES.sub("'", plain)).replace("_", " ")
     return _BULLET.sub("", plain) if "\n" in plain.strip() else plain
-
-
-def result_of(folded: str) -> str:
-    """Return what stands behind the equals sign of a sum that comes out: 42 for `30 + 12 = 42`."""
-    left, _, right = folded[:_LONGEST_SUM].partition("=")
-    if not _SUM.fullmatch(left):
-        return folded
-    try:
-        value = safe_literal(left.replace(",", "").replace("$", "").replace("\u00d7", "*").strip())
-        same = math.isclose(float(value), float(right.strip(" .$").replace(",", "")))
-    except (ValueError, TypeError, OverflowError):
-        return folded
-    return right.strip() if same else folded
 
 
 def _plain(char: str) -> str:
@@ -75,13 +57,6 @@ def _without_accents(text: str) -> str:
     return "".join(kept)
 
 
-_BRITISH = re.compile(r"(?<=\w{4})is(?=(?:ation|ing|ed|e)\Z)")
-_SAME_WORDS = {
-    "colour": "color", "colours": "colors", "labour": "labor", "favour": "favor", "harbour": "harbor",
-    "behaviour": "behavior", "neighbour": "neighbor", "centre": "center", "centres": "centers",
-    "theatre": "theater", "metre": "meter", "metres": "meters", "litre": "liter", "litres": "liters",
-    "fibre": "fiber", "grey": "gray", "programme": "program", "licence": "license", "defence": "defense",
-}  # fmt: skip
 _ABBREVIATIONS = {
     "dept": "department", "govt": "government", "corp": "corporation", "inc": "incorporated",
     "ltd": "limited", "co": "company", "dr": "doctor", "prof": "professor", "st": "saint", "mt": "mount",
@@ -95,11 +70,10 @@ _FEWEST_LETTERS = 4
 
 
 def stem(word: str) -> str:
-    """Return a word in lower case, without plural, in American spelling, its abbreviation written out."""
+    """Return a word in lower case, without plural, its abbreviation written out."""
     low = word.casefold().replace("'", "")
     low = _ABBREVIATIONS.get(low, low)
-    low = _SAME_WORDS.get(low, low)
-    return _singular(_BRITISH.sub("iz", low))
+    return _singular(low)
 
 
 def root(word: str) -> str:

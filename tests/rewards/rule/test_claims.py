@@ -134,7 +134,7 @@ def test_no_question():
     assert not any(value for text in ("", "?", "12 %?") for value in vars(read_question(text)).values())
 
 
-def test_a_question_is_repeated_by_its_dates_and_ordinals_and_no_choice_by_its_names():
-    asked = read_question("Did Paris or London open on 3 April 2021, in the third quarter?")
-    said = read("3 April 2021 third open Paris 4th")
-    assert [atom.raw for atom in said if asked.repeats(atom)] == ["3 April 2021", "third", "open"]
+def test_a_question_is_repeated_by_its_dates_and_no_choice_by_its_names():
+    asked = read_question("Did Paris or London open on 3 April 2021?")
+    said = read("3 April 2021 open Paris 4 April 2021")
+    assert [atom.raw for atom in said if asked.repeats(atom)] == ["3 April 2021", "open"]

@@ -4,7 +4,7 @@ import pytest
 
 from docagent_rl.rewards.rule.atoms import read
 from docagent_rl.rewards.rule.claims import read_question
-from docagent_rl.rewards.rule.likeness import forms, same_quantity, same_sentence, spans
+from docagent_rl.rewards.rule.likeness import forms, same_quantity, spans
 from docagent_rl.rewards.rule.quantities import quantity_at
 
 NONE = read_question("")
@@ -29,10 +29,6 @@ NONE = read_question("")
         ("1998-2000", "12 March 1998", []),
         ("page 3.0", "page 3", [(0, 2)]),
         ("Section 3.2", "Section 3.2-3.4", []),
-        ("third", "3", [(0, 1)]),
-        ("third", "3 kg", []),
-        ("third", "3-4", []),
-        ("third floor", "3 floor", []),
         ("Dr. Roe", "Roe", [(0, 1)]),
     ],
 )
@@ -47,32 +43,6 @@ def test_words_of_the_question_may_be_left_out():
         ["appendix", "a"],
         ["a"],
     ]
-
-
-@pytest.mark.parametrize(
-    ("said", "same"),
-    [
-        ("increased raw material costs", True),
-        ("costs of raw material increase", False),
-        ("raw material costs", False),
-        ("raw material costs did not increase", False),
-        ("increased raw material costs, increased raw material costs", False),
-        ("increased raw material costs of 5", False),
-    ],
-)
-def test_a_sentence_in_other_forms(said, same):
-    assert same_sentence(read("increase in raw material costs"), read(said), NONE) is same
-
-
-def test_words_of_the_question_are_no_part_of_the_sentence():
-    question = read_question("Why did margins fall?")
-    wanted, said = read("higher raw costs"), read("Margins fell because of higher raw costs")
-    assert not same_sentence(wanted, said, question)
-    assert same_sentence(wanted, read("the fall of margins is higher raw costs"), question)
-
-
-def test_a_unit_of_which_only_the_case_differs():
-    assert not same_sentence(read("raw costs of 5 MW"), read("raw costs of 5 mW"), NONE)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from docagent_rl.rewards.rule.quantities import Date, date_at, ordinal_at, quantity_at, time_at
+from docagent_rl.rewards.rule.quantities import Date, date_at, quantity_at, time_at
 from docagent_rl.rewards.rule.units import unit_of
 
 
@@ -18,16 +18,14 @@ from docagent_rl.rewards.rule.units import unit_of
         ("3.5M", "3500000", None),
         ("12.5kg", "12.5", "kg"),
         ("$5", "5", "$"),
-        ("($1,200)", "-1200", "$"),
         ("-$5", "-5", "$"),
-        ("50 cents", "0.5", "$"),
+        ("($1,200)", "-1200", "$"),
         ("5%", "5", "%"),
+        ("3/4", "0.75", None),
+        ("1 1/2", "1.5", None),
         ("twenty-five", "25", None),
         ("one hundred and five", "105", None),
         ("two million dollars", "2000000", "usd"),
-        ("3/4", "0.75", None),
-        ("1.2 x 10^6", "1200000", None),
-        ("1 1/2", "1.5", None),
         ("5 M", "5", "m"),
         ("5k", "5000", None),
         ("0 hundred", "0", None),
@@ -76,11 +74,6 @@ def test_scales(zeros, scales):
 @pytest.mark.parametrize(("text", "end"), [("$5 dollars", 10), ("$5 kg", 2), ("10 kg - 20 lb", 5)])
 def test_what_belongs_to_an_amount(text, end):
     assert quantity_at(text, 0)[1] == end
-
-
-@pytest.mark.parametrize(("text", "number"), [("3rd", 3), ("twenty-first", 21), ("third", 3)])
-def test_ordinals(text, number):
-    assert ordinal_at(text, 0) == (number, len(text))
 
 
 @pytest.mark.parametrize(

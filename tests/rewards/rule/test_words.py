@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.rule.words import fold, result_of, root, stem
+from docagent_rl.rewards.rule.words import fold, root, stem
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,9 @@ def test_folding_never_fails(text):
         ("Cities", "city"),
         ("boxes", "box"),
         ("glass", "glass"),
-        ("colour", "color"),
         ("Dept", "department"),
         ("does", "does"),
         ("companies", "company"),
-        ("organisation", "organization"),
         ("rise", "rise"),
     ],
 )
@@ -57,11 +55,3 @@ def test_stem(word, expected):
 def test_tenses_have_one_root():
     assert root("increase") == root("increased") == root("increasing")
     assert root("used") == "used"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("30 + 12 = 42", "42"), ("30 + 12 = 43", "30 + 12 = 43"), ("x = 4", "x = 4"), ("1/0 = 4", "1/0 = 4")],
-)
-def test_the_result_of_a_sum_that_comes_out(text, expected):
-    assert result_of(text) == expected
