@@ -68,6 +68,8 @@ def test_validation_keeps_what_cannot_be_played_and_says_so(checked, files, worl
     checked(files("val", **LONG))
     told = f"data.val_files: 1 of {len(world.samples)} .*{world.samples[0].question_id!r}"
     assert re.search(f"(?s){told}", capsys.readouterr().err)
+    checked(files(**LONG), "docagent.rollout.unplayable=mask")
+    assert f"data.train_files: 1 of {len(world.samples)} " in capsys.readouterr().err
     with pytest.raises(UserError, match=r"data\.val_files: 1 of 1 "):
         checked(files("val", 1, **LONG))
 
