@@ -155,10 +155,9 @@ def _losses(config: DictConfig) -> Iterator[str]:
 
 def head_problems(config: DictConfig) -> Iterator[str]:
     """Name numbers of GPUs that cannot share the policy's heads: verl and vLLM say it minutes later."""
-    try:
+    model = None
+    with contextlib.suppress(ValueError):  # of no model, which the check of its family says
         model = model_config(str(OmegaConf.select(config, "actor_rollout_ref.model.path")))
-    except ValueError:  # of no model, which the check of its family says
-        return
     if model is None:
         return
     text: Any = model.get_text_config()
