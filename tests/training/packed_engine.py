@@ -1,4 +1,7 @@
-"""A tiny Qwen2.5-VL in verl's FSDP2 engines: rows that share micro-batches against rows one by one."""
+"""A tiny Qwen2.5-VL in verl's FSDP2 engines: rows that share micro-batches against rows one by one.
+
+On two ranks: rows whose positions the ranks share (Ulysses) against rows that each has.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Tensor, distributed
 from verl.workers.engine_workers import TrainingWorker
 from verl.workers.utils.losses import ppo_loss
 
@@ -96,7 +99,7 @@ def on_targets(folder: Path) -> dict[str, Any]:
     return {"losses": losses, "expected": expected, "error": engines.apart(others, gradients)}
 
 
-def report(folder: Path) -> dict[str, Any]:
+def on_one_rank(folder: Path) -> dict[str, Any]:
     targets = on_targets(folder)
     path, image = engines.picture_model(folder)
     data = engines.with_numbers(engines.picture_batch(image))
@@ -122,6 +125,37 @@ def report(folder: Path) -> dict[str, Any]:
     reference = engines.worker(PolicyWorker, path, rows=4, model=FLASH, engine={"forward_only": True})
     found["reference"] = {"log_probs": engines.apart(rows(reference, data, "log_probs"), plain["log_probs"])}
     return found | {"micro_batches": passes, "targets": targets}
+
+
+def all_to_all(
+    received: list[Tensor], sent: list[Tensor], group: distributed.ProcessGroup | None = None, **_: object
+) -> None:
+    """What gloo lacks, by sending everything to everyone."""
+    everything = [torch.empty_like(torch.stack(sent)) for _ in received]
+    distributed.all_gather(everything, torch.stack(sent), group=group)
+    for place, tensors in zip(received, everything, strict=True):
+        place.copy_(tensors[distributed.get_rank(group)])
+
+
+def on_two_ranks(folder: Path) -> dict[str, Any]:
+    distributed.all_to_all = all_to_all
+    path, image = engines.picture_model(folder)
+    data = engines.picture_batch(image)
+    padded = engines.worker(PolicyWorker, path)
+    wanted, (expected, _) = rows(padded, data, "log_probs"), engines.update(padded, data, 2 * len(data))
+    shared = engines.worker(PolicyWorker, path, model=FLASH, engine={"ulysses_sequence_parallel_size": 2})
+    found, (given, _) = rows(shared, data, "log_probs"), engines.update(shared, data)
+    if distributed.get_rank():
+        return {}
+    # the loss of each rank has its own factor: directions are compared
+    own, other = (torch.cat([part[n].flatten().double() for n in expected]) for part in (given, expected))
+    scale = float(own @ other / (other @ other))
+    error = float((own / scale - other).norm() / other.norm())
+    return {"values": engines.apart(found, wanted), "scale": scale, "error": error}
+
+
+def report(folder: Path) -> dict[str, Any]:
+    return on_one_rank(folder) if distributed.get_world_size() == 1 else on_two_ranks(folder)
 
 
 if __name__ == "__main__":
