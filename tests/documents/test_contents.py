@@ -88,6 +88,15 @@ def test_comments_of_programs_are_no_headings_and_running_headers_dropped():
     assert titles(texts) == [f"Body of {letter}" for letter in "abcdefgh"]
 
 
+def test_capitals_are_headings_of_manual_pages_alone():
+    """Not what is a sign of a program, a sentence or a variable."""
+    names = ["NAME", "SYNOPSIS", "EXIT STATUS", "SEE ALSO"]
+    texts = {n: f"{name}\nwords of a page\nHOME=/root\nSTOP!\nAB" for n, name in enumerate(names, 1)}
+    assert entries([], texts) == [(1, name, page) for page, name in enumerate(names, 1)]
+    others = {n: text.replace("SYNOPSIS", "AGENDA").replace("NAME", "DATES") for n, text in texts.items()}
+    assert entries([], others, first_lines=False) == []
+
+
 def test_too_many_entries_lose_their_deepest_levels():
     headings = [Heading(1 + n % 3, f"H{n}", 1) for n in range(30)]
     assert len(shortened(headings, 30)) == 30

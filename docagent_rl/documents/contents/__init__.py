@@ -24,6 +24,10 @@ _SPREAD = 1 / 4
 _NUMBERED_SHARE = 0.5
 _SENTENCE_END = (".", ",", ";", ":", "!")
 _FOLIO = re.compile(r"\s\d{1,3}$")
+_LONGEST_CAPITALS = 80
+_SIGNS = frozenset("<>=$[]{}#\\|~^_*@")
+_MANUAL = frozenset({"NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLES", "FILES", "SEE ALSO"})
+_FEWEST_OF_MANUAL = 2
 _PLACEHOLDER = re.compile(
     r"(?i)(?:untitled|no title|title|(?:new )?document|presentation|slide|page|book|draft|layout)[\s\d]*"
     r"|microsoft \w+.*|\(?anonymous\)?"
@@ -54,8 +58,8 @@ def table_of_contents(
     """Return the headings of a document (MM-Doc-R1, document preparation; the paper names no method).
 
     The first source that gives at least 3 entries: the bookmarks; Markdown headings in the page texts; the
-    printed table of contents and lines with section numbers; the first line of every page. Lines that pages
-    repeat are dropped first.
+    printed table of contents and lines with section numbers; lines in capitals of a manual page; the first
+    line of every page. Lines that pages repeat are dropped first.
 
     Args:
         outline: the bookmarks; those that lead to no page of `texts` are left out.
@@ -141,6 +145,7 @@ def _sources(
     pages = _body(texts)
     yield _markdown(pages)
     yield _text_headings(pages)
+    yield _capitals(pages)
     if first_lines:
         firsts = ((page, next(filter(_has_letters, lines), None)) for page, lines in pages.items())
         yield [Heading(1, title, page) for page, title in firsts if title]
@@ -164,6 +169,18 @@ def _text_headings(pages: Pages) -> list[Heading]:
     blocks = [*printed.entries, *_numbered(body, printed.entries)]
     blocks.sort(key=lambda block: (block.page, block.first))
     return _levelled([block for block in blocks if _has_letters(block.text)])
+
+
+def _capitals(pages: Pages) -> list[Heading]:
+    """Return lines in capitals, if some are names of sections that manual pages have: NAME, SYNOPSIS."""
+    found = [
+        Heading(1, line, page)
+        for page, lines in pages.items()
+        for line in lines
+        if line.isupper() and line[0].isalpha() and len(line) <= _LONGEST_CAPITALS and _has_letters(line)
+        if not line.endswith(_SENTENCE_END) and not _SIGNS.intersection(line)
+    ]
+    return found if len({each.title for each in found} & _MANUAL) >= _FEWEST_OF_MANUAL else []
 
 
 def _has_letters(text: str) -> bool:
