@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import is_sealed, seal
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.documents.objects import Kind, read_bytes
+from docagent_rl.documents.objects import Kind, is_digest, read_bytes
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -132,7 +132,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class PageEntry:
-    """A stored page."""
+    """A stored page; a hash that is no SHA-256 raises a `ValueError`: it becomes a part of a path."""
 
     width: int
     height: int
@@ -142,6 +142,12 @@ class PageEntry:
     """SHA-256 of the text; None: the page has none."""
     reading: TextReading | None = None
     """None: the page was made without text (`derived`)."""
+
+    def __post_init__(self) -> None:
+        for name in ("image", "text"):
+            digest = getattr(self, name)
+            if digest is not None and not is_digest(digest):
+                raise ValueError(f"{name}: {digest!r} is no SHA-256")
 
     def objects(self) -> list[tuple[str, Kind]]:
         """Return the digests of its picture and of its text, if it has any."""
@@ -164,6 +170,10 @@ class Manifest:
     pages: tuple[PageEntry, ...]
     title: str = ""
     """The title that the PDF states, on one line; empty where it states none, and for page images."""
+
+    def __post_init__(self) -> None:
+        if problem := id_problem(self.doc_id):
+            raise ValueError(f"doc_id {problem}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

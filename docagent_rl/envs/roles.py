@@ -15,7 +15,6 @@ from pydantic import Field, model_validator
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.chat_reply import CutOffError, reply_text
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import ImagePart, Message, Part, TextPart
@@ -134,6 +133,8 @@ class OpenAIRole:
 
     async def complete(self, messages: Sequence[Message]) -> str:
         """See `RoleModel`."""
+        from docagent_rl.endpoints.chat_reply import CutOffError, reply_text  # brings openai in
+
         encoded = [await self._encoded(message) for message in messages]
         try:
             return reply_text((await self.model.ask(encoded)).text)

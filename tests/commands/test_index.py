@@ -90,7 +90,7 @@ def test_a_collection_is_built_kept_up_to_date_checked_and_searched(folder):
     with pytest.raises(UserError, match="'new'"):
         run(folder, "check", *at)
     assert "1 pages encoded" in run(folder, *build)
-    assert "none damaged" in run(folder, "check", *at)
+    assert "all whole" in run(folder, "check", *at)
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")
     for options in (
         ("--engine", "lancedb"),

@@ -103,7 +103,7 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
     assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.json", "2.jsonl"]
     before, after = (OpenRun(n, path.name, ViewedRun(path)) for n, path in enumerate(small))
     assert after.store.path == before.store.path
-    assert after.folder.configured("docagent.judge.kind") == "exact"
+    assert after.folder.config.docagent.judge.kind == "exact"
     (tmp_path / "mine.jsonl").write_text("")
     for source in (run, tmp_path / "mine.jsonl", tmp_path / "missing"):
         assert run_counter(source) is estimated_tokens
