@@ -46,7 +46,7 @@ def run(machine: Machine, folder: Path) -> Result:
     """See the module."""
     rows = recipe_rows()
     if machine.gpu is None:
-        scale = Scale(SMALL, (1, 3), 8, (200,), (4, 4))
+        scale = Scale(SMALL, (1, 2), 8, (120,), (4, 4))
     else:
         shown = tuple(sorted({min(rows.values()), max(rows.values())}))
         scale = Scale(SEVEN, (2, 4), SEVEN["layers"], shown, (64, 80))
