@@ -172,7 +172,7 @@ class Driver(DocAgentTrainerMixin, VerlStub):
     def _get_n_gpus_for_throughput(self) -> int:
         return 1
 
-    def _embed(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
+    def _embedder(self, texts: Sequence[str], metrics: dict[str, Any]) -> torch.Tensor:
         return torch.randn(len(texts), 384, generator=torch.Generator().manual_seed(0))
 
 

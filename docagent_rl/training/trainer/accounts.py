@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,26 @@ class TrajectoryFailedError(RuntimeError):
 
 @dataclass(slots=True)
 class Accounts:
-    """The trajectories that a trainer asked for: `each` (`rollout.n`) of a prompt.
+    """The trajectories of the prompts that a trainer has handed out.
 
-    `run_dir` takes the tracebacks of failed ones.
+    `run_dir` takes the tracebacks of failed ones; a prompt has `each` (`rollout.n`) unless its row says
+    otherwise.
     """
 
     run_dir: Path
     each: int
+    _asked: dict[str, int] = field(default_factory=dict)
     _of_step: int | None = None
+
+    def ask(self, uids: Iterable[str], numbers: Sequence[int] | None = None) -> None:
+        """Note prompts that were handed out, with the trajectories of each (by default `each`)."""
+        for position, uid in enumerate(uids):
+            self._asked[str(uid)] = self.each if numbers is None else int(numbers[position])
+
+    def drop(self, uids: Iterable[str]) -> None:
+        """Forget prompts whose trajectories are not trained on: stale ones, and those of a group filter."""
+        for uid in uids:
+            self._asked.pop(uid, None)
 
     def receive(
         self, uids: Sequence[str], keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]
@@ -51,19 +63,12 @@ class Accounts:
         `keys` are verl's `{uid}_{trajectory}_{index}` of their rows, `trajectories` those of this package.
 
         Raises:
-            TrajectoryFailedError: some have failed, or left no row; names groups with their numbers.
+            TrajectoryFailedError: some have failed, or left no row.
         """
         check_failed(trajectories, self.run_dir)
-        found = trajectories_by_group(keys)
-        wrong = {uid: n for uid in sorted(uids) if (n := len(found.get(uid, ()))) != self.each}
-        if wrong:
-            groups = ", ".join(f"{uid} has {n} of {self.each}" for uid, n in list(wrong.items())[:_NAMED])
-            raise TrajectoryFailedError(
-                f"the trajectories of {len(wrong)} of {len(uids)} groups are not those asked for: {groups}. "
-                "An exception outside the agent loop may have ended them: see the log of the agent loop "
-                "workers at `Error in _run_prompt`"
-            )
-        self._of_step = (self._of_step or 0) + self.each * len(uids)
+        asked = {uid: self._asked.pop(uid, self.each) for uid in uids}
+        check_complete(asked, keys)
+        self._of_step = (self._of_step or 0) + sum(asked.values())
 
     def close_step(self, keys: Sequence[str], trajectories: Sequence[TrajectoryDigest]) -> dict[str, float]:
         """Return the step's account: of rows trained on, without padding, and of their trajectories.
@@ -100,6 +105,24 @@ def trajectories_by_group(keys: Iterable[str]) -> Mapping[str, set[str]]:
         uid, trajectory, _ = key.rsplit("_", 2)
         groups[uid].add(trajectory)
     return groups
+
+
+def check_complete(asked: Mapping[str, int], keys: Iterable[str]) -> None:
+    """Refuse groups with more or fewer trajectories than were asked for; `keys` are of the rows there are.
+
+    Raises:
+        TrajectoryFailedError: names the groups and their numbers.
+    """
+    found = trajectories_by_group(keys)
+    numbers = {uid: len(found.get(uid, ())) for uid in asked}
+    wrong = {uid: n for uid, n in numbers.items() if n != asked[uid]}
+    if wrong:
+        groups = ", ".join(f"{uid} has {n} of {asked[uid]}" for uid, n in sorted(wrong.items())[:_NAMED])
+        raise TrajectoryFailedError(
+            f"the trajectories of {len(wrong)} of {len(asked)} groups are not those asked for: {groups}. An "
+            "exception outside the agent loop may have ended them: see the log of the agent loop workers at "
+            "`Error in _run_prompt`"
+        )
 
 
 def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> None:
@@ -154,6 +177,7 @@ def account_for_trajectories(
         if partition_id == TRAIN and uids:
             keys = _keys_of(buffer, uids)
             check_failed(distinct(reader.fetch_rows(keys, TRAIN)), accounts.run_dir)
+            accounts.drop(uids)
             dropped(keys)
         clear(partition_id, uids)
 

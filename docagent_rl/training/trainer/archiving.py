@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
+from docagent_rl.advantages import Advantages
 from docagent_rl.advantages.similarity import cosines
 from docagent_rl.rollout.credit import SIMILARITIES, CreditRow, write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
@@ -90,11 +91,9 @@ def with_optional(
     """Return columns with further fields of the queue; one that cannot be had is left out."""
     for name in names:
         try:
-            found = SampledColumns.fetch(keys, partition_id, [name])
+            columns = columns.fetching(keys, partition_id, [name])
         except (KeyError, RuntimeError, ValueError) as error:
             logger.warning("the credit of this step is stored without %s: %s", name, error)
-        else:
-            columns = replace(columns, values={**columns.values, **found.values})
     return columns
 
 
@@ -105,6 +104,31 @@ class ArchivingMixin(TrainerPart):
     _accounts: Accounts
     _credited: Sequence[CreditRow] = ()
     _likeness: Likeness | None = None
+
+    @cached_property
+    def _estimated(self) -> dict[tuple[str, ...], SampledColumns]:
+        """Estimates of rows since the last archive."""
+        return {}
+
+    def _keep(
+        self, batch: KVBatchMeta, columns: SampledColumns, token_rewards: Tensor, result: Advantages
+    ) -> None:
+        """Keep columns for the archive, which would fetch the same from the queue."""
+        if not self.config.algorithm.use_kl_in_reward:  # else these are no rewards of the environment
+            kind = token_rewards.dtype
+            self._estimated[tuple(batch.keys)] = columns.having(
+                rm_scores=columns.gathered(token_rewards),
+                advantages=result.advantages.to(kind),
+                returns=result.returns.to(kind),
+            )
+
+    def _columns(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+        """Return fields of rows at their sampled tokens; the step's estimates were made of some of them."""
+        estimated, self._estimated = self._estimated, {}
+        if not estimated or [key for part in estimated for key in part] != list(keys):
+            return SampledColumns.fetch(keys, partition_id, names)
+        known = SampledColumns.joined(list(estimated.values()))
+        return known.fetching(keys, partition_id, [name for name in names if name not in known.values])
 
     def _archive(self, batch: KVBatchMeta) -> dict[str, float]:
         """Have the trajectories of a step written, and return their numbers."""
@@ -165,7 +189,7 @@ class ArchivingMixin(TrainerPart):
         if not self._bypasses_log_probs:
             fields.append("old_log_probs")
         keys = [key for key, _ in rows]
-        columns = SampledColumns.fetch(keys, partition_id, fields)
+        columns = self._columns(keys, partition_id, fields)
         if not self._bypasses_log_probs:
             for key, values in zip(keys, columns.split("old_log_probs"), strict=True):
                 log_probs[trajectory_of(key)][int(key.rpartition("_")[2])] = values.double().numpy()

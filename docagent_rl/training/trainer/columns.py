@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -42,10 +42,40 @@ class SampledColumns:
             ValueError: a field's rows have other lengths than their turns.
         """
         starts = range(0, len(keys), _ROWS_AT_ONCE)
-        parts = [_sampled(keys[n : n + _ROWS_AT_ONCE], partition_id, names) for n in starts]
+        return cls.joined([_sampled(keys[n : n + _ROWS_AT_ONCE], partition_id, names) for n in starts])
+
+    @classmethod
+    def joined(cls, parts: Sequence[SampledColumns]) -> SampledColumns:
+        """Return the rows of all parts, in order; the parts have the same fields."""
         lengths, positions, widths = (torch.cat([getattr(p, name) for p in parts]) for name in _SHAPES)
         values = {name: torch.cat([p.values[name] for p in parts]) for name in parts[0].values}
         return cls(lengths, positions, widths, values)
+
+    def having(self, **compact: Tensor) -> SampledColumns:
+        """Return the columns with fields (b, s) that were made of the others."""
+        flat = {name: rows.reshape(-1)[self.places] for name, rows in compact.items()}
+        return replace(self, values={**self.values, **flat})
+
+    def fetching(self, keys: Sequence[str], partition_id: str, names: Sequence[str]) -> SampledColumns:
+        """Return the columns with further fields of their rows, from the queue.
+
+        Raises:
+            ValueError: a field's rows have other lengths than their turns.
+        """
+        if not names:
+            return self
+        found: dict[str, list[Tensor]] = {name: [] for name in names}
+        first = 0
+        for start in range(0, len(keys), _ROWS_AT_ONCE):
+            some = list(keys[start : start + _ROWS_AT_ONCE])
+            widths, lengths = (each[start : start + len(some)] for each in (self.widths, self.lengths))
+            end = first + int(lengths.sum())
+            at = (widths.cumsum(0) - widths)[self.rows[first:end] - start] + self.positions[first:end]
+            data = tq.kv_batch_get(keys=some, partition_id=partition_id, select_fields=list(names))
+            for name in names:
+                found[name].append(_flat_of(data, name, widths)[at])
+            first = end
+        return replace(self, values={**self.values, **{n: torch.cat(each) for n, each in found.items()}})
 
     def padded(self, name: str, padding: float = 0.0) -> Tensor:
         """Return a field as (b, s), s the most sampled tokens of a row."""
@@ -118,11 +148,15 @@ def _sampled(keys: Sequence[str], partition_id: str, names: Sequence[str]) -> Sa
     positions = at - torch.repeat_interleave(ends - widths, lengths)
     values = {TURN: turns[at].long()}
     for name in names:
-        flat, own = _flat(data, name)
-        if not torch.equal(own, widths):
-            raise ValueError(f"rows of {name} have other lengths than their turns")
-        values[name] = flat[at]
+        values[name] = _flat_of(data, name, widths)[at]
     return SampledColumns(lengths, positions, widths, values)
+
+
+def _flat_of(data: TensorDict, name: str, widths: Tensor) -> Tensor:
+    flat, own = _flat(data, name)
+    if not torch.equal(own, widths):
+        raise ValueError(f"rows of {name} have other lengths than their turns")
+    return flat
 
 
 def _flat(data: TensorDict, name: str) -> tuple[Tensor, Tensor]:

@@ -57,6 +57,8 @@ TOKENS = "perf/total_num_tokens"
 """verl's number of the tokens of a step."""
 POLL_S = 0.2
 """Between two looks at the queue, of which a step waits for the last. verl's 2 s has no key."""
+TRAJECTORIES_OF_PROMPT = "__rollout_n__"
+"""verl's column for a prompt with a number of trajectories of its own."""
 
 
 class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, ArchivingMixin):
@@ -101,6 +103,11 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
         filter_by_trajectory(buffer, self.config.data.train_batch_size, self._reader)
         account_for_trajectories(buffer, self._accounts, self._reader, self.release_images)
         return buffer
+
+    def _submit_batch_to_rollout(self, batch: TensorDict) -> int:
+        numbers = list(batch[TRAJECTORIES_OF_PROMPT]) if TRAJECTORIES_OF_PROMPT in batch else None
+        self._accounts.ask(batch["uid"], numbers)
+        return super()._submit_batch_to_rollout(batch)
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         trajectories = dict(self._reader.fetch(batch))
@@ -151,6 +158,7 @@ class DocAgentTrainerMixin(PassFieldsMixin, NamedImagesMixin, CheckpointsMixin, 
             result = self._advantages(estimator, batch, columns, columns.gathered(token_rewards), metrics)
             metrics.update(result.metrics)
             result = result.within(columns.gathered(mask))  # without the tokens that verl has rejected
+            self._keep(batch, columns, token_rewards, result)
             if self.use_critic and result.value_mask is not None:
                 targets = columns.nested(result.value_mask.long())
             width = token_rewards.shape[1]

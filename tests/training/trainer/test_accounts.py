@@ -40,9 +40,10 @@ def trajectory(uid="x", number=0, reason: MaskReason | None = None) -> Trajector
 def sample(tmp_path, queue):
     """Sample a step by verl's own replay buffer; the batch and the step's account."""
 
-    def run(trajectories, prompts=FINISHED, *, rows=1, kind=ReplayBuffer):
+    def run(trajectories, prompts=FINISHED, *, rows=1, asked=None, kind=ReplayBuffer):
         queue.put(prompts, trajectories, rows)
         buffer, accounts = replay_buffer(kind), Accounts(tmp_path, each=2)
+        accounts.ask(prompts, asked)
         account_for_trajectories(buffer, accounts, TrajectoryReader())
         batch = queue.sample(buffer, len(prompts))
         return batch, accounts.close_step(batch.keys, trajectories)
@@ -75,6 +76,13 @@ def test_a_trajectory_without_a_row_ends_the_run(sample, status, left, kind):
     trajectories = [trajectory("x"), trajectory("x", 1), *[trajectory("y")] * left]
     with pytest.raises(TrajectoryFailedError, match=rf"\by\b.* {left} of 2\b"):
         sample(trajectories, {"x": "finished", "y": status}, kind=kind)
+
+
+def test_a_prompt_may_have_a_number_of_trajectories_of_its_own(sample):
+    trajectories = [trajectory("x"), trajectory("y"), trajectory("y", 1), trajectory("y", 2)]
+    _, counts = sample(trajectories, asked=[1, 3])
+    assert counts["docagent/trajectories/trained"] == 4
+    assert counts["docagent/groups/uncompared"] == 0  # x was to be alone
 
 
 def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sample, tmp_path):
@@ -145,6 +153,7 @@ def batch_of(*keys):
 
 def test_a_trajectory_is_read_once_a_step(queue, parsed, tmp_path):
     trainer, buffer = Trainer(tmp_path), replay_buffer()
+    trainer._accounts.ask("xy")
     account_for_trajectories(buffer, trainer._accounts, trainer._reader)
     batch = queue.sample(buffer, 2)
     estimated = trainer._reader.fetch(batch)

@@ -72,6 +72,17 @@ def test_rows_of_two_lengths_are_no_row(fetch):
         fetch(9, [[0, 1, 9], *REWARDS[1:]])
 
 
+def test_columns_are_added_and_joined(fetch):
+    known = fetch(3)
+    turns = {"turn_index": known.values["turn_index"]}
+    bare = SampledColumns(known.lengths, known.positions, known.widths, turns)
+    rewards = known.padded("rm_scores").tolist()
+    assert bare.fetching(ROWS, "train", ["rm_scores"]).padded("rm_scores").tolist() == rewards
+    made = bare.having(twice=2 * known.padded("rm_scores"))
+    assert torch.equal(made.padded("twice"), 2 * known.padded("rm_scores"))
+    assert SampledColumns.joined([known, fetch(9)]).padded("rm_scores").tolist() == 2 * rewards
+
+
 @pytest.fixture
 def fields(serve):
     found = {name: [list(row) for row in rows] for name, rows in FIELDS.items()}
