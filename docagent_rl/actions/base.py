@@ -17,7 +17,7 @@ Box = tuple[float, float, float, float]
 
 
 class StopCause(Enum):
-    """Why the sampling of an assistant turn ended."""
+    """Reasons for the end of an assistant turn's sampling."""
 
     END_OF_TURN = "end_of_turn"
     TRUNCATED = "truncated"
@@ -27,7 +27,7 @@ class StopCause(Enum):
 
 
 class InvalidReason(Enum):
-    """Why a turn holds no action that can be executed."""
+    """Reasons why a turn holds no action that can be executed."""
 
     NO_ACTION = "no_action"
     UNCLOSED = "unclosed"

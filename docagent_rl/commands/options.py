@@ -66,7 +66,7 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),
 )
 _OF_FIRST = {"max-cost", "max-tokens", "max-requests", "cache"}
-"""Of the first model of a command, whatever others it asks."""
+"""Options that only the first model of a command has."""
 
 
 def model_options(

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple
 
 from docagent_rl.actions.base import Box
-from docagent_rl.actions.coordinates import Frame
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.views import SearchScope
@@ -391,12 +390,3 @@ def content_words(question: str) -> list[str]:
     """Return the question's words of four letters or more, or common words when it has none."""
     words = [word.strip(".,;:!?\"'()[]<>{}") for word in question.split()]
     return [word for word in words if len(word) >= 4 and word.isalpha()] or list(SUBJECTS[:8])
-
-
-def view_of(state: AgentState, frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
-    """Return the region that the view shown last shows, and the sides of the frame of boxes on it."""
-    pages = state.effect.get("pages")
-    view = pages[-1] if pages else state.effect
-    if "region" not in view:
-        return (0.0, 0.0, 1.0, 1.0), (1000, 1000)
-    return tuple(view["region"]), frame.size(tuple(view["size"]), tuple(view["encoder_size"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -147,3 +148,15 @@ class CropConfig(Section):
     def padding(self, *, validate: bool) -> float:
         """Return what is added on all sides of a box, in training or in validation."""
         return self.pad_val if validate and self.pad_val is not None else self.pad
+
+
+def last_view(effect: Mapping[str, Any], frame: Frame) -> tuple[tuple[float, ...], tuple[int, int]]:
+    """Return the region that the view shown last shows, and the sides of the frame of boxes on it.
+
+    `effect` is that of the turn which showed it (`LoggedTurn`).
+    """
+    pages = effect.get("pages")
+    view = pages[-1] if pages else effect
+    if "region" not in view:
+        return (0.0, 0.0, 1.0, 1.0), (1000, 1000)
+    return tuple(view["region"]), frame.size(tuple(view["size"]), tuple(view["encoder_size"]))

@@ -30,7 +30,7 @@ _REMEDIES = {
     "SearchActor": "what docagent.retriever opens, or docagent.retriever.service.replicas",
     "StorageUnit": "data.train_batch_size",
 }
-"""What to lower where memory was short, by a part of the class's name."""
+"""The keys to lower where memory was short, by a part of the class's name."""
 
 
 def remedy(class_name: str) -> str:

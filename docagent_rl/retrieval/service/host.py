@@ -52,7 +52,7 @@ class SearchHost:
         self.waiting, self._closed = 0, False
         """Queries that wait or are searched for."""
         self._moved_at = time.monotonic()
-        """When the last search ended, or the first began after a rest."""
+        """Time at which the last search ended, or the first began after a rest."""
         for _ in range(threads):
             # daemons: a search that hangs does not hold up the end of the process
             threading.Thread(target=self._work, name="docagent-host", daemon=True).start()

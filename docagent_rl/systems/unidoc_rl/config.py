@@ -108,7 +108,7 @@ class UniDocConfig(VariantSection):
 
     variants = VARIANT_DEFAULTS
     prompt: ClassVar = "unidoc_rl"
-    """Of both variants."""
+    """The prompt of both variants."""
     variant: Variant = "paper"
     max_turns: int = Field(10, ge=1)
     """Assistant turns; with `extra_turn` one more. The paper gives no number."""

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from docagent_rl.actions.coordinates import on_view
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, view_of
+from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
+from docagent_rl.envs.views import last_view
 from docagent_rl.samples.sample import parse_page_id
 
 _TAGS = {Move.SEARCH: "search", Move.SELECT: "select", Move.CROP: "bbox", Move.ANSWER: "answer"}
@@ -78,7 +79,7 @@ class UniDocAgent(ScriptedAgent):
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is Move.CROP:
-            view = view_of(state, self.config.coords.frame)
+            view = last_view(state.effect, self.config.coords.frame)
             return [on_view(box, *view) for box in act.boxes]
         return super().argument(act, state)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from docagent_rl.actions.coordinates import on_view
-from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent, view_of
+from docagent_rl.envs.script import Act, AgentState, Move, Script, ScriptContext, ScriptedAgent
+from docagent_rl.envs.views import last_view
 
 _TAGS = {Move.SEARCH: "search", Move.CROP: "bbox", Move.ANSWER: "answer"}
 
@@ -47,7 +48,7 @@ class VragAgent(ScriptedAgent):
     def argument(self, act: Act, state: AgentState) -> object:
         """See `ScriptedAgent`."""
         if act.move is Move.CROP:
-            return on_view(act.boxes[0], *view_of(state, self.config.coords.frame))
+            return on_view(act.boxes[0], *last_view(state.effect, self.config.coords.frame))
         return super().argument(act, state)
 
 
