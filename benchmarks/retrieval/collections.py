@@ -30,9 +30,16 @@ from docagent_rl.retrieval.engines.collection import (
     open_collection,
 )
 from docagent_rl.retrieval.index_files import IndexFiles
-from docagent_rl.retrieval.vectors.bank import Bank, make_bank, open_bank, write_banks
-from docagent_rl.retrieval.vectors.index import Kind, Source
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, page_scores, rounded
+from docagent_rl.retrieval.vectors.bank import (
+    NO_SCORE,
+    Bank,
+    make_bank,
+    open_bank,
+    page_scores,
+    rounded,
+    write_banks,
+)
+from docagent_rl.retrieval.vectors.index import Kind
 
 _TOP, _PAGES_A_DOCUMENT, _AT_A_TIME = 10, 50, 500
 _COLUMNS = ("search", "build CPU s", "MB", "CPU ms", "seconds ms", "recall@10")
@@ -64,8 +71,8 @@ def gold(bank: Bank, queries: list[np.ndarray]) -> tuple[list[set[int]], float]:
 def opened(engine: SearchEngine, folder: Path, url: str | None) -> Collection:
     """An empty collection in a folder, or at a server."""
     shutil.rmtree(folder, ignore_errors=True)
-    source = Source(kind=Kind.LATE_INTERACTION, encoder="0" * 64, content=PageContent.TEXT, dim=DIM)
-    header = CollectionHeader(kind=source.kind, engine=engine, collection="pages", source=source, spec={})
+    made = {"kind": Kind.LATE_INTERACTION, "encoder": "0" * 64, "content": PageContent.TEXT, "dim": DIM}
+    header = CollectionHeader.model_validate({**made, "engine": engine, "collection": "pages", "spec": {}})
     collection = open_collection(IndexFiles(folder), header, EngineConfig(url=url))
     collection.create()
     return collection

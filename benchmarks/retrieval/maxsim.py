@@ -13,8 +13,7 @@ import torch
 import typer
 
 from benchmarks.common import best_times, show
-from docagent_rl.retrieval.vectors.bank import Bank, make_bank
-from docagent_rl.retrieval.vectors.maxsim import page_scores, rounded
+from docagent_rl.retrieval.vectors.bank import Bank, make_bank, page_scores, rounded
 
 DIM = 128
 _TOP = 10

@@ -29,7 +29,6 @@ from docagent_rl.retrieval.config import (
     RetrieverConfig,
     SearchEngine,
 )
-from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.index_files import index_kind
 from docagent_rl.retrieval.indexes import (
     Encoding,
@@ -79,10 +78,10 @@ def build_command(
     Example: docagent-rl index build --store data/store --out data/minilm --model minilm
     """
     documents = DocumentStore(store)
-    where = None
+    where: dict[str, Any] = {}
     if engine is not SearchEngine.EMBEDDED:
-        where = CollectionPlace(engine, url, collection, token_env)
-    if where is not None and model is None:
+        where = {"engine": engine, "url": url, "collection": collection, "token_env": token_env}
+    if where and model is None:
         raise UserError(f"--engine {engine.value} holds vectors: name their model by --model")
     if model is None:
         words = BM25Settings(k1=k1, b=b, stemmer=stemmer)
@@ -90,9 +89,7 @@ def build_command(
     else:
         encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
         began = time.monotonic()
-        built = build_vectors(
-            documents, out, model, encoding=encoding, where=where, force=force, progress=True
-        )
+        built = build_vectors(documents, out, model, encoding=encoding, force=force, progress=True, **where)
         if built.new:
             pace = built.new / (time.monotonic() - began)
             typer.echo(f"{built.new} pages encoded, {pace:.1f} a second")

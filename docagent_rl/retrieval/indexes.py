@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import remove_leftovers
@@ -17,7 +18,7 @@ from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.encoders.local import CPU
 from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
-from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
+from docagent_rl.retrieval.engines.build import build_collection
 from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.index_files import HEADER, DamagedError, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
@@ -73,14 +74,14 @@ def build_vectors(
     model: str,
     *,
     encoding: Encoding | None = None,
-    where: CollectionPlace | None = None,
     force: bool = False,
     progress: bool = False,
+    **where: Any,
 ) -> BuiltIndex:
     """Index the vectors of all pages, or of those that are new or changed since, in a folder.
 
-    The model is one of `encoders.spec.named_spec`; `where` names the collection of an engine that holds them,
-    in place of the folder; `force` replaces an index of another model, or a damaged one.
+    The model is one of `encoders.spec.named_spec`; `where`, arguments of `build_collection`, names the engine
+    that holds them, in place of the folder; `force` replaces an index of another model, or a damaged one.
 
     Raises:
         UserError: there is no such model, another index is there, or it is damaged.
@@ -91,7 +92,7 @@ def build_vectors(
     if encoding.checkpoint is not None:
         spec = spec.model_copy(update={"model": encoding.checkpoint, "revision": None})
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
-    build = build_index if where is None else partial(build_collection, where=where)
+    build = partial(build_collection, **where) if where else build_index
     with _vectors(spec, encoding) as vectors:
         return build(store, vectors, out, kind=kind, progress=progress, replace=force)
 

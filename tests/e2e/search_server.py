@@ -14,7 +14,6 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.indexes import build_vectors
 
 
@@ -38,8 +37,9 @@ class SearchServer:
         self._folder.mkdir(parents=True, exist_ok=True)
         model = self._folder / "model"
         make_retriever(model)
-        where = CollectionPlace(SearchEngine.LANCEDB)
-        build_vectors(DocumentStore(self._store), self._folder / "index", str(model), where=where)
+        build_vectors(
+            DocumentStore(self._store), self._folder / "index", str(model), engine=SearchEngine.LANCEDB
+        )
         self._start("0")
         while "http://" not in (said := self._log.read_text()):
             assert self._process.poll() is None, said

@@ -22,7 +22,6 @@ from docagent_rl.envs.services import RetrieverService
 from docagent_rl.lab.tiny.indexes import make_retriever
 from docagent_rl.retrieval.bm25 import BM25Settings
 from docagent_rl.retrieval.config import RetrieverConfig, SearchEngine
-from docagent_rl.retrieval.engines.build import CollectionPlace
 from docagent_rl.retrieval.indexes import build_bm25, build_vectors
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.rollout.env_resources import EnvResources
@@ -59,7 +58,7 @@ def workspace(tmp_path_factory) -> Workspace:
     build_bm25(store, root / "bm25", BM25Settings())
     build_vectors(store, root / "minilm", "minilm")
     build_vectors(store, root / "late", str(root / "tiny"))
-    build_vectors(store, root / "engine", "minilm", where=CollectionPlace(SearchEngine.LANCEDB))
+    build_vectors(store, root / "engine", "minilm", engine=SearchEngine.LANCEDB)
     return Workspace(root)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,30 +14,18 @@ from docagent_rl.retrieval.engines.collection import (
     Collection,
     CollectionHeader,
     Engine,
-    HeldDocument,
     VectorPage,
     differences,
     open_collection,
 )
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine
-from docagent_rl.retrieval.vectors.build import BuiltIndex, source_and_documents
+from docagent_rl.retrieval.vectors.bank import rounded
+from docagent_rl.retrieval.vectors.build import BuiltIndex
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
-from docagent_rl.retrieval.vectors.maxsim import rounded
 
 _NUMBERS = 1 << 24
 """Numbers of vectors that are stored at a time: 64 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class CollectionPlace:
-    """The place of a collection: an engine, a server's address (none: the folder), a name, a token."""
-
-    engine: Engine
-    url: str | None = None
-    name: str | None = None
-    """None: that of the folder."""
-    token_env: str | None = None
 
 
 def build_collection(
@@ -46,47 +33,52 @@ def build_collection(
     vectors: PageVectors,
     path: str | Path,
     *,
-    where: CollectionPlace,
+    engine: Engine,
     kind: Kind,
+    url: str | None = None,
+    collection: str | None = None,
+    token_env: str | None = None,
     progress: bool = False,
     replace: bool = False,
 ) -> BuiltIndex:
     """Bring a collection to the pages of a store: new and changed documents are encoded, others removed.
 
-    A build that was killed goes on with the documents that it did not finish. `path` is the folder of the
-    index; `replace` lets another index in it give way, a collection of its own too. See
-    `vectors.build.build_index`.
+    A build that was killed goes on with the documents that it did not finish; see `build_index`.
+
+    Args:
+        store: the documents.
+        vectors: the encoder.
+        path: the folder of the index.
+        engine: holds the collection.
+        kind: of the vectors.
+        url: the engine's address; None: the folder.
+        collection: its name; None: that of the folder.
+        token_env: the variable with the token of the engine's server.
+        progress: show a bar on standard error.
+        replace: another index in the folder gives way, a collection of its own too.
 
     Raises:
         UserError: the folder or the server holds another index.
         InfrastructureError: a node, the encoder or the engine fails.
     """
-    facts, files = vectors.facts(), IndexFiles(Path(path))
-    source, documents = source_and_documents(store, facts, kind)
-    header = CollectionHeader(
-        kind=kind,
-        engine=where.engine,
-        url=where.url,
-        collection=where.name or files.root.absolute().name,
-        token_env=where.token_env,
-        source=source,
-        spec=dict(facts.spec),
-    )
-    collection = open_collection(files, header, EngineConfig())
+    files = IndexFiles(Path(path))
+    name = collection or files.root.absolute().name
+    place = {"engine": engine, "url": url, "collection": name, "token_env": token_env}
+    wanted = CollectionHeader.of(store, vectors.facts(), kind, **place)
+    opened = open_collection(files, wanted, EngineConfig())
     with files.claimed():
-        header = _prepared(files, header, collection, replace=replace)
-        job = _Update(files, header, collection, documents)
+        job = _Update(files, _prepared(files, wanted, opened, replace=replace), opened, wanted.documents)
         for document, pages in encode_documents(vectors, store, job.missing, progress=progress):
             job.put(document, pages)
         filled = job.finish()
-    new, pages = (sum(each.pages for each in some) for some in (job.missing, documents))
-    return BuiltIndex(pages, len(documents), new, pages - filled)
+    new = sum(document.pages for document in job.missing)
+    return BuiltIndex(wanted.num_pages, len(wanted.documents), new, wanted.num_pages - filled)
 
 
 def _prepared(
     files: IndexFiles, header: CollectionHeader, collection: Collection, *, replace: bool
 ) -> CollectionHeader:
-    """See that the folder names the collection, and that this is there; return the header with its documents.
+    """See that the folder names the collection, and that this is there; return the header as it is there.
 
     Raises:
         UserError: the folder holds another index that is to stay, or the name is taken at the server.
@@ -104,8 +96,8 @@ def _prepared(
             f"{header.place} is there, and {files.root} does not name it: choose another --collection, or "
             "remove it at the server"
         )
-    if there is not None and same:
-        header = header.model_copy(update={"documents": there.documents})
+    held = {"documents": there.documents, "filled": there.filled} if there is not None and same else {}
+    header = header.model_copy(update={"documents": (), **held})
     # named without documents, so that vectors of another model are never taken for those of this one
     files.write_header(header)
     files.sweep(rf"files-.*|{ENCODED}")
@@ -140,6 +132,7 @@ class _Update:
     ) -> None:
         self._files, self._header, self._collection = files, header, collection
         self._kept, self._removed = _sound(header, collection, documents)
+        self._filled = {doc_id: header.filled[doc_id] for doc_id in self._kept}
         if self._removed:
             self._write_header()
             collection.remove(self._removed)
@@ -153,7 +146,7 @@ class _Update:
             for number, vectors in enumerate(pages, 1)
             if len(vectors)
         ]
-        self._kept[document.doc_id] = HeldDocument(document=document, filled=len(found))
+        self._kept[document.doc_id], self._filled[document.doc_id] = document, len(found)
         self._pages += found
         if sum(page.vectors.size for page in self._pages) > _NUMBERS:
             self._store()
@@ -163,7 +156,7 @@ class _Update:
         self._store()
         if self.missing or self._removed:
             self._collection.finish()
-        return sum(each.filled for each in self._kept.values())
+        return sum(self._filled.values())
 
     def _store(self) -> None:
         if self._pages:
@@ -173,18 +166,19 @@ class _Update:
 
     def _write_header(self) -> None:
         documents = tuple(self._kept[doc_id] for doc_id in sorted(self._kept))
-        self._files.write_header(self._header.model_copy(update={"documents": documents}))
+        held = {"documents": documents, "filled": self._filled}
+        self._files.write_header(self._header.model_copy(update=held))
 
 
 def _sound(
     header: CollectionHeader, collection: Collection, documents: Sequence[StoredDocument]
-) -> tuple[dict[str, HeldDocument], list[str]]:
+) -> tuple[dict[str, StoredDocument], list[str]]:
     """Return the documents that are stored as they are now, and the names of others."""
-    held = {each.document.doc_id: each for each in header.documents}
+    held = {document.doc_id for document in header.documents}
     broken: set[str] = set()
-    if collection.count() != header.filled:
+    if collection.count() != header.num_filled:
         # pages of a build that was killed, or pages that somebody removed
-        broken = {doc_id for doc_id, _ in differences(collection, header.documents)}
-    now = {each.doc_id: each for each in documents}
-    kept = {id_: each for id_, each in held.items() if id_ not in broken and now.get(id_) == each.document}
-    return kept, sorted((held.keys() | broken) - kept.keys())
+        broken = {doc_id for doc_id, _ in differences(collection, header)}
+    now = set(documents)
+    kept = {each.doc_id: each for each in header.documents if each.doc_id not in broken and each in now}
+    return kept, sorted((held | broken) - kept.keys())

@@ -7,13 +7,13 @@ hold is encoded again, so that a build that was killed goes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
@@ -22,28 +22,20 @@ from docagent_rl.endpoints.http_client import read_api_key
 from docagent_rl.retrieval.base import Hit, Pages, best_hits
 from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
 from docagent_rl.retrieval.index_files import COLLECTION, IndexFiles
-from docagent_rl.retrieval.vectors.index import SourceHeader, StoredDocument, changed_documents
-from docagent_rl.retrieval.vectors.maxsim import rounded
+from docagent_rl.retrieval.vectors.bank import rounded
+from docagent_rl.retrieval.vectors.index import SourceHeader
 
 Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
-
-
-class HeldDocument(BaseModel):
-    """A document whose pages are all in a collection; `filled` of them have vectors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    document: StoredDocument
-    filled: int
 
 
 class CollectionHeader(SourceHeader):
     """The header of an index whose pages are in a collection of an engine.
 
-    The vectors are rounded to bfloat16, as those of embedded indexes are.
+    The vectors are rounded to bfloat16, as those of embedded indexes are. `documents` are those whose pages
+    are all there.
     """
 
-    schema_version: Literal[5] = 5
+    schema_version: Literal[6] = 6
     engine: Engine
     url: str | None = None
     """Place of the collection; None: in the folder of the index."""
@@ -51,8 +43,8 @@ class CollectionHeader(SourceHeader):
     """Its name."""
     token_env: str | None = None
     """Name of the variable that holds the token of its server."""
-    documents: tuple[HeldDocument, ...] = ()
-    """Sorted by id."""
+    filled: dict[str, int] = Field(default_factory=dict)
+    """Number of pages with vectors of each document."""
 
     @property
     def place(self) -> str:
@@ -60,13 +52,13 @@ class CollectionHeader(SourceHeader):
         return f"the collection {self.collection!r} of {self.engine.value} at {self.url or 'its folder'}"
 
     @property
-    def filled(self) -> int:
+    def num_filled(self) -> int:
         """Number of pages with vectors."""
-        return sum(each.filled for each in self.documents)
+        return sum(self.filled.values())
 
     def without_documents(self) -> CollectionHeader:
         """Return the header of the same collection without its documents and what depends on the machine."""
-        return self.unsaved().model_copy(update={"documents": (), "token_env": None})
+        return self.unsaved().model_copy(update={"documents": (), "filled": {}, "token_env": None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +151,10 @@ class CollectionIndex:
                 f"the index {self.path} is of {self.header.place}, which is not there: build it again with "
                 "the same command"
             )
-        documents = (each.document for each in self.header.documents)
-        changed = changed_documents(documents, store, self.header.source.content)
-        count = self.collection.count()
-        if not changed and count == self.header.filled:
+        changed, count = self.header.changed(store), self.collection.count()
+        if not changed and count == self.header.num_filled:
             return
-        problem = f"it has {count} pages, not the {self.header.filled} of its documents"
+        problem = f"it has {count} pages, not the {self.header.num_filled} of its documents"
         if changed:
             problem = f"{len(changed)} documents are missing, gone or changed, such as {changed[0]!r}"
         raise UserError(
@@ -174,24 +164,13 @@ class CollectionIndex:
 
     def problems(self) -> list[str]:
         """Return the problem of each document whose pages are not there as they were; looks at all pages."""
-        found = dict(differences(self.collection, self.header.documents))
+        found = dict(differences(self.collection, self.header))
         return [f"{doc_id}: {problem}" for doc_id, problem in sorted(found.items())]
 
     def info(self) -> dict[str, object]:
         """Return counts, the place and the model, by their names for people."""
-        header, pages = self.header, sum(each.document.pages for each in self.header.documents)
-        return {
-            "kind": header.kind.value,
-            "engine": header.engine.value,
-            "collection": header.place,
-            "documents": len(header.documents),
-            "pages": pages,
-            "pages without vectors": pages - header.filled,
-            "dimensions": header.source.dim,
-            "content": header.source.content.value,
-            "encoder": header.source.encoder,
-            "spec": header.spec,
-        }
+        header = self.header
+        return {**header.info(header.num_pages - header.num_filled), "collection": header.place}
 
     def rank(
         self, queries: Sequence[np.ndarray], *, doc_id: str | None, top_k: int, exclude: Pages
@@ -201,7 +180,7 @@ class CollectionIndex:
         Raises:
             ServiceFailedError: the engine is not there, or fails; asking again may help.
         """
-        known = [each.document.doc_id for each in self.header.documents]
+        known = [document.doc_id for document in self.header.documents]
         if doc_id is not None and doc_id not in known:
             raise unknown_document(doc_id, known, "the index")
         found = (
@@ -242,17 +221,17 @@ def open_collection(
     return qdrant.QdrantCollection(qdrant.connect(url, token=token, timeout_s=config.timeout_s), header)
 
 
-def differences(collection: Collection, documents: Iterable[HeldDocument]) -> Iterator[tuple[str, str]]:
+def differences(collection: Collection, header: CollectionHeader) -> Iterator[tuple[str, str]]:
     """Yield each document whose stored pages are not those of the header, with the problem."""
-    held = {each.document.doc_id: each for each in documents}
+    held = {document.doc_id: document.digest for document in header.documents}
     found: dict[str, set[int]] = {doc_id: set() for doc_id in held}
     for ref, digest in collection.pages():
         if ref.doc_id not in held:
             yield ref.doc_id, f"page {ref.page} belongs to no document that is whole"
-        elif digest != held[ref.doc_id].document.digest:
+        elif digest != held[ref.doc_id]:
             yield ref.doc_id, f"page {ref.page} is of another version of the document"
         else:
             found[ref.doc_id].add(ref.page)
     for doc_id, pages in found.items():
-        if len(pages) != held[doc_id].filled:
-            yield doc_id, f"{len(pages)} of its {held[doc_id].filled} pages with vectors are there"
+        if len(pages) != header.filled[doc_id]:
+            yield doc_id, f"{len(pages)} of its {header.filled[doc_id]} pages with vectors are there"

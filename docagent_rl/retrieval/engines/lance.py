@@ -19,8 +19,7 @@ import pyarrow as pa
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Pages, ServerFaultError
 from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
-from docagent_rl.retrieval.vectors.bank import Bank
-from docagent_rl.retrieval.vectors.maxsim import page_scores
+from docagent_rl.retrieval.vectors.bank import Bank, page_scores
 
 if TYPE_CHECKING:
     import lancedb
@@ -40,7 +39,7 @@ class LanceCollection:
     def __init__(self, address: str, header: CollectionHeader) -> None:
         import lancedb  # noqa: F401  (an error of an absent package comes first)
 
-        self._address, self._dim = address, header.source.dim
+        self._address, self._dim = address, header.dim
         self._name = f"{header.collection}-pages"
 
     @cached_property

@@ -38,7 +38,7 @@ class QdrantCollection:
     """A `Collection` of points, through Qdrant's client."""
 
     def __init__(self, client: QdrantClient, header: CollectionHeader) -> None:
-        self._client, self._name, self._dim = client, header.collection, header.source.dim
+        self._client, self._name, self._dim = client, header.collection, header.dim
         self._late = header.kind is Kind.LATE_INTERACTION
 
     def exists(self) -> bool:

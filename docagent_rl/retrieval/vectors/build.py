@@ -16,15 +16,8 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
-from docagent_rl.retrieval.vectors.encoding import EncoderFacts, PageVectors, encode_documents
-from docagent_rl.retrieval.vectors.index import (
-    Kind,
-    Source,
-    StoredDocument,
-    VectorHeader,
-    VectorIndex,
-    stored_documents,
-)
+from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
+from docagent_rl.retrieval.vectors.index import Kind, StoredDocument, VectorHeader, VectorIndex
 
 _UNREADABLE = (OSError, ValueError, KeyError, zipfile.BadZipFile)
 
@@ -62,35 +55,18 @@ def build_index(
         UserError: the folder holds something else, another index, or a damaged one.
         InfrastructureError: a node or the encoder fails.
     """
-    facts = vectors.facts()
-    source, documents = source_and_documents(store, facts, kind)
-    header = VectorHeader(kind=kind, source=source, spec=dict(facts.spec), documents=documents)
-    files = IndexFiles(Path(path))
+    header, files = VectorHeader.of(store, vectors.facts(), kind), IndexFiles(Path(path))
     with files.claimed():
-        job = _Build(files, header, _previous(files, source, replace=replace))
-        missing = [document for document in documents if job.bank(document) is None]
+        job = _Build(files, header, _previous(files, header, replace=replace))
+        missing = [document for document in header.documents if job.bank(document) is None]
         for document, pages in encode_documents(vectors, store, missing, progress=progress):
-            job.keep(document, make_bank(pages, source.dim))
+            job.keep(document, make_bank(pages, header.dim))
         blank = job.publish()
     new = sum(document.pages for document in missing)
-    return BuiltIndex(sum(document.pages for document in documents), len(documents), new, blank)
+    return BuiltIndex(header.num_pages, len(header.documents), new, blank)
 
 
-def source_and_documents(
-    store: DocumentStore, facts: EncoderFacts, kind: Kind
-) -> tuple[Source, tuple[StoredDocument, ...]]:
-    """Return the origin of an encoder's vectors, and the documents of a store as they are now.
-
-    Raises:
-        UserError: there are none.
-    """
-    documents = tuple(stored_documents(store, facts.content))
-    if not documents:
-        raise UserError(f"{store.path} holds no documents: ingest some first")
-    return Source(kind=kind, encoder=facts.fingerprint, content=facts.content, dim=facts.dim), documents
-
-
-def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorIndex | None:
+def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> VectorIndex | None:
     """Return the index that is there, if it is one of the same vectors.
 
     Raises:
@@ -101,10 +77,10 @@ def _previous(files: IndexFiles, source: Source, *, replace: bool) -> VectorInde
     kind, engine = index_kind(files.root), index_engine(files.root)
     try:
         if (kind and kind not in tuple(Kind)) or engine is not SearchEngine.EMBEDDED:
-            raise _another(files, f"that is not {source.kind.value}, or of the engine {engine.value}")
+            raise _another(files, f"that is not {header.kind.value}, or of the engine {engine.value}")
         index = VectorIndex.open(files.root)
-        if index.header.source != source:
-            raise _another(files, f"of other vectors: {index.header.source}, not {source}")
+        if index.header.source != header.source:
+            raise _another(files, f"of other vectors: {index.header.source}, not {header.source}")
     except UserError:
         if replace:
             return None
@@ -156,5 +132,5 @@ class _Build:
             yield bank
 
     def _place(self, document: StoredDocument) -> Path:
-        name = self._header.source.model_dump_json() + document.model_dump_json()
+        name = f"{self._header.source} {document.model_dump_json()}"
         return self._files.root / ENCODED / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}.npz"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -15,8 +15,10 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, top_rows
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, Sha256, rebuild_command
-from docagent_rl.retrieval.vectors.bank import Bank, open_bank
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, page_scores
+from docagent_rl.retrieval.vectors.bank import NO_SCORE, Bank, open_bank, page_scores
+
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.vectors.encoding import EncoderFacts
 
 
 class Kind(StrEnum):
@@ -28,22 +30,10 @@ class Kind(StrEnum):
     """A token or a patch."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Source(_Frozen):
-    """The origin of vectors; those of equal sources may be compared."""
-
-    kind: Kind
-    encoder: Sha256
-    """The encoder's fingerprint."""
-    content: PageContent
-    dim: int = Field(ge=1, le=65_536)
-
-
-class StoredDocument(_Frozen):
+class StoredDocument(BaseModel):
     """A document as it was when its pages were encoded."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     doc_id: str = Field(min_length=1)
     pages: int = Field(ge=1)
@@ -55,17 +45,57 @@ class SourceHeader(IndexHeader):
     """The header of an index of vectors, wherever these are."""
 
     kind: Kind
-    source: Source
+    encoder: Sha256
+    """The encoder's fingerprint."""
+    content: PageContent
+    dim: int = Field(ge=1, le=65_536)
     spec: dict[str, JsonValue]
     """Specification with which the encoder is opened again (`docagent_rl.retrieval.encoders`)."""
+    documents: tuple[StoredDocument, ...] = ()
+    """Sorted by id."""
+
+    @classmethod
+    def of(cls, store: DocumentStore, facts: EncoderFacts, kind: Kind, **others: object) -> Self:
+        """Return the header of the documents of a store as they are now, by an encoder.
+
+        Raises:
+            UserError: there are none.
+        """
+        documents = tuple(stored_documents(store, facts.content))
+        if not documents:
+            raise UserError(f"{store.path} holds no documents: ingest some first")
+        fields = {name: getattr(facts, name) for name in ("content", "dim", "spec")}
+        found = {"kind": kind, "encoder": facts.fingerprint, "documents": documents, **fields, **others}
+        return cls.model_validate(found)
+
+    @property
+    def source(self) -> tuple[str, str, str, int]:
+        """The origin of the vectors: kind, encoder, content, dim. Those of equal ones may be compared."""
+        return self.kind.value, self.encoder, self.content.value, self.dim
+
+    @property
+    def num_pages(self) -> int:
+        """Number of pages, those without vectors too."""
+        return sum(document.pages for document in self.documents)
+
+    def changed(self, store: DocumentStore) -> list[str]:
+        """Return the documents that were added, removed or changed in a store since they were indexed."""
+        before = {document.doc_id: document for document in self.documents}
+        now = {document.doc_id: document for document in stored_documents(store, self.content)}
+        return sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
+
+    def info(self, blank: int) -> dict[str, object]:
+        """Return counts and the model, by their names for people; `blank` pages have no vectors."""
+        counts = {"documents": len(self.documents), "pages": self.num_pages, "pages without vectors": blank}
+        kind, encoder, content, dim = self.source
+        made = {"dimensions": dim, "content": content, "encoder": encoder, "spec": self.spec}
+        return {"kind": kind, **counts, **made}
 
 
 class VectorHeader(SourceHeader):
-    """The contents of an index; its arrays are those of `Bank`."""
+    """The contents of an index: arrays of `Bank`, a row a page in the order of `PageRef`."""
 
-    schema_version: Literal[3] = 3
-    documents: Annotated[tuple[StoredDocument, ...], Field(min_length=1)]
-    """Sorted by id; the index has one row a page, in the order of `PageRef`."""
+    schema_version: Literal[4] = 4
 
 
 def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[StoredDocument]:
@@ -78,15 +108,6 @@ def stored_documents(store: DocumentStore, content: PageContent) -> Iterator[Sto
         document = store.document(doc_id)
         digest = hashlib.sha256(" ".join(document.digests(content)).encode()).hexdigest()
         yield StoredDocument(doc_id=doc_id, pages=document.num_pages, digest=digest)
-
-
-def changed_documents(
-    indexed: Iterable[StoredDocument], store: DocumentStore, content: PageContent
-) -> list[str]:
-    """Return the documents that were added, removed or changed in a store since they were indexed."""
-    before = {document.doc_id: document for document in indexed}
-    now = {document.doc_id: document for document in stored_documents(store, content)}
-    return sorted(doc_id for doc_id in before | now if before.get(doc_id) != now.get(doc_id))
 
 
 class VectorIndex:
@@ -124,7 +145,7 @@ class VectorIndex:
         Raises:
             UserError: it does not; the message names a document that differs.
         """
-        if changed := changed_documents(self.header.documents, store, self.header.source.content):
+        if changed := self.header.changed(store):
             raise UserError(
                 f"the index {self.path} does not belong to {store.path} as it is now: {len(changed)} of its "
                 f"documents were added, removed or ingested again, such as {changed[0]!r}: "
@@ -133,19 +154,9 @@ class VectorIndex:
 
     def info(self) -> dict[str, object]:
         """Return counts, sizes and the model, by their names for people."""
-        source = self.header.source
-        return {
-            "kind": self.header.kind.value,
-            "documents": len(self.header.documents),
-            "pages": len(self.rows),
-            "pages without vectors": int((np.diff(self.bank.offsets) == 0).sum()),
-            "vectors": len(self.bank.vectors),
-            "dimensions": source.dim,
-            "content": source.content.value,
-            "bytes": sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file()),
-            "encoder": source.encoder,
-            "spec": self.header.spec,
-        }
+        blank = int((np.diff(self.bank.offsets) == 0).sum())
+        size = sum(file.stat().st_size for file in self.path.rglob("*") if file.is_file())
+        return {**self.header.info(blank), "vectors": len(self.bank.vectors), "bytes": size}
 
     def scores(self, queries: Sequence[np.ndarray], doc_id: str | None = None) -> np.ndarray:
         """Return exact scores of the pages of a document, or of all, in the order of `PageRef`.

@@ -39,7 +39,7 @@ class VectorRetriever:
 
     def __init__(self, index: VectorIndex | CollectionIndex, make: Callable[[], Encoder]) -> None:
         self.index, self._make = index, make
-        self.contents: tuple[PageContent, ...] = (index.header.source.content,)
+        self.contents: tuple[PageContent, ...] = (index.header.content,)
         """The contents of a page that its rank depends on."""
         self._encoder: Encoder | None = None
         self._opening = threading.Lock()
@@ -55,11 +55,11 @@ class VectorRetriever:
             return self._encoder
 
     def _opened(self) -> Encoder:
-        encoder, source, path = self._make(), self.index.header.source, self.index.path
-        if encoder.fingerprint != source.encoder or encoder.dim != source.dim:
+        encoder, header, path = self._make(), self.index.header, self.index.path
+        if (encoder.fingerprint, encoder.dim) != (header.encoder, header.dim):
             raise UserError(
                 f"the index {path} was built with another model or preprocessing than the encoder of queries "
-                f"has (fingerprint {source.encoder[:12]}, not {encoder.fingerprint[:12]}): name its model "
+                f"has (fingerprint {header.encoder[:12]}, not {encoder.fingerprint[:12]}): name its model "
                 f"under docagent.retriever.encoder.model, or {rebuild_command(path)}"
             )
         return encoder

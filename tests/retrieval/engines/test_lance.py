@@ -6,7 +6,7 @@ import pytest
 
 from docagent_rl.retrieval.config import SearchEngine
 from docagent_rl.retrieval.engines import lance
-from docagent_rl.retrieval.engines.build import CollectionPlace, build_collection
+from docagent_rl.retrieval.engines.build import build_collection
 from docagent_rl.retrieval.engines.collection import CollectionIndex
 from docagent_rl.retrieval.vectors.index import VectorIndex
 from docagent_rl.retrieval.vectors.retriever import VectorRetriever
@@ -18,8 +18,7 @@ from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 def indexed(corpus, tmp_path, monkeypatch):
     """A collection whose candidates come from an index."""
     monkeypatch.setattr(lance, "INDEXED_FROM", 1)
-    where = CollectionPlace(SearchEngine.LANCEDB)
-    build_collection(corpus, vectors(), tmp_path / "index", where=where, kind=LATE)
+    build_collection(corpus, vectors(), tmp_path / "index", engine=SearchEngine.LANCEDB, kind=LATE)
     return CollectionIndex.open(tmp_path / "index")
 
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.retrieval.vectors.bank import make_bank
-from docagent_rl.retrieval.vectors.maxsim import NO_SCORE, page_scores, rounded
+from docagent_rl.retrieval.vectors.bank import NO_SCORE, make_bank, page_scores, rounded
 
 
 def _slow(bank, query):
@@ -54,7 +53,7 @@ def test_long_banks_are_scored_in_blocks_and_alike(monkeypatch):
     query = rng.standard_normal((20, 128)).astype(np.float32)
     bank = make_bank(pages, 128)
     (found,) = page_scores(bank, [query])
-    monkeypatch.setattr("docagent_rl.retrieval.vectors.maxsim._ON_CPU", 10**9)
+    monkeypatch.setattr("docagent_rl.retrieval.vectors.bank._ON_CPU", 10**9)
     np.testing.assert_allclose(found, page_scores(bank, [query])[0], rtol=1e-6)
 
 
