@@ -22,8 +22,8 @@ from docagent_rl.actions.base import (
 from docagent_rl.actions.grammar import TagScanner, bad_argument
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import Part, TextPart
-from docagent_rl.envs.turn_log import LoggedTurn
+from docagent_rl.envs.base import Part, TextPart, UnknownActionError
+from docagent_rl.envs.turn_log import LoggedTurn, RefusedError
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 
@@ -129,21 +129,22 @@ class ReactEnv(BaselineEnv):
         return {**super().variables(state), "turns": turns, "top_k": top_k}
 
     async def execute(self, state: BaselineState, logged: LoggedTurn, text: str) -> Sequence[Part]:
-        """Search, or open a page."""
-        parts: Sequence[Part] | None = None
-        if isinstance(logged.action, Search):
-            parts = await self._search(state, logged, logged.action.query)
-        elif isinstance(logged.action, Fetch):
-            doc_id, number = state.sample.doc_id, logged.action.pages[0]
-            if number > (pages := self._services.store.document(doc_id).num_pages):
-                logged.refuse(f"the document has {pages} pages")
-            else:
-                parts = await self._show(state, logged, [PageRef(doc_id, number)])
-        if parts is None:
-            parts = [self.part("feedback", reason=self.feedback(logged))]
+        """See `ToolEnv.execute`; before the last turn it is said that this can only answer."""
+        parts = await super().execute(state, logged, text)
         last = logged.turn == self._config.max_turns - 1
         after = [TextPart(f"\n{self.text('last_turn')}")] if last else []
         return [TextPart(f"{self.text('observation')}\n"), *parts, *after]
+
+    async def act(self, state: BaselineState, logged: LoggedTurn) -> Sequence[Part]:
+        """Search, or open a page."""
+        action, doc_id = logged.action, state.sample.doc_id
+        if isinstance(action, Search):
+            return await self._search(state, logged, action.query)
+        if not isinstance(action, Fetch):
+            raise UnknownActionError(self.title, action)
+        if action.pages[0] > (pages := self._services.store.document(doc_id).num_pages):
+            raise RefusedError(f"the document has {pages} pages")
+        return await self._show(state, logged, [PageRef(doc_id, action.pages[0])])
 
     async def _search(self, state: BaselineState, logged: LoggedTurn, query: str) -> Sequence[Part]:
         hits = await self.search(

@@ -13,11 +13,14 @@ from docagent_rl.actions.grammar import TagGrammar, TagScanner, read_answer
 from docagent_rl.base.prompts import PromptSpec
 from docagent_rl.base.untrusted import without_tokens
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import AssistantTurn, EndReason, Message, Observation, Role, StepResult
+from docagent_rl.envs.base import EndReason, Message, Observation, Role
+from docagent_rl.envs.turn_log import LoggedTurn
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.baselines.env import BaselineEnv, BaselineState, PageConfig, PageForm
 from docagent_rl.samples.sample import Sample
 
+_SPARE_TOKENS = 32
+"""Room of a prompt that is left free, for what a chat template adds."""
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
 
 
@@ -37,8 +40,6 @@ class ReaderConfig(PageConfig):
     material: Material = Material.NONE
     max_pages: int | None = Field(None, ge=1)
     """Pages of the whole document at most; null: as many as fit."""
-    spare_tokens: int = Field(32, ge=0)
-    """Room of a prompt that is left free, for what a chat template adds."""
 
     prompt: ClassVar = "baseline_reader"
     assistant_turns: ClassVar = 1
@@ -123,16 +124,9 @@ class ReaderEnv(BaselineEnv):
         system = Message(Role.SYSTEM, (self.part("system"),))
         return Observation((system, Message(Role.USER, (*parts, user))))
 
-    async def step(self, turn: AssistantTurn) -> StepResult:
-        """Take the answer; a turn without one ends the trajectory too."""
-        state = self.running
-        logged, end, outcome = self.read(state, turn), EndReason.INVALID, 0.0
-        state.log.turns.append(logged)
-        if isinstance(logged.action, Answer):
-            end, outcome = EndReason.ANSWERED, await self.score(state, logged, logged.action)
-        else:
-            logged.effect = {"kind": "invalid"}
-        return StepResult(None, end=end, terms=self.settle(end, outcome), info=self.info(logged))
+    def limit(self, state: BaselineState, logged: LoggedTurn) -> EndReason:
+        """See `ToolEnv.limit`; a turn without an answer ends the trajectory too."""
+        return EndReason.INVALID
 
     def adapted(self) -> str | None:
         """Return the reason for showing less: pages that did not fit."""
@@ -146,7 +140,7 @@ class ReaderEnv(BaselineEnv):
         if self._services.prompt_tokens is not None:
             # beside the longest note on pages left out
             text = self.text("system") + self.text("user", shown=0, left_out=len(every))
-            used = self._services.count_tokens(without_tokens(text)) + self._config.spare_tokens
+            used = self._services.count_tokens(without_tokens(text)) + _SPARE_TOKENS
             room = self._services.prompt_tokens - used
         for page in self.shown_pages(refs, 0):
             room -= page.tokens

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from docagent_rl.lab.eval.metrics.judges import first_tag
@@ -29,32 +29,11 @@ NOT_EXTRACTED, FAILED = "Failed to extract", "Fail to extract"
 """Predictions of MMLongBench-Doc and of LongDocURL when an extractor's reply cannot be read; they score 0."""
 QUESTIONS = 2325
 """Questions of LongDocURL."""
-OFFICIAL_COUNTS = {
-    "task/Understanding": 1243, "task/Reasoning": 387, "task/Locating": 695, "source/Text": 994,
-    "source/Layout": 779, "source/Figure": 556, "source/Table": 871, "single_page": 1093,
-    "multi_page": 1230, "cross_element": 862, "Understanding, single_page, Text": 259,
-    "Understanding, single_page, Layout": 91, "Understanding, single_page, Figure": 94,
-    "Understanding, single_page, Table": 263, "Understanding, multi_page, Text": 443,
-    "Understanding, multi_page, Layout": 172, "Understanding, multi_page, Figure": 174,
-    "Understanding, multi_page, Table": 115, "Reasoning, single_page, Text": 40,
-    "Reasoning, single_page, Layout": 12, "Reasoning, single_page, Figure": 28,
-    "Reasoning, single_page, Table": 98, "Reasoning, multi_page, Text": 115,
-    "Reasoning, multi_page, Layout": 40, "Reasoning, multi_page, Figure": 85,
-    "Reasoning, multi_page, Table": 69, "Locating, Cross_Title": 201, "Locating, Para_Title": 137,
-    "Locating, Cross_Table": 126, "Locating, Figure_Table": 231,
-}  # fmt: skip
-"""Counts that the fine-grained script divides by (`evaluation_results/scores_sample_fine_grained.json`)."""
 
 # in this order: a text that ends with `m` loses it before longer units are looked for
 _UNITS = (
     "kg", "mm", "m", "meters", "acres", "minutes", "mile", "miles", "million", "thousand", "billion",
 )  # fmt: skip
-_FORMATS = {
-    "Int": AnswerFormat.INT,
-    "Float": AnswerFormat.FLOAT,
-    "Str": AnswerFormat.STR,
-    "None": AnswerFormat.NONE,
-}
 _SOURCES = frozenset({"Text", "Layout", "Figure", "Table"})
 _LOCATED = {
     "topic2title": "Cross_Title",
@@ -73,7 +52,8 @@ def mmlongbench_score(gold: str, pred: str | None, answer_format: str) -> float:
     """
     if pred is None or pred == NOT_EXTRACTED:
         return 0.0
-    return score(str(gold), str(pred), _FORMATS.get(answer_format, AnswerFormat.LIST))
+    known = answer_format in set(AnswerFormat)
+    return score(str(gold), str(pred), AnswerFormat(answer_format) if known else AnswerFormat.LIST)
 
 
 def mmlongbench_lines(
@@ -160,18 +140,6 @@ def longdocurl_lines(
     if task_tag == "Locating" and question_type in _LOCATED:
         lines.append(f"Locating, {_LOCATED[question_type]}")
     return sorted(set(lines))
-
-
-def longdocurl_breakdown(rows: Iterable[tuple[Iterable[str], float]]) -> dict[str, float]:
-    """Return the sum of scores by line, divided by the official count, so that missing questions count 0.
-
-    `rows` has the `longdocurl_lines` of each question, and its score.
-    """
-    scores: dict[str, list[float]] = {}
-    for lines, value in rows:
-        for line in lines:
-            scores.setdefault(line, []).append(value)
-    return {line: math.fsum(scores.get(line, ())) / count for line, count in sorted(OFFICIAL_COUNTS.items())}
 
 
 def longdocurl_clean(value: object) -> str:
