@@ -48,8 +48,13 @@ def ask_command(
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
     from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turns
-    from docagent_rl.lab.eval.ask.page import trajectory_page
+    from docagent_rl.lab.eval.ask.answer import (
+        answer_json,
+        answered,
+        tell_answer,
+        tell_turns,
+        trajectory_page,
+    )
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,

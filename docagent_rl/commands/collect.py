@@ -130,7 +130,7 @@ async def _teacher(
     ask: bool,
 ) -> Player:
     """Open the model behind the endpoint; with `ask`, ask it for a sign of life first."""
-    from docagent_rl.lab.agents.chat_model import ChatModel
+    from docagent_rl.lab.agents.chat import ChatModel
     from docagent_rl.lab.collect.teacher import TeacherPlayer
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:

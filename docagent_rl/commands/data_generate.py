@@ -114,7 +114,7 @@ def _generation(
 ) -> Generation:
     """Open the models, whose replies are kept beside the questions; a dry run makes no folder for them."""
     from docagent_rl.lab.generate.generation import Generation
-    from docagent_rl.lab.generate.prompt_files import load_prompts
+    from docagent_rl.lab.generate.replies import load_prompts
 
     folder = out.with_name(f"{out.name}.cache")
     cache = None if dry_run and not folder.exists() else folder

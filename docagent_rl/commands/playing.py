@@ -77,8 +77,7 @@ async def open_player(
         from docagent_rl.training.engine.player import EnginePlayer
 
         return await EnginePlayer.open(run, str(model.model), seed=seed, wrap=wrap)
-    from docagent_rl.lab.agents.chat import ChatPlayer
-    from docagent_rl.lab.agents.chat_model import ChatModel
+    from docagent_rl.lab.agents.chat import ChatModel, ChatPlayer
     from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
     from docagent_rl.rollout.env_resources import EnvResources
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from docagent_rl.actions.base import StopCause
 from docagent_rl.lab.agents.run_folder import Key
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
-from docagent_rl.rollout.evidence import turn_looks
+from docagent_rl.rollout.evidence import gold_pages, images_of, turn_looks
 from docagent_rl.rollout.trajectory import Status, Trajectory, TrajectoryTurn
 
 
@@ -77,10 +77,6 @@ class Case:
         gold = Gold(GoldForm.ABSTENTION) if self.refusal else Gold(form, self.references)
         return AnswerRule(threshold).score(self.prediction, gold)
 
-    def judge_references(self) -> tuple[str, ...]:
-        """Return the references as a scorer of whole answers takes them: a list is one."""
-        return ("; ".join(self.references),) if self.listing else self.references
-
 
 def case_of(trajectory: Trajectory) -> Case:
     """Return the facts of a trajectory."""
@@ -89,12 +85,14 @@ def case_of(trajectory: Trajectory) -> Case:
     refusal = sample.get("answerable") is False
     texts = "\0".join(turn.text for turn in trajectory.turns)
     sound = not trajectory.masked and trajectory.well_formed is not False
-    gold = sample.get("extra", {}).get("page_ids")
-    if gold is None:
-        gold = [f"{sample.get('doc_id')}#{page}" for page in sample.get("evidence_pages", ())]
+    gold = gold_pages(sample)
     lists = [turn.info["relevant_pages"] for turn in trajectory.turns if "relevant_pages" in turn.info]
     listed = frozenset(f"{sample.get('doc_id')}#{page}" for pages in lists for page in pages)
     messages = [*trajectory.prompt, *(message for turn in turns for message in turn.observation)]
+    # pages that were brought up to be read or chosen from
+    looks = [
+        look for turn in turns for look in turn_looks({"info": turn.info, "observation": turn.observation}, 0)
+    ]
     return Case(
         question=str(sample.get("question_id") or trajectory.uid),
         number=trajectory.number,
@@ -105,22 +103,17 @@ def case_of(trajectory: Trajectory) -> Case:
         references=() if refusal else tuple(sample.get("answers", ())),
         refusal=refusal,
         listing=str(sample.get("answer_format", "")).strip().casefold().partition("/")[0] == "list",
-        gold=frozenset(gold) if gold or refusal else None,
-        shown=frozenset(page for turn in turns for page in pages_shown(turn)),
+        gold=gold if gold or refusal else None,
+        shown=frozenset(look.page for look in looks),
         listed=listed if lists else None,
         actions=tuple(str(turn.info.get("action", {}).get("kind", "")) for turn in trajectory.turns),
         tokens=trajectory.prompt_tokens + trajectory.response_tokens,
-        images=sum("image" in part for message in messages for part in message.get("parts", ())),
+        images=sum(1 for _ in images_of(messages)),
         digest=hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest(),
         reward=trajectory.reward,
         outcome=trajectory.outcome,
         text=str(sample.get("question", "")),
     )
-
-
-def pages_shown(turn: TrajectoryTurn) -> list[str]:
-    """Return the pages that a turn brought up to be read or chosen from, as `doc#page`."""
-    return [look.page for look in turn_looks({"info": turn.info, "observation": turn.observation}, 0)]
 
 
 def _is_sound(turn: TrajectoryTurn) -> bool:

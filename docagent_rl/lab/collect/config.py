@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, read_yaml
-from docagent_rl.lab.agents.chat_model import ImageFormat
+from docagent_rl.lab.agents.chat import ImageFormat
 from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from docagent_rl.lab.collect.case import Case
-from docagent_rl.lab.collect.filters import score
+from docagent_rl.lab.collect.filters import draw, score
 from docagent_rl.lab.collect.rules import QUESTIONS, Scoring
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def choose_stratified(found: Sequence[Rate], count: int = QUESTIONS, seed: int =
         pools[rate.stratum].append(rate.question)
     numbers = quotas(count)
     choice = Choice(numbers, {stratum: len(pool) for stratum, pool in pools.items()})
-    order = {s: sorted(pool, key=lambda question: _draw(question, seed)) for s, pool in pools.items()}
+    order = {s: sorted(pool, key=lambda question: draw(seed, question)) for s, pool in pools.items()}
     choice.chosen = {stratum: order[stratum][:number] for stratum, number in numbers.items()}
     spare = {stratum: order[stratum][number:] for stratum, number in numbers.items()}
     fillers = (Stratum.MEDIUM, Stratum.HARD, Stratum.EASY)
@@ -167,7 +166,7 @@ def choose_learnable(
         else:
             learnable.append(rate)
     first = set(preferred)
-    learnable.sort(key=lambda rate: (rate.question not in first, _draw(rate.question, seed)))
+    learnable.sort(key=lambda rate: (rate.question not in first, draw(seed, rate.question)))
     if count is not None:
         choice.left_out["more than asked for"] += max(0, len(learnable) - count)
         learnable = learnable[:count]
@@ -175,7 +174,3 @@ def choose_learnable(
         choice.chosen.setdefault(rate.stratum, []).append(rate.question)
     choice.left_out += Counter()  # drops zeros
     return choice
-
-
-def _draw(question: str, seed: int) -> str:
-    return hashlib.sha256(f"{seed}\0{question}".encode("utf-8", "replace")).hexdigest()

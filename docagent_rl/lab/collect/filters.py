@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -61,7 +61,7 @@ class Balance(Section):
         counts: Counter[tuple[Aspect, Hashable]] = Counter()
         kept = [False] * len(cases)
         # in an order by the trajectory itself: others that come or go change nothing about its place
-        for number in sorted(range(len(cases)), key=lambda number: draw(cases[number], self.seed)):
+        for number in sorted(range(len(cases)), key=lambda number: draw(self.seed, *cases[number].key)):
             groups = [(aspect, aspect.group(cases[number])) for aspect in self.by]
             if all(counts[group] < room[group[0]] for group in groups):
                 counts.update(groups)
@@ -69,9 +69,9 @@ class Balance(Section):
         return kept
 
 
-def draw(case: Case, seed: int) -> str:
-    """Return the key of a trajectory in an order by chance."""
-    return hashlib.sha256(f"{seed}\0{case.question}\0{case.number}".encode("utf-8", "replace")).hexdigest()
+def draw(seed: int, *key: object) -> str:
+    """Return the place of a trajectory or a question, by its key, in an order by chance."""
+    return hashlib.sha256("\0".join(map(str, (seed, *key))).encode("utf-8", "replace")).hexdigest()
 
 
 class _Each(Section):
@@ -165,24 +165,6 @@ class Failed(_Each):
         return case.dataset in self.exempt or bool(case.failed)
 
 
-class Difficulty(Section):
-    """The share of a question's trajectories that come this far lies within bounds."""
-
-    kind: Literal["difficulty"] = "difficulty"
-    lowest: float = Field(0.0, ge=0, le=1)
-    highest: float = Field(1.0, ge=0, le=1)
-    by: Scoring = Scoring.LIKENESS
-    threshold: float = Field(0.7, gt=0, le=1)
-
-    def keep(self, cases: Sequence[Case]) -> list[bool]:
-        """Say of each case whether it is kept."""
-        right: defaultdict[str, list[bool]] = defaultdict(list)
-        for case in cases:
-            right[case.question].append(score(case, self.by, self.threshold) >= self.threshold)
-        rates = {question: sum(each) / len(each) for question, each in right.items()}
-        return [self.lowest <= rates[case.question] <= self.highest for case in cases]
-
-
 class Length(_Each):
     """Turns, tokens and images within bounds; tokens count where they are known."""
 
@@ -240,17 +222,7 @@ class First(Section):
 
 
 Filter = Annotated[
-    Finished
-    | Format
-    | Answer
-    | Evidence
-    | Difficulty
-    | Failed
-    | Length
-    | Sequel
-    | Duplicates
-    | First
-    | Balance,
+    Finished | Format | Answer | Evidence | Failed | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""

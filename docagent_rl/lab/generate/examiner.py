@@ -9,15 +9,17 @@ from docagent_rl.endpoints.chat_reply import Refusals
 from docagent_rl.lab.generate.config import GenerateConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews
-from docagent_rl.lab.generate.prompt_files import Prompts, conversation, fill
 from docagent_rl.lab.generate.replies import (
     Answered,
     Cleared,
     Guessed,
     NoReplyError,
+    Prompts,
     ShapeReader,
     UnreadableError,
     answered,
+    conversation,
+    fill,
 )
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge

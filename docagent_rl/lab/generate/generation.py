@@ -18,8 +18,16 @@ from docagent_rl.lab.generate.examiner import Examiner
 from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.plan import Gap, Slot, plan_document
-from docagent_rl.lab.generate.prompt_files import Prompts, conversation, digest_of_prompts, fill
-from docagent_rl.lab.generate.replies import NoReplyError, ShapeReader, UnreadableError, Written
+from docagent_rl.lab.generate.replies import (
+    NoReplyError,
+    Prompts,
+    ShapeReader,
+    UnreadableError,
+    Written,
+    conversation,
+    digest_of_prompts,
+    fill,
+)
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import check_sample

@@ -15,7 +15,7 @@ from docagent_rl.documents.manifest import TextReason
 from docagent_rl.endpoints.usage import image_part, message_tokens, pixel_tokens
 from docagent_rl.envs.images import jpeg
 from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
-from docagent_rl.lab.generate.prompt_files import Prompts, fill
+from docagent_rl.lab.generate.replies import Prompts, fill
 from docagent_rl.retrieval.tokens import Tokenizer
 
 _TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.prompts import PromptTemplate
+from docagent_rl.base.prompts import PromptSpec, PromptTemplate, load_prompt
+from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import (
     ChatMessage,
     CutOffError,
@@ -21,8 +23,8 @@ from docagent_rl.endpoints.chat_reply import (
 )
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.lab.generate.config import JsonMode
-from docagent_rl.lab.generate.prompt_files import fill
+from docagent_rl.lab.generate.config import Difficulty, JsonMode, Kind, PromptNames
+from docagent_rl.rewards.judge_client import JUDGE_PROMPT
 
 _LONGEST = 100_000
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n?\s*```", re.DOTALL | re.IGNORECASE)
@@ -204,3 +206,49 @@ class ShapeReader:
         # any text is kept: one that cannot be read is counted, and not paid for twice
         asking = self.model.ask(messages, lambda text: None, sampling=sampling, sample=sample)
         return (await answered(asking, self.model, self._refusals, "the reply was cut off")).text
+
+
+_CHECK = PromptSpec(
+    required=frozenset({"user", "again"}),
+    optional=frozenset({"system"}),
+    variables=frozenset({"question", "problem"}),
+)
+_SPECS = {
+    "write": PromptSpec(
+        required=frozenset({*Kind, *Difficulty, "again"}),
+        optional=frozenset({"system"}),
+        variables=frozenset({"questions", "pages", "count", "level", "problem"}),
+    ),
+    "page": PromptSpec(
+        required=frozenset({"text", "picture"}), variables=frozenset({"number", "count", "text"})
+    ),
+    "answer": _CHECK,
+    "closed_book": _CHECK,
+    "clear": _CHECK,
+    "judge": JUDGE_PROMPT,
+}
+
+
+Prompts = Mapping[str, PromptTemplate]
+"""All prompts by what each is for: the keys of `PromptNames`."""
+
+
+def load_prompts(names: PromptNames) -> Prompts:
+    """Load all prompts; a `UserError` says which file is missing or does not fit."""
+    return {name: load_prompt(getattr(names, name), spec) for name, spec in _SPECS.items()}
+
+
+def digest_of_prompts(prompts: Prompts) -> str:
+    """Return the SHA-256 over all of them, which changes whenever a wording does."""
+    return hashlib.sha256(" ".join(prompt.digest for prompt in prompts.values()).encode()).hexdigest()
+
+
+def fill(prompt: PromptTemplate, part: str, **values: Any) -> str:
+    """Fill a part with variables that others wrote, their tags broken."""
+    return prompt.render(part, **defused_values(values))
+
+
+def conversation(prompt: PromptTemplate, user: str | list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages of a request: the file's system part, where it has one, and the user's."""
+    first = [{"role": "system", "content": prompt.render("system")}] if "system" in prompt else []
+    return [*first, {"role": "user", "content": user}]

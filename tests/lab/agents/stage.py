@@ -9,8 +9,7 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.lab.agents.chat import ChatLimits, ChatPlayer
-from docagent_rl.lab.agents.chat_model import ChatModel, ImageFormat
+from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer, ImageFormat
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import completion

@@ -10,8 +10,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.images import render
-from docagent_rl.lab.agents.chat import ChatLimits
-from docagent_rl.lab.agents.chat_model import ImageFormat
+from docagent_rl.lab.agents.chat import ChatLimits, ImageFormat
 from docagent_rl.lab.eval.scoring.played import read_trajectory
 from docagent_rl.lab.eval.scoring.protocols import use_values
 from docagent_rl.lab.sft.ledgers import observation_of

@@ -15,7 +15,6 @@ from docagent_rl.lab.collect.filters import (
     Answer,
     Aspect,
     Balance,
-    Difficulty,
     Duplicates,
     Evidence,
     EvidencePages,
@@ -43,9 +42,6 @@ ALIKE = [
     case("a", 2, digest="y"),
     case("b", 0, digest="x"),
 ]
-RATES = [
-    case(str(right), n, prediction="blue" if n < right else "red") for right in (4, 1, 0) for n in range(4)
-]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +49,6 @@ RATES = [
     [
         (Format(), [case(), case(sound=False), case(finished=False)], "100"),
         (Finished(), [case(), case(sound=False), case(finished=False)], "110"),
-        (Difficulty(lowest=0.25, highest=0.75), RATES, "000011110000"),
         (Length(least_turns=2, most_tokens=500, most_images=6), LENGTHS, "0001"),
         (Length(most_turns=1), LENGTHS, "1000"),
         (Sequel(action="crop", after=("search",)), SEARCHES, "1001"),

@@ -8,8 +8,8 @@ from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
+from docagent_rl.lab.collect.collection import judged
 from docagent_rl.lab.collect.filters import Answer, Format
-from docagent_rl.lab.collect.judging import judged
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.collect.cases import case

@@ -11,8 +11,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.lab.agents.chat import ChatLimits
-from docagent_rl.lab.agents.chat_model import ChatModel
+from docagent_rl.lab.agents.chat import ChatLimits, ChatModel
 from docagent_rl.lab.collect.config import TeacherConfig
 from docagent_rl.lab.collect.teacher import HelpedRetriever, TeacherPlayer, shuffled_orders
 from tests.chat_server import ChatServer, completion, serving

@@ -18,8 +18,7 @@ from docagent_rl.lab.generate.config import (
 )
 from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
-from docagent_rl.lab.generate.prompt_files import load_prompts
-from docagent_rl.lab.generate.replies import IN_A_ROW
+from docagent_rl.lab.generate.replies import IN_A_ROW, load_prompts
 from docagent_rl.samples.validation import sample_problems
 from tests.chat_server import ChatServer, completion, threaded
 from tests.lab.generate.reading_model import reply_to

@@ -11,8 +11,7 @@ import pytest
 from PIL import Image
 
 from docagent_rl.documents import PageRef
-from docagent_rl.lab.eval.ask.answer import Answered, Evidence, Why
-from docagent_rl.lab.eval.ask.page import trajectory_page
+from docagent_rl.lab.eval.ask.answer import Answered, Evidence, Why, trajectory_page
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import TrajectoryTurn
 from docagent_rl.samples.sample import Sample, Split
