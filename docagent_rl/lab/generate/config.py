@@ -14,7 +14,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, merged, read_yaml
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.samples.fields import EvidenceSource, Split
-from docagent_rl.samples.leakage import THRESHOLD
 
 
 class Kind(StrEnum):
@@ -128,12 +127,6 @@ class FilterConfig(Section):
     """No page of the document may answer a question that is to have no answer; all are looked at."""
     window: int = Field(6, ge=1, le=100)
     """Pages of the document that are looked at in one request for that."""
-    alike: float = Field(THRESHOLD, ge=50, le=100)
-    """Token-set similarity from which questions are the same (see `data leakage`)."""
-    answer_chars: int = Field(200, ge=1)
-    """Longest answer."""
-    tries: int = Field(2, ge=1, le=5)
-    """Requests for one reply that can be read; a further one says what was wrong with the last."""
 
 
 class PromptNames(Section):
@@ -167,10 +160,6 @@ class GenerateConfig(Section):
     """Send a seed with requests that are sampled; false for servers that refuse the field."""
     json_mode: JsonMode = JsonMode.ANY
     """The constraint that the server puts on replies (`response_format`); small models need it."""
-    page_chars: int = Field(12_000, ge=200)
-    """Characters of a page's text that are shown; a dense page has 6,000."""
-    fewest_chars: int = Field(80, ge=0)
-    """Pages with less text are not asked about, where pages are shown as text."""
     max_pixels: int = Field(1_000_000, ge=28 * 28)
     """Pictures of pages are reduced to that area."""
     judge: JudgedBy = JudgedBy.MODEL

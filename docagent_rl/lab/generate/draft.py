@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from docagent_rl.base.terminal import visible
-from docagent_rl.lab.generate.config import Kind
+from docagent_rl.documents import Document
+from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion
 from docagent_rl.rewards.rule.claims import is_refusal
 from docagent_rl.rewards.text import squad_normalise
-from docagent_rl.samples.leakage import alike_pairs, answer_words, question_words
+from docagent_rl.samples.fields import EvidenceSource, Split
+from docagent_rl.samples.leakage import THRESHOLD, alike_pairs, answer_words, question_words
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import check_sample
 
 _PAGE = re.compile(r"(?i)\b(?:pages?|pg\.?|p\.)\s*(?:no\.?|number)?\s*(\d{1,6})\b")
 # words that only somebody understands who was shown the pages
@@ -24,7 +28,7 @@ _SHOWN = re.compile(
     r"(?:pages?|passages?|texts?|excerpts?|images?|pictures?|screenshots?|documents? pages?)\b"
     r"|\b(?:according to|in|from|on|by) the (?:passage|text|excerpt|image|picture|page)s?\b(?! \d)"
 )
-_LONGEST_QUESTION = 600
+_LONGEST_QUESTION, _LONGEST_ANSWER = 600, 200
 
 
 class Stage(StrEnum):
@@ -86,11 +90,49 @@ def question_name(doc_id: str, sort: str, question: str) -> str:
     return f"{doc_id}-{sort}-{hashlib.sha256(question.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
-def answer_format(answer: str) -> str:
-    """Return the type of an answer in the words of MMLongBench-Doc."""
-    if not answer:
-        return "None"
-    return "Int" if answer.isascii() and answer.isdecimal() else "Str"
+def made_sample(
+    question_id: str,
+    document: Document,
+    question: str,
+    answer: str,
+    pages: tuple[int, ...],
+    kind: Kind,
+    *,
+    source: EvidenceSource | None,
+    difficulty: Difficulty,
+    provenance: Mapping[str, Any],
+    dataset: str,
+    split: Split,
+) -> Sample:
+    """Return a question about a document as a sample; an empty answer is that of a question without one.
+
+    The type of the answer is in the words of MMLongBench-Doc. `source` is the kind of content that answers.
+    """
+    number = answer.isascii() and answer.isdecimal()
+    return check_sample(
+        Sample(
+            question_id=question_id,
+            dataset=dataset,
+            split=split,
+            doc_id=document.doc_id,
+            question=question,
+            answers=(answer,) if answer else (),
+            answer_format="None" if not answer else "Int" if number else "Str",
+            evidence_pages=pages,
+            evidence_sources=() if source is None else (source.value,),
+            answerable=bool(answer),
+            extra={
+                "gold": answer or None,
+                "num_pages": document.num_pages,
+                "native_id": question_id,
+                "row": None,
+                "kind": kind.value,
+                "difficulty": difficulty.value,
+                "is_page_indexed": kind is Kind.PAGE_INDEX,
+                "provenance": dict(provenance),
+            },
+        )
+    )
 
 
 def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
@@ -103,7 +145,7 @@ def draft_of(slot: Slot, index: int, written: WrittenQuestion) -> Draft:
     return Draft(slot, index, question, answer, pages)
 
 
-def shape_problem(draft: Draft, *, answer_chars: int) -> str | None:
+def shape_problem(draft: Draft) -> str | None:
     """Return why a question cannot be used as it stands; `None` when it can."""
     if not draft.question or len(draft.question) > _LONGEST_QUESTION:
         return "the question is empty or very long"
@@ -115,7 +157,7 @@ def shape_problem(draft: Draft, *, answer_chars: int) -> str | None:
         return problem
     if draft.slot.kind is Kind.UNANSWERABLE:
         return "a question without an answer came with one" if draft.answer else None
-    return _answer_problem(draft, answer_chars) or _evidence_problem(draft)
+    return _answer_problem(draft) or _evidence_problem(draft)
 
 
 def named_pages(question: str) -> list[int]:
@@ -131,10 +173,10 @@ def _page_problem(draft: Draft) -> str | None:
     return "the question names a page" if named else None
 
 
-def _answer_problem(draft: Draft, answer_chars: int) -> str | None:
+def _answer_problem(draft: Draft) -> str | None:
     if not draft.answer or is_refusal(draft.answer):
         return "there is no answer"
-    if len(draft.answer) > answer_chars:
+    if len(draft.answer) > _LONGEST_ANSWER:
         return "the answer is too long"
     answer, question = squad_normalise(draft.answer), squad_normalise(draft.question)
     if answer and f" {answer} " in f" {question} " and draft.slot.kind is not Kind.PAGE_INDEX:
@@ -152,7 +194,7 @@ def _evidence_problem(draft: Draft) -> str | None:
     return None
 
 
-def repeated(samples: Sequence[Sample], known: Sequence[Sample], threshold: float) -> dict[int, str]:
+def repeated(samples: Sequence[Sample], known: Sequence[Sample]) -> dict[int, str]:
     """Find questions that repeat one that is known, or an earlier one that is kept.
 
     Alike are questions about one document that are made of the same words (`data leakage`). Two that differ
@@ -165,11 +207,11 @@ def repeated(samples: Sequence[Sample], known: Sequence[Sample], threshold: floa
     places = {id(sample): place for place, sample in enumerate(samples)}
     pairs = (
         (places[id(first)], places[id(second)])
-        for first, second, _ in alike_pairs(samples, samples, threshold)
+        for first, second, _ in alike_pairs(samples, samples, THRESHOLD)
         if _same(first, second)
     )
     found: dict[int, str] = {}
-    for first, second, _ in alike_pairs(samples, known, threshold):
+    for first, second, _ in alike_pairs(samples, known, THRESHOLD):
         if _same(first, second):
             found.setdefault(places[id(first)], second.question)
     for place, earlier in sorted(pairs):

@@ -51,7 +51,7 @@ class Examiner:
             InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
         filters, unanswerable = self._filters, draft.slot.kind is Kind.UNANSWERABLE
-        if problem := shape_problem(draft, answer_chars=filters.answer_chars):
+        if problem := shape_problem(draft):
             return Dropped(draft.slot, Stage.SHAPE, problem, draft)
         checks = (
             (filters.closed_book and not unanswerable, Stage.CLOSED_BOOK, self._guessed),

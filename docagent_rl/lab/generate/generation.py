@@ -13,7 +13,7 @@ from docagent_rl.endpoints.chat_reply import RefusedError
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind
-from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, answer_format, draft_of, repeated
+from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, draft_of, made_sample, repeated
 from docagent_rl.lab.generate.examiner import Examiner
 from docagent_rl.lab.generate.funnel import Funnel, digest_of
 from docagent_rl.lab.generate.pages import PageViews
@@ -30,7 +30,6 @@ from docagent_rl.lab.generate.replies import (
 )
 from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.validation import check_sample
 
 
 class Generation:
@@ -77,9 +76,7 @@ class Generation:
             raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
         compared = RemoteJudge(self.judge, prompts["judge"]) if self.judge else None
         # each tells by itself whether the server refuses all that it is asked
-        self._reader, examining = (
-            ShapeReader(model, config.filters.tries, json_mode=config.json_mode) for _ in range(2)
-        )
+        self._reader, examining = (ShapeReader(model, config.json_mode) for _ in range(2))
         self._examiner = Examiner(examining, compared, self.views, prompts, config)
         self._results: dict[str, Sequence[tuple[Draft | None, Dropped | None]]] = {}
         """Questions by their request, and why they were dropped; without a question, why the request was."""
@@ -150,7 +147,7 @@ class Generation:
         passed = [draft for draft, dropped in results if draft is not None and dropped is None]
         dropped = [dropped for _, dropped in results if dropped is not None]
         samples = [self._sample(draft) for draft in passed]
-        repeats = repeated(samples, self._known, self.config.filters.alike)
+        repeats = repeated(samples, self._known)
         dropped += [
             Dropped(passed[place].slot, Stage.DUPLICATE, f"repeats: {question}", passed[place])
             for place, question in sorted(repeats.items())
@@ -187,7 +184,6 @@ class Generation:
 
     def _sample(self, draft: Draft) -> Sample:
         slot, config = draft.slot, self.config
-        unanswerable = slot.kind is Kind.UNANSWERABLE
         provenance = {
             "model": self.model.model,
             "judge": self._judge_name,
@@ -196,26 +192,16 @@ class Generation:
             "shown_pages": list(slot.pages),
             "seed": config.seed,
         }
-        sample = Sample(
-            question_id=draft.question_id,
+        return made_sample(
+            draft.question_id,
+            self.views.of(slot.doc_id).document,
+            draft.question,
+            draft.answer,
+            draft.pages,
+            slot.kind,
+            source=None if slot.kind is Kind.UNANSWERABLE else slot.kind.source,
+            difficulty=slot.difficulty,
+            provenance=provenance,
             dataset=config.dataset,
             split=config.split,
-            doc_id=slot.doc_id,
-            question=draft.question,
-            answers=(draft.answer,) if draft.answer else (),
-            answer_format=answer_format(draft.answer),
-            evidence_pages=draft.pages,
-            evidence_sources=() if unanswerable else (slot.kind.source.value,),
-            answerable=not unanswerable,
-            extra={
-                "gold": draft.answer or None,
-                "num_pages": self.views.of(slot.doc_id).count,
-                "native_id": draft.question_id,
-                "row": None,
-                "kind": slot.kind.value,
-                "difficulty": slot.difficulty.value,
-                "is_page_indexed": slot.kind is Kind.PAGE_INDEX,
-                "provenance": provenance,
-            },
         )
-        return check_sample(sample)

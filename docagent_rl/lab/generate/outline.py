@@ -8,17 +8,15 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from typing import NamedTuple
 
 from docagent_rl.documents import Document
 from docagent_rl.documents.contents import Heading, list_of_figures, table_of_contents
 from docagent_rl.documents.manifest import OutlineEntry
-from docagent_rl.lab.generate.config import Kind
-from docagent_rl.lab.generate.draft import answer_format, question_name
+from docagent_rl.lab.generate.config import Difficulty, Kind
+from docagent_rl.lab.generate.draft import made_sample, question_name
 from docagent_rl.samples.fields import EvidenceSource, Split
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.validation import check_sample
 
 DATASET = "outline"
 Titled = OutlineEntry | Heading
@@ -34,38 +32,16 @@ _ONE_LINE = 60
 """Characters of a title that surely stands on one line; longer ones may go on."""
 
 
-class _Template(StrEnum):
-    SECTION_PAGE = "section_page"
-    SECTION_AFTER = "section_after"
-    PAGE_SECTION = "page_section"
-    CAPTION_PAGE = "caption_page"
-    CAPTION_TITLE = "caption_title"
-    NO_CAPTION = "no_caption"
+_TEMPLATES = ("section_page", "section_after", "page_section", "caption_page", "caption_title", "no_caption")
 
 
-_KINDS = {
-    _Template.SECTION_PAGE: Kind.SINGLE_PAGE,
-    _Template.SECTION_AFTER: Kind.MULTI_PAGE,
-    _Template.PAGE_SECTION: Kind.PAGE_INDEX,
-    _Template.CAPTION_PAGE: Kind.TABLE,
-    _Template.CAPTION_TITLE: Kind.TABLE,
-    _Template.NO_CAPTION: Kind.UNANSWERABLE,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Filled:
-    template: _Template
+class _Filled(NamedTuple):
+    template: str
+    kind: Kind
     question: str
     answer: str
     pages: tuple[int, ...]
-    source: EvidenceSource
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the question."""
-        kind = _KINDS[self.template]
-        return Kind.CHART if kind is Kind.TABLE and self.source is EvidenceSource.CHART else kind
+    source: EvidenceSource | None = EvidenceSource.LAYOUT
 
 
 def outline_questions(
@@ -94,8 +70,21 @@ def outline_questions(
     """
     room = Counter(dict.fromkeys(Kind, limit) if most is None else most)
     chosen = _by_turns(list(_piles(document, seed).values()), limit, room)
-    chosen.sort(key=lambda filled: (list(_Template).index(filled.template), filled.pages, filled.question))
-    return [_sample(document, filled, split=split, dataset=dataset, seed=seed) for filled in chosen]
+    chosen.sort(key=lambda filled: (_TEMPLATES.index(filled.template), filled.pages, filled.question))
+    return [
+        made_sample(
+            question_name(document.doc_id, filled.template, filled.question),
+            document,
+            *filled[2:5],
+            filled.kind,
+            source=filled.source,
+            difficulty=Difficulty.EASY,
+            provenance={"model": None, "template": filled.template, "seed": seed},
+            dataset=dataset,
+            split=split,
+        )
+        for filled in chosen
+    ]
 
 
 def folded(text: str) -> str:
@@ -133,7 +122,7 @@ def _by_turns(piles: Sequence[list[_Filled]], limit: int, room: Counter[Kind]) -
     return chosen
 
 
-def _piles(document: Document, seed: int) -> dict[_Template, list[_Filled]]:
+def _piles(document: Document, seed: int) -> dict[str, list[_Filled]]:
     """Return all that can be asked about a document, by template, shuffled."""
     texts = {number: document.page(number).text() for number in range(1, document.num_pages + 1)}
     found = table_of_contents(document.outline, texts, first_lines=False)
@@ -144,7 +133,7 @@ def _piles(document: Document, seed: int) -> dict[_Template, list[_Filled]]:
         if (parts := _CAPTION.match(caption.text))
     ]
     rng = random.Random(f"outline questions/{seed}/{document.doc_id}")
-    piles: dict[_Template, list[_Filled]] = {template: [] for template in _Template}
+    piles: dict[str, list[_Filled]] = {template: [] for template in _TEMPLATES}
     whole_text = folded("\n".join(texts.values()))
     marks = [entry for entry in document.outline if entry.title.strip() and entry.page in texts]
     marked = len(marks) >= _BOOKMARKS
@@ -157,19 +146,20 @@ def _piles(document: Document, seed: int) -> dict[_Template, list[_Filled]]:
 
 def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Filled]:
     """Fill in headings; what else begins on a page, or comes next, is known by bookmarks alone (`marked`)."""
-    layout = EvidenceSource.LAYOUT
     first = Counter(heading.page for heading in headings)
     for heading in headings:
+        page, single = heading.page, Kind.SINGLE_PAGE
         question = f'On which page does the section "{heading.title}" begin?'
-        yield _Filled(_Template.SECTION_PAGE, question, str(heading.page), (heading.page,), layout)
-        if marked and first[heading.page] == 1:
-            question = f"Which section begins on page {heading.page}?"
-            yield _Filled(_Template.PAGE_SECTION, question, heading.title, (heading.page,), layout)
+        yield _Filled("section_page", single, question, str(page), (page,))
+        if marked and first[page] == 1:
+            question = f"Which section begins on page {page}?"
+            yield _Filled("page_section", Kind.PAGE_INDEX, question, heading.title, (page,))
     top = [heading for heading in headings if marked and heading.level == 1]
     for before, after in itertools.pairwise(top):
         if before.page != after.page:
             question = f'Which section of the same level follows the section "{before.title}"?'
-            yield _Filled(_Template.SECTION_AFTER, question, after.title, (before.page, after.page), layout)
+            pages = tuple(sorted((before.page, after.page)))
+            yield _Filled("section_after", Kind.MULTI_PAGE, question, after.title, pages)
 
 
 def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterator[_Filled]:
@@ -177,14 +167,14 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
     titles = Counter(folded(title) for _, title, _ in captions)
     last: dict[str, tuple[str, int]] = {}
     for label, title, page in captions:
-        source = EvidenceSource.TABLE if label.casefold().startswith("tab") else EvidenceSource.CHART
+        kind = Kind.TABLE if label.casefold().startswith("tab") else Kind.CHART
         if labels[folded(label)] == 1 and titles[folded(title)] == 1:
             name, whole = title.rstrip("."), title.endswith(".") or len(title) < _ONE_LINE
             question = f'On which page is the table or figure titled "{name}"?'
-            yield _Filled(_Template.CAPTION_PAGE, question, str(page), (page,), source)
+            yield _Filled("caption_page", kind, question, str(page), (page,), kind.source)
             if whole:
                 question = f"What is the title of {label}?"
-                yield _Filled(_Template.CAPTION_TITLE, question, name, (page,), source)
+                yield _Filled("caption_title", kind, question, name, (page,), kind.source)
         if (found := _WHOLE.fullmatch(label)) is not None:
             word, number = found["word"], int(found["number"])
             if number > last.get(folded(word), (word, 0))[1]:
@@ -193,32 +183,4 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
         if f"{word} {number + _BEYOND}".casefold() in text:
             continue  # spoken of, and perhaps there
         question = f"What is the title of {word} {number + _BEYOND}?"
-        yield _Filled(_Template.NO_CAPTION, question, "", (), EvidenceSource.TABLE)
-
-
-def _sample(document: Document, filled: _Filled, *, split: Split, dataset: str, seed: int) -> Sample:
-    question_id = question_name(document.doc_id, filled.template.value, filled.question)
-    return check_sample(
-        Sample(
-            question_id=question_id,
-            dataset=dataset,
-            split=split,
-            doc_id=document.doc_id,
-            question=filled.question,
-            answers=(filled.answer,) if filled.answer else (),
-            answer_format=answer_format(filled.answer),
-            evidence_pages=tuple(sorted(set(filled.pages))),
-            evidence_sources=(filled.source.value,) if filled.pages else (),
-            answerable=bool(filled.answer),
-            extra={
-                "gold": filled.answer or None,
-                "num_pages": document.num_pages,
-                "native_id": question_id,
-                "row": None,
-                "kind": filled.kind.value,
-                "difficulty": "easy",
-                "is_page_indexed": filled.kind is Kind.PAGE_INDEX,
-                "provenance": {"model": None, "template": filled.template.value, "seed": seed},
-            },
-        )
-    )
+        yield _Filled("no_caption", Kind.UNANSWERABLE, question, "", (), None)

@@ -20,6 +20,10 @@ from docagent_rl.retrieval.tokens import Tokenizer
 
 _TABLE = re.compile(r"(?i)tab|quadro|cuadro|таб|表")
 
+_PAGE_CHARS = 12_000
+"""Characters of a page's text that are shown; a dense page has 6,000."""
+_FEWEST_CHARS = 80
+"""Pages with less text are not asked about, where pages are shown as text."""
 Content = str | list[Mapping[str, Any]]
 """The content of a message: a text, or texts and pictures."""
 
@@ -48,7 +52,7 @@ class DocumentPages:
     @cached_property
     def usable(self) -> tuple[int, ...]:
         """Pages that the model is shown something of."""
-        return self._with_text(max(1, self._config.fewest_chars))
+        return self._with_text(_FEWEST_CHARS)
 
     @cached_property
     def readable(self) -> tuple[int, ...]:
@@ -165,7 +169,7 @@ class PageViews:
             shown.append(_text(fill(self._prompts["page"], "picture", **place)))
             if not blind:
                 shown.append(image_part(self._picture(known.document.page(number))))
-        text = known.texts[number].strip()[: self._config.page_chars]
+        text = known.texts[number].strip()[:_PAGE_CHARS]
         if view is View.TEXT or (view is View.BOTH and text):
             shown.append(_text(fill(self._prompts["page"], "text", **{**place, "text": text})))
         return shown

@@ -150,11 +150,10 @@ async def answered(asked: Awaitable[T], model: RemoteModel, refusals: Refusals, 
 
 
 class ShapeReader:
-    """Asks a model until its reply can be read; each of `tries` tells it what was wrong with the last."""
+    """Asks a model until its reply can be read; a second request says what was wrong."""
 
-    def __init__(self, model: RemoteModel, tries: int, *, json_mode: JsonMode = JsonMode.ANY) -> None:
+    def __init__(self, model: RemoteModel, json_mode: JsonMode) -> None:
         self.model = model
-        self._tries = tries
         self._json_mode = json_mode
         self._refusals = Refusals()
 
@@ -167,7 +166,7 @@ class ShapeReader:
         sampling: Sampling = _NO_SAMPLING,
         sample: int = 0,
     ) -> S:
-        """Return a reply of the shape; the part `again` of the prompt asks for further tries.
+        """Return a reply of the shape; the part `again` of the prompt asks for a second try.
 
         Raises:
             UnreadableError: no reply could be read; the message says why the last could not.
@@ -175,17 +174,14 @@ class ShapeReader:
             BudgetError: a request may pass the budget.
             InfrastructureError: the endpoint fails for many requests, or refuses everything.
         """
-        asked, left = list(messages), self._tries
         sampling = self._shaped(shape, sampling)
-        while True:
-            text, left = await self._text(asked, sampling, sample), left - 1
-            try:
-                return read_reply(text, shape)
-            except UnreadableError as error:
-                if not left:
-                    raise
-                again = fill(prompt, "again", problem=str(error))
-            asked = [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": again}]
+        text = await self._text(messages, sampling, sample)
+        try:
+            return read_reply(text, shape)
+        except UnreadableError as error:
+            again = fill(prompt, "again", problem=str(error))
+        asked = [*messages, {"role": "assistant", "content": text}, {"role": "user", "content": again}]
+        return read_reply(await self._text(asked, sampling, sample), shape)
 
     def is_known(
         self, messages: Sequence[ChatMessage], shape: type[Shape], sampling: Sampling, sample: int

@@ -31,16 +31,16 @@ def samples(rows, start=0) -> list[Sample]:
 @given(QUESTIONS, QUESTIONS)
 def test_no_two_that_are_kept_say_the_same(rows, others):
     made, known = samples(rows), samples(others, 100)
-    found = repeated(made, known, 90)
+    found = repeated(made, known)
     kept = [sample for place, sample in enumerate(made) if place not in found]
     for first, second, _ in alike_pairs(kept, [*kept, *known], 90):
         assert first is second or not _same(first, second)
     # each that goes repeats one that stays, or one that is known
     said = {sample.question for sample in (*kept, *known)}
     assert set(found.values()) <= said
-    assert repeated(kept, known, 90) == {}
+    assert repeated(kept, known) == {}
     # what is known only ever takes more away
-    for place in repeated(made, [], 90):
+    for place in repeated(made, []):
         # what repeated an earlier one goes still, unless that one went first
         assert place in found or any(earlier < place for earlier in found)
 
@@ -53,4 +53,4 @@ def test_the_same_words_about_two_years_are_two_questions():
         ("M", "What was the revenue of the harbour of Kantora in 2019?", "4"),
         ("K", "What was the revenue of the large harbour of Kantora in 2019?", ""),
     ]
-    assert set(repeated(samples(rows), [], 90)) == {2}
+    assert set(repeated(samples(rows), [])) == {2}
