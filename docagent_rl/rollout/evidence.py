@@ -173,7 +173,7 @@ def gold_boxes(sample: Mapping[str, Any]) -> dict[str, list[Fractions]]:
     own, others = sample.get("evidence_boxes"), _mapping(sample.get("extra")).get("other_boxes")
     named = {f"{sample.get('doc_id')}#{page}": boxes for page, boxes in _mapping(own).items()}
     return {
-        page: [box for each in boxes if (box := _box(each)) is not None]
+        page: [box for each in boxes if (box := fractions_of(each)) is not None]
         for page, boxes in {**_mapping(others), **named}.items()
         if _is_page(page) and isinstance(boxes, list | tuple)
     }
@@ -229,7 +229,7 @@ def turn_looks(turn: Mapping[str, Any], number: int) -> Iterator[Look]:
     yield from (Look(str(page), number) for page in read)
     for view in described:
         regions = view.get("regions") or [view.get("region")]
-        boxes = tuple(box for each in regions if (box := _box(each)) not in (None, _WHOLE))
+        boxes = tuple(box for each in regions if (box := fractions_of(each)) not in (None, _WHOLE))
         yield Look(str(view["page"]), number, boxes, _pixels(view), effect.get("kind") == "candidates")
 
 
@@ -331,7 +331,8 @@ def _is_page(text: str) -> bool:
     return True
 
 
-def _box(value: Any) -> Fractions | None:
+def fractions_of(value: Any) -> Fractions | None:
+    """Return a recorded box; `None` for anything else."""
     numbers = value if isinstance(value, list | tuple) else ()
     if len(numbers) != 4 or not all(isinstance(each, int | float) for each in numbers):
         return None

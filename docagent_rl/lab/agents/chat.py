@@ -129,11 +129,6 @@ class MessageMaker:
         return f"data:image/{self.form.value};base64,{packed}"
 
 
-def assistant(text: str) -> dict[str, Any]:
-    """Return the message of a turn of the model."""
-    return {"role": "assistant", "content": text}
-
-
 @dataclass(frozen=True, slots=True)
 class ChatLimits:
     """The tokens that a trajectory may take of a model's context, and the seed of its sampling."""
@@ -206,7 +201,7 @@ class Conversation:
         turn.completion_tokens = reply.completion_tokens
         # about how many of the tokens are thoughts that the server keeps apart
         turn.reasoning_tokens = min(text_tokens(reply.thoughts), reply.completion_tokens)
-        self.messages.append(assistant(reply.text))
+        self.messages.append({"role": "assistant", "content": reply.text})
         self.held = reply.prompt_tokens + reply.completion_tokens - turn.reasoning_tokens
         self.added = 0
         return turn

@@ -44,42 +44,36 @@ NO_DETOURS = Detours(wrong_query=0, wrong_page=0, malformed=0)
 """The oracle's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finder:
-    """Queries that bring a page up in the retriever of `services`; its searches are none of a trajectory.
+async def page_query(
+    services: EnvServices,
+    sample: Sample,
+    page: PageRef,
+    *,
+    shown: int,
+    corpus: bool = False,
+    exclude: Collection[PageRef] = (),
+    skip: int = 0,
+) -> str:
+    """Return the likeliest query of a reader that brings a page up, else the one that ranks it best.
 
-    A search shows `shown` new pages; with `corpus` it looks through all documents.
+    A reader would write the question; where the retriever of `services` does not find the page by it, words
+    of the page itself are added. These searches are none of a trajectory. A search shows `shown` new pages,
+    with `corpus` of all documents; `exclude` are pages that are known already, `skip` the number of queries,
+    from the likeliest, that were tried.
     """
-
-    services: EnvServices
-    shown: int
-    corpus: bool = False
-
-    async def query(
-        self, sample: Sample, page: PageRef, *, exclude: Collection[PageRef] = (), skip: int = 0
-    ) -> str:
-        """Return the likeliest query of a reader that brings the page up, else the one that ranks it best.
-
-        A reader would write the question; where the retriever does not find the page by it, words of the
-        page itself are added. `exclude` are pages that are known already, `skip` the number of queries, from
-        the likeliest, that were tried.
-        """
-        best, place = "", None
-        # reads all pages of a document once
-        candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, self.services.store)))
-        for query in candidates[min(skip, len(candidates) - 1) :]:
-            with noting():
-                hits = await self.services.retriever.search(
-                    query,
-                    doc_id=None if self.corpus else sample.doc_id,
-                    top_k=self.shown + len(exclude) + 4,
-                )
-            fresh = [hit.ref for hit in hits if hit.ref not in exclude]
-            if page in fresh and (place is None or fresh.index(page) < place):
-                best, place = query, fresh.index(page)
-            if place is not None and place < self.shown:
-                break
-        return best or candidates[-1]
+    best, place = "", None
+    # reads all pages of a document once
+    candidates = await asyncio.to_thread(lambda: list(_queries(sample, page, services.store)))
+    for query in candidates[min(skip, len(candidates) - 1) :]:
+        doc_id, top_k = None if corpus else sample.doc_id, shown + len(exclude) + 4
+        with noting():
+            hits = await services.retriever.search(query, doc_id=doc_id, top_k=top_k)
+        fresh = [hit.ref for hit in hits if hit.ref not in exclude]
+        if page in fresh and (place is None or fresh.index(page) < place):
+            best, place = query, fresh.index(page)
+        if place is not None and place < shown:
+            break
+    return best or candidates[-1]
 
 
 def _queries(sample: Sample, page: PageRef, store: DocumentStore) -> Iterator[str]:
@@ -117,7 +111,7 @@ class ScriptedRollout:
     """One trajectory of a script."""
 
     agent: ScriptedAgent
-    finder: Finder
+    services: EnvServices
     state: AgentState
     detours: Detours
     was_malformed: bool = False
@@ -142,9 +136,10 @@ class ScriptedRollout:
     async def _with_query(self, act: Act) -> Act:
         if act.move is not Move.SEARCH or act.query:
             return act
-        page, state = act.pages[0], self.state
-        query = await self.finder.query(state.sample, page, exclude=state.seen, skip=state.tries.get(page, 0))
-        return replace(act, query=query)
+        page, state, agent = act.pages[0], self.state, self.agent
+        tried = state.tries.get(page, 0)
+        where = {"shown": agent.pages_a_search, "corpus": agent.corpus, "exclude": state.seen, "skip": tried}
+        return replace(act, query=await page_query(self.services, state.sample, page, **where))
 
     def _detour(self, act: Act) -> Act | None:
         state = self.state
@@ -190,7 +185,6 @@ class ScriptPlayer(_AgentPlayer):
     ) -> None:
         super().__init__(resources, seed=seed, validate=validate)
         self.detours = detours
-        self.finder = Finder(resources.services, self.agent.pages_a_search, self.agent.corpus)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -202,7 +196,7 @@ class ScriptPlayer(_AgentPlayer):
         """Play one trajectory of a question."""
         state = state_of(self.resources, sample, f"{self.seed} {sample.question_id} {number}")
         _ = state.answer  # refuses questions without a reference
-        script = ScriptedRollout(self.agent, self.finder, state, self.detours)
+        script = ScriptedRollout(self.agent, self.resources.services, state, self.detours)
         return await self.played(sample, number, script.write)
 
 

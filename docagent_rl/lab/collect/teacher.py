@@ -22,7 +22,7 @@ from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply
 from docagent_rl.endpoints.usage import image_bytes
 from docagent_rl.envs.base import DocEnv
 from docagent_rl.envs.services import RetrieverService
-from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer, assistant
+from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer
 from docagent_rl.lab.collect.config import BoxFrame, TeacherConfig
 from docagent_rl.retrieval import Hit
 from docagent_rl.rollout.env_resources import EnvResources
@@ -185,7 +185,8 @@ class GroundedModel(ChatModel):
         if found is None or size is None:
             return reply
         question = {"role": "user", "content": self.prompt.render("user", frame=self.measured.value)}
-        asked = [*messages, assistant(reply.text[: found.start()]), question]
+        thought = {"role": "assistant", "content": reply.text[: found.start()]}
+        asked = [*messages, thought, question]
         said = await self.grounder.reply(asked, most=REPLY_TOKENS, sample=sample, seed=seed)
         box = _first_box(said.text, size if self.measured is BoxFrame.DISPLAYED else (1000, 1000))
         text = reply.text if box is None else _with_box(reply.text, found, box, self.ruler(size))

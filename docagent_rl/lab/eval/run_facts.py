@@ -8,6 +8,7 @@ from typing import Any
 
 from docagent_rl.envs.views import SearchScope
 from docagent_rl.lab.eval.scoring.experts import Author
+from docagent_rl.lab.eval.scoring.played import mapping
 
 _OWN_PROMPT = "the system's own in this package"
 
@@ -17,11 +18,11 @@ def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
 
     `overrides` are settings that its command put over the recipe's.
     """
-    section, player = _section(manifest), _mapping(manifest.get("player"))
-    environment = _mapping(player.get("environment"))
-    env, retrievers = _mapping(environment.get("env")), _mapping(environment.get("retrievers"))
-    display = _mapping(env.get("display")).items()
-    scope = _mapping(env.get("search")).get("scope") or env.get("scope")
+    section, player = _section(manifest), mapping(manifest.get("player"))
+    environment = mapping(player.get("environment"))
+    env, retrievers = mapping(environment.get("env")), mapping(environment.get("retrievers"))
+    display = mapping(env.get("display")).items()
+    scope = mapping(env.get("search")).get("scope") or env.get("scope")
     facts = {
         "model": agent_of(manifest),
         "retriever": _retriever(retrievers.get("docagent.retriever")),
@@ -37,16 +38,16 @@ def facts_of(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 def temperature_of(manifest: Mapping[str, Any]) -> float | None:
     """Return the temperature of the model that played; `None` where the description has none."""
-    player = _mapping(manifest.get("player"))
+    player = mapping(manifest.get("player"))
     for part in (player.get("model"), player.get("sampling")):
-        if isinstance(found := _mapping(part).get("temperature"), int | float):
+        if isinstance(found := mapping(part).get("temperature"), int | float):
             return float(found)
     return None
 
 
 def agent_of(manifest: Mapping[str, Any]) -> str:
     """Return the name of the model that played, or the last part of its path, else of the player."""
-    player = _mapping(manifest.get("player"))
+    player = mapping(manifest.get("player"))
     model = player.get("model")
     while isinstance(model, Mapping):  # a teacher has a model that draws its boxes beside it
         model = model.get("model") or model.get("teacher")
@@ -62,7 +63,7 @@ def extractor_of(manifest: Mapping[str, Any]) -> str:
     section = _section(manifest)
     if not section:
         return Author.SYSTEM.value
-    role = _mapping(_mapping(section.get("roles")).get("extractor"))
+    role = mapping(mapping(section.get("roles")).get("extractor"))
     if not (role.get("backend") == "openai" or role.get("base_url")):
         return Author.RULE.value
     return role.get("model") or Author.SYSTEM.value
@@ -70,19 +71,15 @@ def extractor_of(manifest: Mapping[str, Any]) -> str:
 
 def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:
     """Return the trajectories of a whole run; `None` where its description does not say."""
-    count, times = _mapping(manifest.get("questions")).get("count"), manifest.get("trajectories")
+    count, times = mapping(manifest.get("questions")).get("count"), manifest.get("trajectories")
     return count * times if type(count) is int and type(times) is int else None
 
 
 def _section(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _mapping(_mapping(manifest.get("config")).get("docagent"))
+    return mapping(mapping(manifest.get("config")).get("docagent"))
 
 
 def _retriever(section: Any) -> str | None:
     """Return its model, or its kind."""
-    found = _mapping(section)
+    found = mapping(section)
     return found.get("model") or found.get("kind")
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -20,12 +20,10 @@ from docagent_rl.base.terminal import shown, visible
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.envs.base import AssistantTurn, DocEnv, StepResult
 from docagent_rl.envs.images import jpeg, render
-from docagent_rl.lab.eval.scoring.played import listing, mapping, page_key, read_trajectory
+from docagent_rl.lab.eval.scoring.played import mapping, page_key, read_trajectory
 from docagent_rl.lab.sft.ledgers import read_picture
+from docagent_rl.rollout.evidence import Fractions, fractions_of, turn_looks
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
-
-Region = tuple[float, float, float, float]
-"""Left, top, right and bottom, as shares of the page."""
 
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
 
@@ -47,7 +45,7 @@ class Evidence:
 
     page: PageRef
     why: Why
-    regions: tuple[Region, ...] = ()
+    regions: tuple[Fractions, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,26 +83,21 @@ def answered(trajectory: Trajectory) -> Answered:
 
 def turn_pages(info: Mapping[str, Any]) -> list[PageRef]:
     """Return the pages that a turn led to."""
-    effect = mapping(info.get("effect"))
-    found = [effect.get("page")]
-    for item in map(mapping, (*listing(effect.get("pages")), *listing(effect.get("entries")))):
-        found += [item.get("page"), *listing(item.get("pages"))]
-    return [PageRef(*page) for page in dict.fromkeys(map(page_key, found)) if page is not None]
+    pages = dict.fromkeys(page_key(look.page) for look in turn_looks({"info": info}, 0))
+    return [PageRef(*page) for page in pages if page is not None]
 
 
-def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Region]]:
-    found: dict[PageRef, list[Region]] = {}
+def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
+    found: dict[PageRef, list[Fractions]] = {}
     for turn in trajectory.turns:
         effect = mapping(turn.info.get("effect"))
         page = page_key(effect.get("page"))
         if effect.get("kind") != "crop" or page is None or turn.dropped:
             continue
         several = effect.get("regions")  # of a stack, as UniDoc-RL makes one of its boxes
-        for each in several if isinstance(several, list) else [effect.get("region")]:
-            sides = listing(each)
-            if len(sides) == 4 and all(isinstance(side, int | float) for side in sides):
-                left, top, right, bottom = map(float, sides)
-                found.setdefault(PageRef(*page), []).append((left, top, right, bottom))
+        for sides in several if isinstance(several, list) else [effect.get("region")]:
+            if (box := fractions_of(sides)) is not None:
+                found.setdefault(PageRef(*page), []).append(box)
     return found
 
 

@@ -17,7 +17,6 @@ from docagent_rl.lab.eval.report.statistics import (
     Interval,
     Row,
     intervals,
-    row_data,
     sums_of,
 )
 from docagent_rl.lab.eval.run_facts import expected_trajectories, facts_of
@@ -33,9 +32,7 @@ from docagent_rl.lab.eval.scoring.protocols import (
     protocol_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, mean
-
-RIGHT = 0.5
-"""A trajectory counts as right from here on, where scores are graded and a yes or no is asked for."""
+from docagent_rl.rollout.evidence import RIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,11 @@ class Number:
         return Author.RULE.value in self.by
 
     def data(self) -> dict[str, Any]:
-        """Return it as the JSON file has it."""
+        """Return it as the JSON file has it; no line where it is over every question."""
+        line = {} if self.row == ALL else {"by_kind": self.row[0], "line": self.row[1]}
         named = {"measure": self.measure.name, "title": self.measure.title, "unit": self.measure.unit.value}
         judged = {"by": self.by, "rule_judge": self.ruled}
-        return {**named, **row_data(self.row), **asdict(self.interval), **judged}
+        return {**named, **line, **asdict(self.interval), **judged}
 
 
 @dataclass(frozen=True, slots=True)

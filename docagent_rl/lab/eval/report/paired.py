@@ -21,9 +21,8 @@ from docagent_rl.lab.eval.report.statistics import (
     sums_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
+from docagent_rl.rollout.evidence import RIGHT
 
-RIGHT = 0.5
-"""A question counts as answered right from here on, where scores are graded."""
 MOST = 50
 """Questions that are named in a note; the JSON file names all."""
 

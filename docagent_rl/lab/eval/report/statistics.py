@@ -17,11 +17,6 @@ Row = tuple[str, str]
 ALL: Row = ("", "")
 
 
-def row_data(row: Row) -> dict[str, str]:
-    """Return a line as JSON files have it: no key for every question."""
-    return {} if row == ALL else {"by_kind": row[0], "line": row[1]}
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
     """A number over the questions of a line."""
