@@ -136,9 +136,9 @@ class RemoteModel:
                 greatest length.
 
         Raises:
-            CutOffError: the reply reached its greatest length, and is not to be partial.
             BudgetError: the request may pass the budget; nothing was sent.
-            InfrastructureError: the endpoint failed, or refused the request; its cause is the last failure.
+            InfrastructureError: the endpoint failed, refused the request, or the reply reached its greatest
+                length and is not to be partial; its cause is the last failure (`CutOffError`).
         """
         key = await asyncio.to_thread(self.key, messages, sampling, sample, partial)
 
@@ -230,8 +230,6 @@ class RemoteModel:
             reply = await self._complete(messages, accept, sampling, partial, self.endpoint.deadline_s)
         except InfrastructureError as error:
             self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
-            if isinstance(error.__cause__, CutOffError):
-                raise CutOffError(str(error.__cause__)) from error
             raise
         self.failed_in_a_row = 0
         return reply

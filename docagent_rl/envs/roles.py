@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 import cachetools
 from pydantic import Field, model_validator
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.usage import image_part
@@ -133,14 +133,10 @@ class OpenAIRole:
 
     async def complete(self, messages: Sequence[Message]) -> str:
         """See `RoleModel`."""
-        from docagent_rl.endpoints.chat_reply import CutOffError, reply_text  # brings openai in
+        from docagent_rl.endpoints.chat_reply import reply_text  # brings openai in
 
         encoded = [await self._encoded(message) for message in messages]
-        try:
-            return reply_text((await self.model.ask(encoded)).text)
-        except CutOffError as error:
-            problem = f"{self.model.name} {self.model.model!r}: {error}"
-            raise InfrastructureError(problem) from error
+        return reply_text((await self.model.ask(encoded)).text)
 
     async def check(self) -> None:
         """Ask for one word, past the cache; raises a `UserError` with endpoint and model if none comes."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
 from enum import StrEnum
 
-FILE_EXTENSIONS = (
+_FILE_EXTENSIONS = (
     "pdf", "doc", "docx", "xls", "xlsx", "ppt", "pptx", "odt", "ods", "odp", "rtf", "txt", "md", "csv", "tsv",
     "json", "xml", "yaml", "yml", "html", "htm", "tex", "jpg", "jpeg", "png", "gif", "tif", "tiff", "bmp",
     "svg", "webp", "mp3", "mp4", "wav", "avi", "mov", "zip", "gz", "tar", "rar", "7z", "exe", "dll", "py",
@@ -107,19 +106,14 @@ def fold(text: str) -> str:
     return _DASHES.sub("-", " ".join(folded.split()))
 
 
-def kind_of(
-    text: str,
-    rule: IdentifierRule = IdentifierRule.ALL,
-    extensions: Collection[str] = FILE_EXTENSIONS,
-) -> AnswerKind:
+def kind_of(text: str, rule: IdentifierRule = IdentifierRule.ALL) -> AnswerKind:
     """Return the kind of a gold answer: the first, in the order of `AnswerKind`, whose rule fits all of it.
 
-    Answers of a kind that `rule` does not tell apart are text. `extensions` are the endings, without the dot,
-    that make a single word the name of a file.
+    Answers of a kind that `rule` does not tell apart are text.
     """
     folded = fold(text)
     return next(
-        (kind for kind in AnswerKind if kind in rule.kinds and _fits(kind, folded, extensions)),
+        (kind for kind in AnswerKind if kind in rule.kinds and _fits(kind, folded)),
         AnswerKind.TEXT,
     )
 
@@ -132,13 +126,13 @@ def norm_id(kind: AnswerKind, text: str) -> str:
     return _NORMS.get(kind, str)(fold(text))
 
 
-def _fits(kind: AnswerKind, folded: str, extensions: Collection[str]) -> bool:
+def _fits(kind: AnswerKind, folded: str) -> bool:
     match kind:
         case AnswerKind.EMAIL:
             return bool(_EMAIL.fullmatch(folded))
         case AnswerKind.URL:
             name = _FILE.fullmatch(folded)
-            return bool(_ADDRESS.fullmatch(folded)) or bool(name and name[1] in extensions)
+            return bool(_ADDRESS.fullmatch(folded)) or bool(name and name[1] in _FILE_EXTENSIONS)
         case AnswerKind.DATE:
             return any(pattern.fullmatch(folded) for pattern in _DATES)
         case AnswerKind.PHONE:

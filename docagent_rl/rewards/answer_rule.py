@@ -14,13 +14,7 @@ from enum import Enum
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from docagent_rl.rewards.answer_kinds import (
-    FILE_EXTENSIONS,
-    AnswerKind,
-    IdentifierRule,
-    kind_of,
-    norm_id,
-)
+from docagent_rl.rewards.answer_kinds import AnswerKind, IdentifierRule, kind_of, norm_id
 from docagent_rl.rewards.text import anls
 
 ABSTENTIONS = (
@@ -67,13 +61,11 @@ class AnswerRule:
     Args:
         threshold: similarities of free text below it count as 0 (tau in the paper).
         identifiers: which kinds of answers must match exactly.
-        extensions: endings that make a single word the name of a file.
         abstentions: what counts as declining to answer.
     """
 
     threshold: float = 0.5
     identifiers: IdentifierRule = IdentifierRule.ALL
-    extensions: tuple[str, ...] = FILE_EXTENSIONS
     abstentions: tuple[str, ...] = ABSTENTIONS
 
     def abstains(self, text: str) -> bool:
@@ -102,7 +94,7 @@ class AnswerRule:
     def _score_text(self, prediction: str, gold: str) -> float:
         if self.abstains(gold) or self.abstains(prediction):
             return float(self.abstains(gold) and self.abstains(prediction))
-        kind = kind_of(gold, self.identifiers, self.extensions)
+        kind = kind_of(gold, self.identifiers)
         if kind is AnswerKind.TEXT:
             return anls(_single_spaced(gold), _single_spaced(prediction), self.threshold)
         return float(norm_id(kind, prediction) == norm_id(kind, gold))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
 from pydantic import Field, model_validator
 
 from docagent_rl.endpoints.endpoint import Endpoint
+from docagent_rl.rewards.text import anls, exact_match, token_recall
 
 
 class Judge(Protocol):
@@ -84,23 +86,19 @@ def make_judge(config: JudgeConfig) -> Judge:
     """
     # imports that reading a configuration does without
     if config.kind is JudgeKind.OPENAI:
-        return _openai_judge(config)
-    from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
+        from docagent_rl.base.prompts import load_prompt
+        from docagent_rl.endpoints.remote_model import RemoteModel
+        from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge
+
+        model = RemoteModel(config, "judge", cache_dir=config.cache_dir)
+        return RemoteJudge(model, load_prompt(config.prompt, JUDGE_PROMPT))
+    from docagent_rl.rewards.rule_judge import LikenessJudge, RuleJudge
 
     match config.kind:
         case JudgeKind.EXACT:
-            return ExactMatchJudge()
+            return LikenessJudge(exact_match)
         case JudgeKind.ANLS:
-            return AnlsJudge(config.threshold)
+            return LikenessJudge(partial(anls, threshold=config.threshold))
         case JudgeKind.RECALL:
-            return RecallJudge()
+            return LikenessJudge(token_recall)
     return RuleJudge()
-
-
-def _openai_judge(config: JudgeConfig) -> Judge:
-    from docagent_rl.base.prompts import load_prompt
-    from docagent_rl.endpoints.remote_model import RemoteModel
-    from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RunJudge
-
-    model = RemoteModel(config, "judge", cache_dir=config.cache_dir)
-    return RunJudge(model, load_prompt(config.prompt, JUDGE_PROMPT))

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptSpec, PromptTemplate
 from docagent_rl.base.untrusted import defused_values
-from docagent_rl.endpoints.chat_reply import THINK_OPEN, CutOffError, ReplyError, without_thoughts
+from docagent_rl.endpoints.chat_reply import THINK_OPEN, ReplyError, without_thoughts
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.remote_model import RemoteModel
@@ -57,23 +56,9 @@ def parse_verdict(reply: str, *, echoes: bool = False) -> bool:
     return words[-1] == "true"
 
 
-def verdict_messages(
-    prompt: PromptTemplate, question: str, references: Sequence[str], prediction: str
-) -> list[dict[str, str]]:
-    """Return the messages to a judge about an answer, see `Judge.judge`."""
-    texts = {"question": question, "references": list(references), "prediction": prediction}
-    values = defused_values({name: _untagged(value) for name, value in texts.items()})
-    roles = [role for role in ("system", "user") if role in prompt]
-    return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
-
-
-def spells_verdict(question: str, references: Sequence[str], prediction: str) -> bool:
-    """Return whether what is judged spells a verdict itself, see `parse_verdict`."""
-    return any(_ANY_TAG.search(text) for text in (question, *references, prediction))
-
-
 class RemoteJudge:
-    """A `Judge` that asks for one verdict an answer, and once for equal ones.
+    """A `Judge` that asks for one verdict an answer, and once for equal ones (VRAG-RL, model-based outcome
+    reward).
 
     Args:
         model: is asked; cached and metered as it says.
@@ -88,31 +73,15 @@ class RemoteJudge:
         """See `Judge`.
 
         Raises:
-            CutOffError: the verdict did not fit into the model's `max_tokens`.
             BudgetError: the request may pass the budget.
             InfrastructureError: the endpoint failed, or no reply had a verdict that can be read.
         """
-        echoes = spells_verdict(question, references, prediction)
+        # what is judged spells a verdict itself
+        echoes = any(_ANY_TAG.search(text) for text in (question, *references, prediction))
         reply = await self.model.ask(
-            verdict_messages(self._prompt, question, references, prediction),
-            lambda text: parse_verdict(text, echoes=echoes),
+            self._messages(question, references, prediction), lambda text: parse_verdict(text, echoes=echoes)
         )
         return float(parse_verdict(reply.text))
-
-    async def check(self) -> None:
-        """See `Judge`."""
-        await self.model.check()
-
-
-class RunJudge(RemoteJudge):
-    """The judge of a run (VRAG-RL, model-based outcome reward), whose failures are those of a service."""
-
-    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Judge`."""
-        try:
-            return await super().judge(question, references, prediction)
-        except CutOffError as error:
-            raise InfrastructureError(f"judge {self.model.model!r}: {error}") from error
 
     async def check(self) -> None:
         """Ask for one verdict, past the cache, to see that the judge gives one.
@@ -120,12 +89,13 @@ class RunJudge(RemoteJudge):
         Raises:
             UserError: it does not; the message names the endpoint and the model.
         """
-        messages = verdict_messages(self._prompt, "What is two plus two?", ["4"], "4")
-        await self.model.check(messages, parse_verdict)
+        await self.model.check(self._messages("What is two plus two?", ["4"], "4"), parse_verdict)
 
-
-def _untagged(value: str | list[str]) -> str | list[str]:
-    """Verdict tags in square brackets, which the parser does not take when a judge quotes them."""
-    if isinstance(value, str):
-        return _ANY_TAG.sub(r"[\1judge]", value)
-    return [_ANY_TAG.sub(r"[\1judge]", text) for text in value]
+    def _messages(self, question: str, references: Sequence[str], prediction: str) -> list[dict[str, str]]:
+        # verdict tags stand in square brackets, which the parser does not take when a judge quotes them
+        question, prediction, *golds = (
+            _ANY_TAG.sub(r"[\1judge]", text) for text in (question, prediction, *references)
+        )
+        values = defused_values({"question": question, "references": golds, "prediction": prediction})
+        roles = [role for role in ("system", "user") if role in self._prompt]
+        return [{"role": role, "content": self._prompt.render(role, **values)} for role in roles]

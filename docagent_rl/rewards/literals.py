@@ -3,44 +3,32 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
 MAX_CHARS = 10_000
-_MAX_POWER = 64
-_MAX_SHIFT = 1000
 _MAX_NUMBER = 1e300
+_MOST: dict[type[ast.AST], int] = {ast.Pow: 64, ast.LShift: 1000}
+"""Greatest right side of an operator."""
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-}
-_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda item, items: item in items,
+_ARITHMETIC: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}  # fmt: skip
+_BITS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift, ast.Invert: operator.invert,
+}  # fmt: skip
+_COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.In: lambda item, items: item in items,
     ast.NotIn: lambda item, items: item not in items,
-}
-_LOGIC = (
-    ast.BoolOp, ast.Not, ast.Invert, ast.Compare, ast.IfExp, ast.BitAnd, ast.BitOr, ast.BitXor, ast.LShift,
-    ast.RShift,
-)  # fmt: skip
-_DISPLAYS: dict[type[ast.expr], Callable[[list[Any]], Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
+}  # fmt: skip
+_LOGIC = (ast.BoolOp, ast.Not, ast.Compare, ast.IfExp, *_BITS)
+_DISPLAYS: dict[type[ast.AST], Callable[[list[Any]], Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
 
 
 def safe_literal(text: str, *, logic: bool = False) -> Any:
@@ -72,6 +60,7 @@ def safe_literal(text: str, *, logic: bool = False) -> Any:
 
 
 def _value(node: ast.expr | None) -> Any:
+    """Return the value of an expression; as in Python, parts that do not matter are not read."""
     # `None` is the key of a dictionary that is unpacked, which is no literal
     match node:
         case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
@@ -80,27 +69,17 @@ def _value(node: ast.expr | None) -> Any:
             return _DISPLAYS[type(node)]([_value(item) for item in items])
         case ast.Dict(keys=keys, values=values):
             return {_value(key): _value(value) for key, value in zip(keys, values, strict=True)}
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return +_number(operand)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_number(operand)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _arithmetic(op, _number(left), _number(right))
-    return _logical(node)
-
-
-def _logical(node: ast.expr | None) -> Any:
-    """Return the value of a logical expression; as in Python, parts that do not matter are not read."""
-    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _value(operand)
+        case ast.UnaryOp(op=op, operand=operand):
+            return _computed(op, _value(operand))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _computed(op, _value(left), _value(right))
         case ast.BoolOp(op=op, values=[*others, last]):
             for other in others:
                 if bool(value := _value(other)) is isinstance(op, ast.Or):
                     return value
             return _value(last)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _value(operand)
-        case ast.UnaryOp(op=ast.Invert(), operand=operand):
-            return operator.invert(_number(operand))  # ty: ignore[invalid-argument-type]
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _value(body if _value(test) else orelse)
         case ast.Compare(left=left, ops=ops, comparators=others):
@@ -119,25 +98,20 @@ def _compared(value: Any, ops: list[ast.cmpop], others: list[ast.expr]) -> bool:
     return True
 
 
-def _number(node: ast.expr) -> int | float:
-    value = _value(node)
-    if not isinstance(value, int | float):
-        raise ValueError(f"no arithmetic with {type(value).__name__}")
-    return value
-
-
-def _arithmetic(op: ast.operator, left: int | float, right: int | float) -> int | float:
+def _computed(op: ast.AST, *numbers: Any) -> int | float:
+    """Apply an operator to one or two numbers, within bounds."""
+    compute = _ARITHMETIC.get(type(op)) or _BITS.get(type(op))
+    if compute is None or not all(isinstance(number, int | float) for number in numbers):
+        raise ValueError(f"no {type(op).__name__} of {', '.join(type(each).__name__ for each in numbers)}")
     # written so that infinity fails too
-    if not (abs(left) <= _MAX_NUMBER and abs(right) <= _MAX_NUMBER):
+    if len(numbers) > 1 and not all(abs(number) <= _MAX_NUMBER for number in numbers):
         raise ValueError("a number is too large")
-    if isinstance(op, ast.Pow) and abs(right) > _MAX_POWER:
-        raise ValueError("the exponent is too large")
-    if isinstance(op, ast.LShift) and right > _MAX_SHIFT:
-        raise ValueError("the shift is too large")
-    value = _OPERATORS[type(op)](left, right)
+    if abs(numbers[-1]) > _MOST.get(type(op), math.inf):
+        raise ValueError("the exponent or the shift is too large")
+    value = compute(*numbers)
     if not isinstance(value, int | float):
         raise ValueError("the result is no real number")
     # numbers of more digits than Python writes down; floats have their infinity
-    if isinstance(value, int) and abs(value) > _MAX_NUMBER:
+    if len(numbers) > 1 and isinstance(value, int) and abs(value) > _MAX_NUMBER:
         raise ValueError("the result is too large")
     return value

@@ -7,7 +7,7 @@ is not for numbers that go into a paper. `docs/rule_judge.md` has its accuracy b
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -24,7 +24,6 @@ from docagent_rl.rewards.rule.claims import (
 )
 from docagent_rl.rewards.rule.likeness import forms, spans
 from docagent_rl.rewards.rule.words import fold
-from docagent_rl.rewards.text import anls, squad_normalise, token_recall
 
 MAX_CHARS = 2000
 """Longer answers are right only when they are the reference."""
@@ -84,37 +83,18 @@ class RuleJudge(_AlwaysThere):
         items = [atoms for item in reference.split(";") if (atoms := read(fold(item)))]
         if len(items) > 1:
             return _holds_all(items, answer.atoms, question)
-        return _holds(wanted, answer, question)
+        return _holds(wanted.atoms, answer.atoms, question)
 
 
 @dataclass(frozen=True, slots=True)
-class ExactMatchJudge(_AlwaysThere):
-    """1 when the answer equals a reference after SQuAD's normalisation, else 0."""
+class LikenessJudge(_AlwaysThere):
+    """Graded by the greatest likeness of a reference and the answer, in `[0, 1]` (`rewards.text`)."""
+
+    likeness: Callable[[str, str], float]
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
         """See `Judge`; never fails."""
-        answer = squad_normalise(prediction)
-        return float(bool(answer) and any(answer == squad_normalise(reference) for reference in references))
-
-
-@dataclass(frozen=True, slots=True)
-class AnlsJudge(_AlwaysThere):
-    """Graded: the best ANLS over the references, 0 below the threshold."""
-
-    threshold: float = 0.5
-
-    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Judge`; never fails."""
-        return max((anls(reference, prediction, self.threshold) for reference in references), default=0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class RecallJudge(_AlwaysThere):
-    """Graded: the best share of a reference's tokens that the answer holds."""
-
-    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        """See `Judge`; never fails."""
-        return max((token_recall(reference, prediction) for reference in references), default=0.0)
+        return max((self.likeness(reference, prediction) for reference in references), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +123,20 @@ class Answer:
         return all(one.quantity is None or one.quantity == two.quantity for one, two in pairs)
 
 
-def _holds(wanted: Answer, answer: Answer, question: Question) -> bool:
-    for form in forms(wanted.atoms, question):
-        found = list(spans(form, answer.atoms, question))
-        if found and claims_only(answer.atoms, _hits(found), question):
+def _holds(wanted: Sequence[Atom], said: Sequence[Atom], question: Question) -> bool:
+    for form in forms(wanted, question):
+        found = spans(form, said, question)
+        if found and claims_only(said, frozenset().union(*found), question):
             return True
     return False
 
 
 def _holds_all(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Question) -> bool:
-    hits: set[int] = set()
+    hits: frozenset[int] = frozenset()
     for item in sorted(items, key=len, reverse=True):
         found = [place for form in forms(item, question) for place in spans(form, said, question)]
-        free = [place for place in found if hits.isdisjoint(range(*place))]
+        free = [place for place in found if hits.isdisjoint(place)]
         if not free:
             return False
-        hits |= _hits(free)
-    return claims_only(said, frozenset(hits), question)
-
-
-def _hits(places: Iterable[tuple[int, int]]) -> frozenset[int]:
-    return frozenset(at for place in places for at in range(*place))
+        hits = hits.union(*free)
+    return claims_only(said, hits, question)

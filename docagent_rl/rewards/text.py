@@ -22,6 +22,12 @@ def squad_normalise(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
+def exact_match(reference: str, prediction: str) -> float:
+    """Return 1 when both are the same after `squad_normalise`, and not empty; else 0."""
+    answer = squad_normalise(prediction)
+    return float(bool(answer) and answer == squad_normalise(reference))
+
+
 def token_recall(reference: str, prediction: str) -> float:
     """Share of the reference's tokens, counted with multiplicity, that the prediction holds; in `[0, 1]`."""
     wanted = Counter(squad_normalise(reference).split())

@@ -15,9 +15,9 @@ from statistics import fmean
 
 from docagent_rl.envs.script import OBJECTS, SUBJECTS
 from docagent_rl.rewards.answer_rule import AnswerRule, Gold, GoldForm
-from docagent_rl.rewards.judge import Judge
 from docagent_rl.rewards.mmlongbench import AnswerFormat
-from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
+from docagent_rl.rewards.rule_judge import RuleJudge
+from docagent_rl.rewards.text import anls, exact_match, token_recall
 from docagent_rl.systems.alden.config import AldenConfig
 from docagent_rl.systems.mm_doc_r1.rewards import correctness
 
@@ -59,21 +59,6 @@ KINDS: Mapping[str, Callable[[random.Random], str]] = {
 """Right answers as the data sets have them, by kind; refusals are left out, which need no document."""
 
 
-def _judged(judge: Judge) -> Score:
-    """Without an event loop and its threads, of which a search would start hundreds of thousands."""
-    if isinstance(judge, RuleJudge):
-        return lambda gold, text: judge._judge("What is it?", [gold], text)
-
-    def score(gold: str, text: str) -> float:
-        try:
-            judge.judge("What is it?", [gold], text).send(None)
-        except StopIteration as ended:
-            return ended.value
-        raise AssertionError(f"{judge} waits for something")
-
-    return score
-
-
 def _mmlongbench(gold: str, text: str) -> float:
     kind = AnswerFormat.INT if gold.isdigit() else AnswerFormat.STR
     return correctness([gold], text, AnswerFormat.FLOAT if "." in gold[:-1] and gold[0].isdigit() else kind)
@@ -90,10 +75,11 @@ METRICS: Mapping[str, Score] = {
     "ALDEN, `anls`": _alden("paper", answer_metric="anls", numeric_metric="anls"),
     "Doc-V*": lambda gold, text: AnswerRule().score(text, Gold(GoldForm.VARIANTS, (gold,))),
     "MM-Doc-R1": _mmlongbench,
-    "judge `rule`": _judged(RuleJudge()),
-    "judge `exact`": _judged(ExactMatchJudge()),
-    "judge `anls`": _judged(AnlsJudge()),
-    "judge `recall`": _judged(RecallJudge()),
+    # without an event loop and its threads, of which a search would start hundreds of thousands
+    "judge `rule`": lambda gold, text: RuleJudge()._judge("What is it?", [gold], text),
+    "judge `exact`": exact_match,
+    "judge `anls`": anls,
+    "judge `recall`": token_recall,
 }
 """What rewards answers, by name; VRAG-RL and UniDoc-RL ask the judge."""
 

@@ -45,11 +45,6 @@ def test_the_rule_of_the_paper_knows_four_kinds():
             assert kind_of(text, IdentifierRule.PAPER) is (kind if named else AnswerKind.TEXT)
 
 
-def test_extensions_are_a_setting():
-    assert kind_of("notes.final", extensions=("final",)) is AnswerKind.URL
-    assert kind_of("notes.pdf", extensions=()) is AnswerKind.TEXT
-
-
 @pytest.mark.parametrize(
     ("gold", "same", "other"),
     [

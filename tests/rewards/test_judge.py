@@ -4,36 +4,26 @@ import pytest
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.rewards.judge import JudgeConfig, JudgeKind, make_judge
-from docagent_rl.rewards.judge_client import RunJudge
-from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
+from docagent_rl.rewards.judge import JudgeConfig, make_judge
+from docagent_rl.rewards.judge_client import RemoteJudge
 
 ENDPOINT = {"base_url": "http://127.0.0.1:1/v1", "model": "m"}
 
 
 @pytest.mark.parametrize(
-    ("kind", "judge"),
-    [
-        ("rule", RuleJudge()),
-        ("exact", ExactMatchJudge()),
-        ("recall", RecallJudge()),
-        ("anls", AnlsJudge(0.7)),
-    ],
+    ("kind", "worth"), [(None, 0.0), ("rule", 0.0), ("exact", 0.0), ("recall", 2 / 3), ("anls", 0.75)]
 )
-def test_rules(kind, judge):
-    assert make_judge(JudgeConfig(kind=kind, threshold=0.7)) == judge
-
-
-def test_the_default_needs_nothing():
-    assert JudgeConfig().kind is None
-    assert make_judge(JudgeConfig(kind="anls")) == AnlsJudge(0.5)
-    assert make_judge(JudgeConfig()) == make_judge(JudgeConfig(kind=JudgeKind.RULE))
+async def test_rules(kind, worth):
+    judge = make_judge(JudgeConfig(kind=kind, threshold=0.7))
+    assert await judge.judge("?", ["ab cd ef"], "ab cd") == pytest.approx(worth if kind != "anls" else 0.0)
+    if kind == "anls":
+        assert await judge.judge("?", ["abcd"], "abcx") == worth
 
 
 def test_endpoint_settings_arrive():
     config = JudgeConfig(kind="openai", **ENDPOINT, timeout_s=3, deadline_s=7, attempts=2, concurrency=5)
     judge = make_judge(config)
-    assert isinstance(judge, RunJudge)
+    assert isinstance(judge, RemoteJudge)
     endpoint = judge.model.endpoint
     assert (endpoint.base_url, endpoint.model) == tuple(ENDPOINT.values())
     assert (endpoint.timeout_s, endpoint.deadline_s, endpoint.attempts, endpoint.concurrency) == (3, 7, 2, 5)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.rule_judge import AnlsJudge, ExactMatchJudge, RecallJudge, RuleJudge
-from docagent_rl.rewards.text import NOT_ANSWERABLE
+from docagent_rl.rewards.rule_judge import LikenessJudge, RuleJudge
+from docagent_rl.rewards.text import NOT_ANSWERABLE, anls, exact_match, token_recall
 from tests.rewards.adversary import wins
 from tests.rewards.judge_pairs import Trap, read_pairs, table, wrong
 
@@ -204,26 +204,10 @@ def test_a_long_answer_is_judged(piece):
         judged(reference, said[:1990] + "x", question=said[:3000] + "?")
 
 
-def test_exact_match():
-    judge = ExactMatchJudge()
-    assert judged("The Red Fox", "red fox!", judge) == 1.0
-    assert judged("Red Fox", "it is the red fox", judge) == 0.0
-    assert judged(["the", "fox"], "fox", judge) == 1.0
-    assert judged("the", "the", judge) == 0.0
-
-
-def test_anls():
-    assert judged(["zzz", "Lake Ontario"], "Lake Ontaro", AnlsJudge()) == pytest.approx(11 / 12)
-    assert judged("Lake Ontario", "Superior", AnlsJudge()) == 0.0
-    assert judged("abcd", "abxy", AnlsJudge(threshold=0.6)) == 0.0
-    assert judged([], "a", AnlsJudge()) == 0.0
-
-
-def test_recall():
-    assert judged(["one two", "three"], "two five", RecallJudge()) == 0.5
-    assert judged([], "a", RecallJudge()) == 0.0
-
-
-@pytest.mark.parametrize("judge", [RuleJudge(), ExactMatchJudge(), AnlsJudge(), RecallJudge()])
-def test_rules_need_no_service(judge):
+@pytest.mark.parametrize("likeness", [exact_match, anls, token_recall])
+def test_the_likest_reference_counts(likeness):
+    """The likenesses themselves are tested in `test_text`."""
+    judge = LikenessJudge(likeness)
+    assert judged(["zzz", "Lake Ontario"], "lake ontario", judge) == 1.0
+    assert judged([], "a", judge) == 0.0
     asyncio.run(judge.check())

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.rewards.text import anls, edit_distance, squad_normalise, token_recall
+from docagent_rl.rewards.text import anls, edit_distance, exact_match, squad_normalise, token_recall
 
 
 def test_squad_normalise():
@@ -13,6 +13,11 @@ def test_squad_normalise():
 def test_articles_beside_punctuation_that_stays_are_dropped(text):
     left = "".join(letter if letter.isalpha() else " " for letter in squad_normalise(text))
     assert left.split() == ["cat"]
+
+
+def test_exact_match():
+    assert exact_match("The Red Fox", "red fox!") == 1.0
+    assert exact_match("Red Fox", "it is the red fox") == exact_match("the", "the") == 0.0
 
 
 def test_token_recall():

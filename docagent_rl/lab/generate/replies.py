@@ -132,9 +132,9 @@ async def answered(asked: Awaitable[T], model: RemoteModel, refusals: Refusals, 
     """
     try:
         found = await asked
-    except CutOffError as error:
-        raise UnreadableError(f"{cut_off}; --reply-tokens allows more") from error
     except InfrastructureError as error:
+        if isinstance(error.__cause__, CutOffError):
+            raise UnreadableError(f"{cut_off}; --reply-tokens allows more") from error
         if (why := refusals.of_one(error)) is not None:
             raise NoReplyError(why) from error
         if not is_outage(error):

@@ -6,10 +6,9 @@ import functools
 import re
 from collections.abc import Collection, Sequence
 
-from docagent_rl.rewards.rule.atoms import Atom, AtomKind, read
+from docagent_rl.rewards.rule.atoms import Atom, read
 from docagent_rl.rewards.rule.units import PERCENT, unit_of
 from docagent_rl.rewards.rule.words import (
-    ARTICLES,
     FRAME,
     GRAMMAR,
     NEGATORS,
@@ -34,15 +33,15 @@ class Question:
     def __init__(self, text: str) -> None:
         folded = fold(text[:_MAX_CHARS])
         atoms = read(folded)
-        words = [atom for atom in atoms if atom.kind is AtomKind.WORD]
+        words = [atom for atom in atoms if atom.value is None]
         if not words:
             folded, atoms = "", []
         quantities = [atom.quantity for atom in atoms if atom.quantity]
-        self.stems = frozenset(atom.text for atom in atoms if atom.kind is not AtomKind.MARK) - ARTICLES
+        self.stems = frozenset(atom.text for atom in atoms)
         """Stems of its words; answers may repeat them."""
         self.roots = frozenset(root(atom.raw) for atom in words)
         """Roots of its words, so that "opened" repeats "open"."""
-        self.nouns = frozenset(atom.text for atom in words if not atom.is_capital) - GRAMMAR - ARTICLES
+        self.nouns = frozenset(atom.text for atom in words if not atom.is_capital) - GRAMMAR
         """Words in lower case; answers may leave them out."""
         self.names = frozenset(atom.text for atom in words if atom.is_capital)
         self.asked = frozenset(word.text for found in _ASKED.findall(folded) for word in read(found))
@@ -62,7 +61,7 @@ class Question:
         """Return whether an atom only says what the question said."""
         if atom.quantity:
             return atom.quantity.value in self.values
-        if atom.kind is not AtomKind.WORD:
+        if atom.value is not None:
             return atom.text in self.stems
         return root(atom.raw) in self.roots and not (self.is_choice and atom.text in self.names)
 
@@ -105,12 +104,12 @@ def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question
     them beside the other, and is wrong for both.
     """
     wanted = [atoms[at] for at in hits]
-    rest = {at for at in range(len(atoms)) if at not in hits}
+    rest = [at for at in range(len(atoms)) if at not in hits]
     if all(atom.text in NEGATORS or is_idle(atom, question) for atom in wanted):
-        beside = (lambda atom: atom.kind is AtomKind.MARK) if all(map(_is_grammar, wanted)) else _is_grammar
-        return all(beside(atoms[at]) for at in rest)
+        return all(_is_grammar(atoms[at]) for at in rest) and not (rest and all(map(_is_grammar, wanted)))
     if not any(atom.text in NUMBERED for atom in wanted):
-        rest -= _places(atoms, question)
+        places = _places(atoms, question)
+        rest = [at for at in rest if at not in places]
     return all(is_idle(atoms[at], question) for at in rest)
 
 
@@ -121,7 +120,7 @@ def is_idle(atom: Atom, question: Question) -> bool:
 
 
 def _is_grammar(atom: Atom) -> bool:
-    return atom.kind is AtomKind.MARK or atom.is_article or (atom.text in GRAMMAR and _is_common(atom))
+    return atom.text in GRAMMAR and _is_common(atom)
 
 
 def _is_common(atom: Atom) -> bool:
@@ -131,18 +130,17 @@ def _is_common(atom: Atom) -> bool:
 
 def _places(atoms: Sequence[Atom], question: Question) -> set[int]:
     """Return where an answer names a page, a table or the like that was not asked for: two atoms each."""
-    found: set[int] = set()
-    for at, atom in enumerate(atoms[:-1]):
-        label = atom.text in NUMBERED and atom.text not in question.asked
-        if label and atoms[at + 1].kind is AtomKind.QUANTITY:
-            found |= {at, at + 1}
-    return found
+    labels = [at for at, atom in enumerate(atoms[:-1]) if atom.text in NUMBERED - question.asked]
+    return {place for at in labels if _is_number(atoms[at + 1]) for place in (at, at + 1)}
+
+
+def _is_number(atom: Atom) -> bool:
+    return atom.quantity is not None and atom.quantity.unit is None and atom.text != ""
 
 
 def reference_polarity(reference: Sequence[Atom]) -> bool | None:
     """Return whether a reference is yes or no; `None` where it is something else."""
-    words = [atom for atom in reference if atom.kind is not AtomKind.MARK]
-    return _POLARITIES.get(words[0].text) if len(words) == 1 else None
+    return _POLARITIES.get(reference[0].text) if len(reference) == 1 else None
 
 
 def polarity(said: Sequence[Atom], question: Question) -> bool | None:
@@ -151,22 +149,19 @@ def polarity(said: Sequence[Atom], question: Question) -> bool | None:
     It says so by its first word; or, where the others answer nothing, by a word for yes or no anywhere
     ("that is correct") or by the question's own words ("it was paid"), and one that denies turns these round.
     """
-    words = [atom for atom in said if atom.kind is not AtomKind.MARK]
-    found = {atom.text in YES for atom in words if atom.text in YES | NO}
-    if len(found) > 1 or not words:
+    found = {atom.text in YES for atom in said if atom.text in YES | NO}
+    if len(found) > 1 or not said:
         return None
-    if words[0].text in YES | NO:
+    if said[0].text in YES | NO:
         return found.pop()
-    rest = [atom for atom in words if atom.text not in YES | NO]
+    rest = [atom for atom in said if atom.text not in YES | NO]
     if not all(is_idle(atom, question) or atom.text in NEGATORS for atom in rest):
         return None
-    if not found:
-        # what the question said, which had no alternatives and denied nothing
-        asks = question.is_polar and not question.is_choice and not question.negators
-        if not asks or not any(question.repeats(word) and word.text not in GRAMMAR | FRAME for word in rest):
-            return None
-        found = {True}
-    return found.pop() != any(atom.text in NEGATORS for atom in rest)
+    # what the question said, which had no alternatives and denied nothing
+    asks = question.is_polar and not question.is_choice and not question.negators
+    if not found and asks:
+        found = {True for word in rest if question.repeats(word) and word.text not in GRAMMAR | FRAME}
+    return found.pop() != any(atom.text in NEGATORS for atom in rest) if found else None
 
 
 def is_refusal(reference: str) -> bool:

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
-from docagent_rl.rewards.rule.atoms import Atom, AtomKind
+from docagent_rl.rewards.rule.atoms import Atom
 from docagent_rl.rewards.rule.claims import Question
-from docagent_rl.rewards.rule.quantities import Quantity
+from docagent_rl.rewards.rule.quantities import Quantity, holds
 from docagent_rl.rewards.rule.units import PERCENT, SHARE
 from docagent_rl.rewards.rule.words import NUMBERED, SUFFIXES, TITLES
-
-_TITLES = TITLES | SUFFIXES
-_SKIPPED = TITLES | {"of"}
-
-
-def content(atoms: Sequence[Atom]) -> list[Atom]:
-    """Return the atoms without marks and articles; all of them where nothing else is there."""
-    kept = [a for a in atoms if a.kind is not AtomKind.MARK and not a.is_article]
-    return kept or list(atoms)
 
 
 def forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
     """Return the ways in which a reference may be said, the fullest first."""
-    full = content(reference)
-    found = [full, *([atom for atom in full if atom.text not in idle] for idle in (question.nouns, _TITLES))]
+    found = [
+        [atom for atom in reference if atom.text not in idle]
+        for idle in ((), question.nouns, TITLES | SUFFIXES)
+    ]
     return [form for i, form in enumerate(found) if form and form not in found[:i]]
 
 
-def spans(form: Sequence[Atom], said: Sequence[Atom], question: Question) -> Iterator[tuple[int, int]]:
-    """Yield where a form stands in an answer: the first of its atoms and the one behind its last."""
-    at = 0
-    while at < len(said):
-        end = _match(form, said, at, question)
-        if end:
-            yield at, end
-        at = end or at + 1
+def spans(form: Sequence[Atom], said: Sequence[Atom], question: Question) -> list[range]:
+    """Return where a form stands in an answer."""
+    return [
+        range(at, at + len(form))
+        for at in range(len(said) - len(form) + 1)
+        if all(_same(form, i, said, at + i, question) for i in range(len(form)))
+    ]
 
 
 def same_quantity(wanted: Quantity, given: Quantity, question: Question) -> bool:
@@ -61,43 +53,25 @@ def _same_share(wanted: Quantity, given: Quantity) -> bool:
     return not is_range and abs(plain.value) < 1 and plain.value * 100 == percent.value
 
 
-def _match(form: Sequence[Atom], said: Sequence[Atom], at: int, question: Question) -> int | None:
-    """Return where a form that begins at a place ends; `None` where it does not."""
-    start, number = at, 0
-    while number < len(form):
-        if at >= len(said):
-            return None
-        if _same(form, number, said, at, question):
-            number += 1
-        elif at == start or not (
-            said[at].kind is AtomKind.MARK or said[at].is_article or said[at].text in _SKIPPED
-        ):
-            return None
-        at += 1
-    return at
-
-
 def _same(form: Sequence[Atom], number: int, said: Sequence[Atom], at: int, question: Question) -> bool:
     wanted, given = form[number], said[at]
-    amount = wanted.quantity or given.quantity
-    if wanted.quantity and given.quantity:
+    amount = wanted.quantity
+    if amount and given.quantity:
         own, label = form[number - 1].text if number else "", said[at - 1].text if at else ""
         asked = question.asked & NUMBERED
         if label in NUMBERED - {own} - asked:
             return False
         labels = NUMBERED & {own, label, *asked}
         # section 3.2 is not section 3.20
-        if labels and "page" not in labels and "." in wanted.quantity.digits + given.quantity.digits:
-            return wanted.quantity.digits == given.quantity.digits
-        return same_quantity(wanted.quantity, given.quantity, question)
-    if wanted.kind is AtomKind.DATE and given.kind is AtomKind.DATE:
+        if labels and "page" not in labels and "." in amount.digits + given.quantity.digits:
+            return amount.digits == given.quantity.digits
+        return same_quantity(amount, given.quantity, question)
+    if wanted.dates and given.dates:
         # one that can be read in two ways is right only where both are: 03/04/2021
-        return all(any(one.holds(other) for one in wanted.dates) for other in given.dates)
-    if amount and given.kind is AtomKind.DATE:
-        years = [Quantity(Decimal(date.year)) for date in given.dates if date.year is not None]
+        return all(any(holds(one, other) for one in wanted.dates) for other in given.dates)
+    if amount and given.dates:
+        years = [Quantity(Decimal(year)) for year, _, _ in given.dates if year is not None]
         return bool(years) and all(map(amount.equals, years))
-    if wanted.kind is not given.kind:
-        return False
-    if wanted.kind is AtomKind.TIME:
-        return wanted.value == given.value
-    return wanted.text == given.text and not given.is_article
+    if wanted.value is None and given.value is None:
+        return wanted.text == given.text
+    return isinstance(wanted.value, int) and wanted.value == given.value

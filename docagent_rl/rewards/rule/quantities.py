@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from typing import NamedTuple
 
 from docagent_rl.rewards.rule.units import Unit, same_amount, unit_at, unit_of
 
@@ -51,8 +51,7 @@ _TO = re.compile(r" ?- ?| (?:to|until|till|through|and) ", re.IGNORECASE)
 _FROM = re.compile(r"(?:from|between) (?:the )?", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(NamedTuple):
     """An amount, or a range of amounts.
 
     Args:
@@ -77,29 +76,20 @@ def quantity_at(text: str, at: int) -> tuple[Quantity, int] | None:
     """Return the amount or range that begins at a place, and where it ends."""
     opening = _FROM.match(text, at)
     low = _amount_at(text, opening.end() if opening else at)
-    if low is None:
-        return None
-    ranged = _range(low, text, spoken=opening is not None)
-    return None if opening and ranged[0].high is None else ranged
-
-
-def _range(low: tuple[Quantity, int], text: str, *, spoken: bool) -> tuple[Quantity, int]:
-    """Extend an amount to a range when another follows; "and" only joins what "between" opened."""
-    quantity, end = low
-    joint = _TO.match(text, end)
-    if not joint or (joint[0].strip().lower() == "and" and not spoken):
-        return low
-    upper = _amount_at(text, joint.end())
-    units = {quantity.unit, upper[0].unit if upper else None} - {None}
-    if not upper or len(units) > 1:
-        return low
-    return replace(quantity, unit=next(iter(units), None), high=upper[0].value, digits=""), upper[1]
+    joint = _TO.match(text, low[1]) if low else None
+    # "and" only joins what "between" opened
+    if low and joint and (opening or joint[0].lower() != " and ") and (high := _amount_at(text, joint.end())):
+        units = {low[0].unit, high[0].unit} - {None}
+        if len(units) < 2:
+            unit = next(iter(units), None)
+            return low[0]._replace(unit=unit, high=high[0].value, digits=""), high[1]
+    return None if opening else low
 
 
 def _amount_at(text: str, at: int) -> tuple[Quantity, int] | None:
     if loss := _LOSS.match(text, at):
         inner = _amount_at(loss["inner"], 0)
-        return (replace(inner[0], value=-inner[0].value), loss.end()) if inner else None
+        return (inner[0]._replace(value=-inner[0].value), loss.end()) if inner else None
     if fraction := _FRACTION.match(text, at):
         value = Decimal(fraction["top"]) / Decimal(fraction["bottom"]) + Decimal(fraction["whole"] or 0)
         return _with_unit(Quantity(value), text, fraction.end())
@@ -143,7 +133,7 @@ def _with_unit(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
     # what follows $5 is no unit of it, unless it says the currency again
     if quantity.unit not in (None, unit):
         return quantity, end
-    return replace(quantity, unit=unit), after
+    return quantity._replace(unit=unit), after
 
 
 def _scaled(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
@@ -155,7 +145,7 @@ def _scaled(quantity: Quantity, text: str, end: int) -> tuple[Quantity, int]:
     is_short = len(word) == 1 or word.lower() == "mm"
     if is_short and quantity.unit is None and (found["gap"] or word not in "kKMB"):
         return quantity, end
-    return replace(quantity, value=quantity.value.scaleb(_SCALES[word.lower()]), digits=""), found.end()
+    return quantity._replace(value=quantity.value.scaleb(_SCALES[word.lower()]), digits=""), found.end()
 
 
 _MONTH = (
@@ -164,14 +154,15 @@ _MONTH = (
 )
 _DAY = r"(?:0?[1-9]|[12][0-9]|3[01])(?:st|nd|rd|th)?(?!\w)"
 _YEAR = r"[12][0-9]{3}(?!\w|[.,-][0-9])"
-_WEEKDAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun)day,? +(?:the )?(?=[0-9a-z])", re.IGNORECASE)
+_END = r"(?![\w]|[-/.][0-9])"
 _DATE = re.compile(
-    rf"[12][0-9]{{3}}([-/.])[0-9]{{1,2}}\1[0-9]{{1,2}}(?![\w]|[-/.][0-9])"
-    rf"|[0-9]{{1,2}}([-/.])[0-9]{{1,2}}\2[12][0-9]{{3}}(?![\w]|[-/.][0-9])"
-    rf"|[12][0-9]{{3}}-(?:0[1-9]|1[0-2])(?![\w]|[-/.][0-9])"
+    r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? +(?:the )?)?(?P<date>"
+    rf"[12][0-9]{{3}}([-/.])[0-9]{{1,2}}\2[0-9]{{1,2}}{_END}"
+    rf"|[0-9]{{1,2}}([-/.])[0-9]{{1,2}}\3[12][0-9]{{3}}{_END}"
+    rf"|[12][0-9]{{3}}-(?:0[1-9]|1[0-2]){_END}"
     rf"|{_DAY}(?: of)? {_MONTH}(?:,? {_YEAR})?"
     rf"|{_MONTH} {_DAY}(?:,? {_YEAR})?"
-    rf"|{_MONTH},?(?: of)? {_YEAR}",
+    rf"|{_MONTH},?(?: of)? {_YEAR})",
     re.IGNORECASE,
 )
 _TIME = re.compile(
@@ -180,30 +171,23 @@ _TIME = re.compile(
 )
 _PROBES = (datetime(2000, 1, 1), datetime(2004, 2, 2))
 
+Date = tuple[int | None, int | None, int | None]
+"""Year, month and day, of which some may be missing."""
 
-@dataclass(frozen=True, slots=True)
-class Date:
-    """A date of which the year, the month or the day may be missing."""
 
-    year: int | None
-    month: int | None
-    day: int | None
-
-    def holds(self, other: Date) -> bool:
-        """Return whether another date says all that this one says."""
-        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
-        return all(mine is None or mine == theirs for mine, theirs in pairs)
+def holds(one: Date, other: Date) -> bool:
+    """Return whether another date says all that one says."""
+    return all(mine is None or mine == theirs for mine, theirs in zip(one, other, strict=True))
 
 
 def date_at(text: str, at: int) -> tuple[frozenset[Date], int] | None:
     """Return the date that begins at a place, and where it ends; both readings of one such as 03/04/2021."""
-    weekday = _WEEKDAY.match(text, at)
-    found = _DATE.match(text, weekday.end() if weekday else at)
+    found = _DATE.match(text, at)
     if not found:
         return None
     # a leading year is followed by the month
-    orders = (False,) if found[0][:4].isdigit() else (False, True)
-    readings = frozenset(filter(None, (_read(found[0], day_first) for day_first in orders)))
+    orders = (False,) if found["date"][:4].isdigit() else (False, True)
+    readings = frozenset(filter(None, (_read(found["date"], day_first) for day_first in orders)))
     return (readings, found.end()) if readings else None
 
 
@@ -226,8 +210,8 @@ def _read(span: str, day_first: bool) -> Date | None:
         one, two = (parse(span, dayfirst=day_first, default=probe) for probe in _PROBES)
     except (ParserError, OverflowError):
         return None
-    return Date(
-        one.year if one.year == two.year else None,
-        one.month if one.month == two.month else None,
-        one.day if one.day == two.day else None,
+    year, month, day = (
+        mine if mine == other else None
+        for mine, other in zip(one.timetuple()[:3], two.timetuple()[:3], strict=True)
     )
+    return year, month, day

@@ -25,26 +25,27 @@ class Unit(NamedTuple):
 
 PERCENT = Unit(SHARE, "percent")
 _SHARES = {
-    "%": "percent", "percent": "percent", "per cent": "percent", "pct": "percent",
-    "percentage point": "point", "percentage points": "point", "percent points": "point", "pp": "point",
-    "basis points": "basis point", "bps": "basis point", "\u2030": "permille", "permille": "permille",
+    "percent": ("%", "per cent", "pct"), "point": ("percentage point", "percentage points", "pp"),
+    "basis point": ("basis points", "bps"), "permille": ("\u2030",),
 }  # fmt: skip
 _MONEY = {
-    "$": "USD", "us$": "USD", "usd": "USD", "dollar": "USD", "dollars": "USD", "us dollars": "USD",
-    "a$": "AUD", "au$": "AUD", "aud": "AUD", "c$": "CAD", "ca$": "CAD", "cad": "CAD", "hk$": "HKD",
-    "hkd": "HKD", "nz$": "NZD", "nzd": "NZD", "s$": "SGD", "sgd": "SGD", "\u20ac": "EUR", "eur": "EUR",
-    "euro": "EUR", "euros": "EUR", "\u00a3": "GBP", "gbp": "GBP", "pounds sterling": "GBP", "\u00a5": "JPY",
-    "jpy": "JPY", "yen": "JPY", "cny": "CNY", "rmb": "CNY", "yuan": "CNY", "renminbi": "CNY",
-    "\u20b9": "INR", "inr": "INR", "rs": "INR", "rs.": "INR", "rupee": "INR", "rupees": "INR",
-    "\u20a9": "KRW", "krw": "KRW", "won": "KRW", "chf": "CHF", "swiss francs": "CHF", "sek": "SEK",
-    "nok": "NOK", "dkk": "DKK", "\u20bd": "RUB", "rub": "RUB", "roubles": "RUB", "rubles": "RUB",
-    "\u20ba": "TRY", "brl": "BRL", "r$": "BRL", "zar": "ZAR", "mxn": "MXN", "\u20ab": "VND", "\u0e3f": "THB",
+    "USD": ("$", "us$", "dollar", "dollars", "us dollars"), "AUD": ("a$", "au$"), "CAD": ("c$", "ca$"),
+    "HKD": ("hk$",), "NZD": ("nz$",), "SGD": ("s$",), "BRL": ("r$",), "EUR": ("\u20ac", "euro", "euros"),
+    "GBP": ("\u00a3", "pounds sterling"), "JPY": ("\u00a5", "yen"), "CNY": ("rmb", "yuan", "renminbi"),
+    "INR": ("\u20b9", "rs", "rs.", "rupee", "rupees"), "KRW": ("\u20a9", "won"), "CHF": ("swiss francs",),
+    "SEK": (), "NOK": (), "DKK": (), "RUB": ("\u20bd", "roubles", "rubles"), "TRY": ("\u20ba",), "ZAR": (),
+    "MXN": (), "VND": ("\u20ab",), "THB": ("\u0e3f",),
 }  # fmt: skip
+_NAMED = {
+    spelled: Unit(kind, name)
+    for kind, table in ((SHARE, _SHARES), (MONEY, _MONEY))
+    for name, spellings in table.items()
+    for spelled in (name.casefold(), *spellings)
+}
 _RESPELT = {
     "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "sqm": "m**2", "sqft": "ft**2", "sqkm": "km**2",
-    "l": "liter", "kilo": "kg", "kilos": "kg", "kgs": "kg", "kms": "km",
-    "hrs": "hour", "hr": "hour", "mins": "minute",
-    "secs": "second", "yrs": "year", "yr": "year", "lbs": "pound", "mos": "month",
+    "l": "liter", "kilo": "kg", "kilos": "kg", "kgs": "kg", "kms": "km", "hrs": "hour", "hr": "hour",
+    "mins": "minute", "secs": "second", "yrs": "year", "yr": "year", "lbs": "pound", "mos": "month",
     "\u00b0c": "degC", "\u00b0f": "degF", "\u00b0": "degree", "cc": "cm**3", "\"": "inch",
 }  # fmt: skip
 # pint reads thousands of words as units, "chain" and "cup" among them: only these count
@@ -60,21 +61,18 @@ _KNOWN = frozenset({
 })  # fmt: skip
 _NOT_UNITS = frozenset({"in", "a", "at", "d", "as", "c", "f", "b", "e", "u", "bars", "may", "us", "am", "pm"})
 
-_LETTERS = r"[^\W\d_]+"
-_POWER = r"(?:\^?[23](?!\w))?"
+_PHRASES = "|".join(map(re.escape, sorted(filter(lambda name: " " in name, _NAMED), reverse=True)))
+_WORD = r"[^\W\d_]+(?:\^?[23](?!\w))?"
 _SPELLING = re.compile(
-    rf"[ \u00a0]?-?(?P<unit>%|\u2030|\u00b0 ?[CF](?!\w)|\u00b0|[\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd$]"
-    rf"|degrees? (?:celsius|fahrenheit|centigrade)|per cent(?!\w)|(?:percentage|percent|basis) points?"
-    rf"|(?:us dollars|swiss francs|pounds sterling)(?!\w)"
-    rf"|(?:square|sq\.?|cubic|cu\.?) ?{_LETTERS}|kilowatt[- ]hours?|megawatt[- ]hours?|watt[- ]hours?"
-    rf"|{_LETTERS}{_POWER}(?:(?: ?/ ?| per ){_LETTERS}{_POWER})?)",
+    rf"[ \u00a0]?-?(?P<unit>[%\u2030\u20ac\u00a3\u00a5\u20b9\u20a9\u20bd$]|\u00b0 ?[CF](?!\w)|\u00b0"
+    rf"|degrees? (?:celsius|fahrenheit|centigrade)|(?:{_PHRASES})(?!\w)|[a-z]*watt[- ]hours?"
+    rf"|(?:(?:square|sq\.?|cubic|cu\.?) ?)?{_WORD}(?:(?: ?/ ?| per ){_WORD})?)",
     re.IGNORECASE,
 )
 _PER = re.compile(r" ?/ ?| per ", re.IGNORECASE)
 _DEGREES = re.compile(r"degrees? ([cf])\w+|\u00b0 ?([cf])", re.IGNORECASE)
-_HOURS = re.compile(r"watt[- ]hours?", re.IGNORECASE)
-_AREA = re.compile(r"(?:(sq)(?:uare|\.)?|cu(?:bic|\.)?)[ .]+([^ .]+)", re.IGNORECASE)
-_RAISED = re.compile(r"([^\d^]+)\^?([23])")
+_HOURS = re.compile(r"watt[- ]hours?")
+_SIDE = re.compile(r"(?:(?:(sq)(?:uare|\.)?|(cu)(?:bic|\.)?)[ .]+)?([^ .\d^]+)(?:\^?([23]))?", re.IGNORECASE)
 
 
 def unit_at(text: str, at: int) -> tuple[Unit, int] | None:
@@ -96,10 +94,8 @@ def unit_at(text: str, at: int) -> tuple[Unit, int] | None:
 def unit_of(spelled: str) -> Unit | None:
     """Return the unit that a spelling means; case decides between MW and mW."""
     low = " ".join(spelled.casefold().split())
-    if low in _SHARES:
-        return Unit(SHARE, _SHARES[low])
-    if low in _MONEY:
-        return Unit(MONEY, _MONEY[low])
+    if low in _NAMED:
+        return _NAMED[low]
     if low in _NOT_UNITS and spelled not in ("A", "F"):
         return None
     names = [_physical(side.strip()) for side in _PER.split(spelled)]
@@ -114,9 +110,7 @@ def same_amount(
     """Compare two amounts: exactly in one unit (or none), up to rounding after a conversion."""
     if unit == other or value is None or other_value is None:
         return value == other_value
-    if unit is None or other is None:
-        return False
-    if (unit.kind, other.kind) != (PHYSICAL, PHYSICAL):
+    if unit is None or other is None or (unit.kind, other.kind) != (PHYSICAL, PHYSICAL):
         return False
     left, right = _registry().parse_units(unit.name), _registry().parse_units(other.name)
     if left.dimensionality != right.dimensionality:
@@ -127,24 +121,22 @@ def same_amount(
 
 def _physical(side: str) -> str | None:
     """Return pint's expression for a spelling such as `sq ft`, `m2`, `m^2` or `kW`."""
-    power = ""
-    if found := _AREA.fullmatch(side):
-        side, power = found[2], "**2" if found[1] else "**3"
-    elif found := _RAISED.fullmatch(side):
-        side, power = found[1], f"**{found[2]}"
     side = _DEGREES.sub(lambda degrees: "\u00b0" + (degrees[1] or degrees[2]), side)
-    side = _HOURS.sub("watt_hour", side.casefold() if " " in side else side)
-    low = side.casefold().replace("\u03bc", "\u00b5")
-    if low in _RESPELT:
-        return f"({_RESPELT[low]}){power}"
-    return _known(side, power) or _known(low, power)
+    side = _HOURS.sub("watt_hour", side.casefold()) if _HOURS.search(side.casefold()) else side
+    found = _SIDE.fullmatch(side)
+    if not found:
+        return None
+    spelled, low = found[3], found[3].casefold().replace("\u03bc", "\u00b5")
+    power = 2 if found[1] else 3 if found[2] else found[4]
+    name = _RESPELT.get(low) or _known(spelled) or _known(low)
+    return f"({name})**{power}" if name and power else name
 
 
-def _known(spelled: str, power: str) -> str | None:
+def _known(spelled: str) -> str | None:
     if not spelled.replace("\u00b5", "u").replace("_", "").isalpha():
         return None
     parsed = _registry().parse_unit_name(spelled)
-    return f"{parsed[0][0]}{parsed[0][1]}{power}" if parsed and parsed[0][1] in _KNOWN else None
+    return f"{parsed[0][0]}{parsed[0][1]}" if parsed and parsed[0][1] in _KNOWN else None
 
 
 @functools.cache

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_DASHES = re.compile("[\u2010-\u2015\u2212]")
-_SINGLE_QUOTES = re.compile("[\u2018\u2019\u201b\u02bc`]")
-_DOUBLE_QUOTES = re.compile("[\u201c\u201d\u201e\u00ab\u00bb]")
+_SIGNS = str.maketrans({
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+    **dict.fromkeys("\u2018\u2019\u201b\u02bc`", "'"),
+    **dict.fromkeys("\u201c\u201d\u201e\u00ab\u00bb", '"'),
+    "\u2044": "/", "_": " ",
+})  # fmt: skip
 _SUPERSCRIPT = re.compile("(?<=[0-9])([\u00b2\u00b3\u00b9\u2070\u2074-\u2079]+)")
 _VULGAR = re.compile("(?<=[0-9])(?=[\u00bc-\u00be\u2150-\u215e])")
+# other scripts need their accents
+_ACCENTED = re.compile("([A-Za-z])[\u0300-\u036f]+")
 _MARKUP = re.compile(r"\\boxed\{([^{}]*)\}|\*{1,3}([^*\n]+)\*{1,3}|\$(-?[0-9][0-9.,]*)\$")
 _BULLET = re.compile(r"^[ \t]*(?:[-*\u2022]|[0-9]{1,2}[.)])[ \t]+", re.MULTILINE)
 
@@ -22,11 +27,8 @@ def fold(text: str) -> str:
     """
     text = _MARKUP.sub(lambda found: next(filter(None, found.groups()), ""), text)
     text = _SUPERSCRIPT.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[1]), text)
-    text = _VULGAR.sub(" ", text)
-    plain = "".join(map(_plain, text))
-    plain = unicodedata.normalize("NFC", _without_accents(unicodedata.normalize("NFKC", plain)))
-    plain = _DASHES.sub("-", plain.replace("\u2044", "/"))
-    plain = _DOUBLE_QUOTES.sub('"', _SINGLE_QUOTES.sub("'", plain)).replace("_", " ")
+    plain = unicodedata.normalize("NFKD", "".join(map(_plain, _VULGAR.sub(" ", text))))
+    plain = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", plain)).translate(_SIGNS)
     return _BULLET.sub("", plain) if "\n" in plain.strip() else plain
 
 
@@ -41,20 +43,6 @@ def _plain(char: str) -> str:
         return f" {unicodedata.normalize('NFKC', char)} "
     digit = unicodedata.decimal(char, None)
     return char if digit is None else str(digit)
-
-
-def _without_accents(text: str) -> str:
-    """Drop the accents of Latin letters; other scripts need theirs."""
-    if text.isascii():
-        return text
-    kept: list[str] = []
-    latin = False
-    for char in unicodedata.normalize("NFD", text):
-        if unicodedata.combining(char) and latin:
-            continue
-        latin = char.isascii() and char.isalpha()
-        kept.append(char)
-    return "".join(kept)
 
 
 _ABBREVIATIONS = {

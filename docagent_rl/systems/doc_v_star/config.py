@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from docagent_rl.base.section import Section, VariantSection
-from docagent_rl.rewards.answer_kinds import FILE_EXTENSIONS, IdentifierRule
+from docagent_rl.rewards.answer_kinds import IdentifierRule
 from docagent_rl.rewards.answer_rule import ABSTENTIONS, AnswerRule
 from docagent_rl.systems.doc_v_star.overview import OverviewPlan, OverviewStyle, PageBox
 from docagent_rl.systems.doc_v_star.rewards import DocVStarReward
@@ -130,7 +130,7 @@ class AnswerConfig(Section):
 
     def rule(self) -> AnswerRule:
         """Return the scoring function."""
-        return AnswerRule(self.threshold, self.identifier_rule, FILE_EXTENSIONS, self.abstentions)
+        return AnswerRule(self.threshold, self.identifier_rule, self.abstentions)
 
 
 class DocVStarConfig(VariantSection):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.rewards.rule.atoms import AtomKind, read
+from docagent_rl.rewards.rule.atoms import read
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from docagent_rl.rewards.rule.atoms import AtomKind, read
         ("AB-1234", ["ab1234"]),
         ("Figure 3a", ["figure", "3a"]),
         ("3.2.1", ["3.2.1"]),
-        ("the 1990s", ["the", "1990s"]),
+        ("the 1990s", ["1990s"]),
         ("https://www.acme.com/", ["acme.com"]),
         ("C++", ["c++"]),
         ("14:00", ["840"]),
@@ -29,31 +29,31 @@ def test_atoms(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "articles"),
+    ("text", "atoms"),
     [
-        ("A", 0),
-        ("Appendix A", 0),
-        ("appendix a lists", 0),
+        ("A", 1),
+        ("Appendix A", 2),
+        ("appendix a lists", 3),
         ("a dog", 1),
         ("A dog", 1),
-        ("Vitamin A helps", 0),
+        ("Vitamin A helps", 3),
         ("the dog", 1),
-        ("the", 0),
-        ("in a box", 1),
+        ("the", 1),
+        ("in a box", 2),
         ("a page", 1),
-        ("A Paris Hotel", 0),
-        ("in A helps", 0),
+        ("A Paris Hotel", 3),
+        ("in A helps", 3),
     ],
 )
-def test_the_letter_a_is_no_article(text, articles):
-    assert sum(atom.is_article for atom in read(text)) == articles
+def test_articles_are_left_out_and_the_letter_a_is_none(text, atoms):
+    assert len(read(text)) == atoms
 
 
 @given(st.text(max_size=80))
-def test_nothing_but_blanks_is_lost(text):
-    kinds = [atom.kind for atom in read(text)]
-    assert all(isinstance(kind, AtomKind) for kind in kinds)
-    assert bool(kinds) == bool(text.strip(" \t\r\x0b\x0c\u00a0"))
+def test_any_text_is_read(text):
+    atoms = read(text)
+    assert all(atom.raw in text for atom in atoms)
+    assert atoms or not any(char.isalnum() and char.isascii() for char in text)
 
 
 def test_what_opens_a_sentence():

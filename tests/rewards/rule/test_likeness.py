@@ -13,27 +13,27 @@ NONE = read_question("")
 @pytest.mark.parametrize(
     ("reference", "said", "places"),
     [
-        ("Red Fox", "the Red Fox and the red fox", [(1, 3), (5, 7)]),
+        ("Red Fox", "the Red Fox and the red fox", [range(0, 2), range(3, 5)]),
         ("Red Fox", "Red Arctic Fox", []),
-        ("5 kg", "about 5000 g", [(1, 2)]),
+        ("5 kg", "about 5000 g", [range(1, 2)]),
         ("Appendix A", "Appendix B", []),
-        ("1998", "12 March 1998", [(0, 1)]),
+        ("1998", "12 March 1998", [range(0, 1)]),
         # two readings, of which one is another day
         ("3 April 2021", "03/04/2021", []),
-        ("3 April 2021", "2021-04-03", [(0, 1)]),
+        ("3 April 2021", "2021-04-03", [range(0, 1)]),
         ("12", "page 12", []),
-        ("page 12", "page 12", [(0, 2)]),
-        ("03/04/2021", "3 April 2021", [(0, 1)]),
+        ("page 12", "page 12", [range(0, 2)]),
+        ("03/04/2021", "3 April 2021", [range(0, 1)]),
         ("1998 kg", "12 March 1998", []),
         ("0", "5 May", []),
         ("1998-2000", "12 March 1998", []),
-        ("page 3.0", "page 3", [(0, 2)]),
+        ("page 3.0", "page 3", [range(0, 2)]),
         ("Section 3.2", "Section 3.2-3.4", []),
-        ("Dr. Roe", "Roe", [(0, 1)]),
+        ("Dr. Roe", "Roe", [range(0, 1)]),
     ],
 )
 def test_spans(reference, said, places):
-    found = (list(spans(form, read(said), NONE)) for form in forms(read(reference), NONE))
+    found = (spans(form, read(said), NONE) for form in forms(read(reference), NONE))
     assert next(filter(None, found), []) == places
 
 

@@ -190,7 +190,9 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
     try:
         try:
             reply = await model.ask(sent, accept)
-        except CutOffError:
+        except InfrastructureError as error:
+            if not isinstance(error.__cause__, CutOffError):
+                raise
             reply = await model.ask(sent, accept, partial=True)
     except InfrastructureError as error:
         if isinstance(error.__cause__, ReplyError):
