@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.terminal import shown
-from docagent_rl.endpoints.chat_reply import CutOffError, Refusals
+from docagent_rl.endpoints.chat_reply import Refusals
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed, trajectories_of
 from docagent_rl.lab.agents.runner import tasks_of
@@ -284,8 +284,6 @@ async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> No
             references = ("; ".join(case.references),) if case.listing else case.references
             verdict = await judge.judge(case.text, references, case.prediction or "")
             seen[case.key] = replace(case, verdict=verdict)
-        except CutOffError as error:
-            seen[case.key] = replace(case, unjudged=str(error))
         except InfrastructureError as error:
             if (why := refusals.of_one(error)) is None:
                 raise
