@@ -134,24 +134,16 @@ def test_embedded_roles_need_no_model(report_store):
     assert RoleConfig().backend is None
     assert RoleConfig(base_url="http://127.0.0.1:1/v1", model="m").backend is RoleBackend.OPENAI
     assert RoleConfig(model="m").backend is None
-    assert make_roles({"planner": RoleConfig(), "reader": RoleConfig()}, report_store) == {}
-
-
-def test_remote_roles(report_store, tmp_path):
-    configs = {"reader": RoleConfig(**REMOTE, cache_dir=tmp_path), "planner": RoleConfig()}
-    roles = make_roles(configs, report_store)
-    assert set(roles) == {"reader"}
-    model = roles["reader"].model
-    assert (model.name, model.temperature) == ("roles.reader", 0.0)
+    assert set(make_roles({"planner": RoleConfig(), "reader": RoleConfig(**REMOTE)}, report_store)) == {
+        "reader"
+    }
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"backend": "openai", "model": "m"}, "base_url"),
-        ({"backend": "vllm"}, "backend"),
         ({"temprature": 0}, "temprature"),
-        ({"temperature": -1}, "temperature"),
     ],
 )
 def test_mistakes(changes, message):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 from omegaconf import DictConfig, OmegaConf
 from pydantic import ValidationError
@@ -100,6 +102,13 @@ def test_the_ablation_is_what_eq_1_says():
     assert composed(RECIPE).docagent.loss.aggregation == "verl"
 
 
+@pytest.fixture(scope="module")
+def averaged():
+    """Copies of a recipe whose loss is averaged by trajectory."""
+    config = composed("mm_doc_r1_qwen3_8b_grpo", [EQ1])
+    return lambda: copy.deepcopy(config)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -112,7 +121,8 @@ def test_the_ablation_is_what_eq_1_says():
         (f"trainer.v1.trainer_mode=sync {VERLS_GRPO}", "trainer_mode is sync"),
     ],
 )
-def test_losses_that_cannot_be_averaged_by_trajectory_are_refused(change, message):
-    config = composed("mm_doc_r1_qwen3_8b_grpo", [EQ1, *change.split()])
+def test_losses_that_cannot_be_averaged_by_trajectory_are_refused(averaged, change, message):
+    config = averaged()
+    config.merge_with_dotlist(change.split())
     with pytest.raises(UserError, match=message):
         check_statically(config)

@@ -56,11 +56,15 @@ def open_engine(folder: Path, **options):
     return LLM(str(folder), **fixed, **options)
 
 
-def sampled(folder: Path, piece: int) -> list[list[int]]:
-    """Tokens sampled for every prompt by an engine that reads `piece` tokens a step."""
+def reading(folder: Path, piece: int):
+    """An engine that reads `piece` tokens of its prompts a step."""
+    return open_engine(folder, max_num_seqs=4, max_num_batched_tokens=piece, enable_prefix_caching=False)
+
+
+def sampled(engine) -> list[list[int]]:
+    """Tokens sampled for every prompt."""
     from vllm import SamplingParams
 
-    engine = open_engine(folder, max_num_seqs=4, max_num_batched_tokens=piece, enable_prefix_caching=False)
     options = {"max_tokens": 8, "temperature": 1.0, "detokenize": False, "ignore_eos": True}
     params = [SamplingParams(seed=seed, **options) for seed in SEEDS]
     outputs = engine.generate([{"prompt_token_ids": ids} for ids in PROMPTS], params, use_tqdm=False)
@@ -72,16 +76,14 @@ def seeds(folder: Path) -> dict:
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
 
     build_model(0, llama=True, spread=0.02).save_pretrained(folder)
-    report: dict = {"whole": sampled(folder, 128), "pieces": sampled(folder, 8)}
-    ours = {name: getattr(GPUModelRunner, name) for name in ("_sample", "_bookkeeping_sync")}
-    for name, function in ours.items():
-        setattr(GPUModelRunner, name, function.__wrapped__)
+    engine = reading(folder, 8)
+    report: dict = {"whole": sampled(reading(folder, 128)), "pieces": sampled(engine)}
+    for name in ("_sample", "_bookkeeping_sync"):  # last, as it stays so
+        setattr(GPUModelRunner, name, getattr(GPUModelRunner, name).__wrapped__)
     try:
-        sampled(folder, 8)
+        sampled(engine)
     except RuntimeError as error:
         report["original_error"] = str(error)
-    for name, function in ours.items():
-        setattr(GPUModelRunner, name, function)
     return report
 
 

@@ -121,13 +121,6 @@ async def test_two_lists_from_two_retrievers(make, services, sample, play):
     assert forms == [("K#4", "image"), ("K#3", "text")]
 
 
-async def test_one_retriever_serves_both_lists(make, sample, play):
-    state = await play(make(modality="hybrid"), sample(), [search("pagek3")])
-    assert lines(state.results[0])[1:5] == ["Page images:", "Page 3:", "K#3", "Page texts:"]
-    # one page in two forms is one page
-    assert (state.rewards, state.metrics["pages_seen"]) == ([1.0], 1)
-
-
 @pytest.mark.parametrize(("cut_fetched", "whole"), [(True, False), (False, True)])
 async def test_page_text_is_cut(make, sample, play, cut_fetched, whole):
     env = make(modality="hybrid", ocr_tokens=4, cut_fetched_text=cut_fetched)
@@ -170,7 +163,6 @@ UNANSWERABLE = {"answers": (), "answerable": False, "evidence_pages": ()}
 # like pages 7 and 11 of the specification's example
 LONGER = {"doc_id": "M", "evidence_pages": (2, 6)}
 FETCHES = [fetch(2), fetch(4), fetch(7)]
-EITHER = {"answers": (REFUSAL, "blue")}
 FORMS = [fetch("image, 3"), fetch("text, 3"), fetch("text, 3")]
 QUERIES = ["capital expenditure by region 2019", "table of capital expenditure by region"]
 PAIR = {"evidence_pages": (1, 3)}
@@ -199,8 +191,6 @@ NOTHING_TO_FIND = [search("pagek3"), fetch(3), fetch(9), answer(REFUSAL)]
         # repetition is of a page in a form; in the release a search pays for pages new in either form
         ("paper", {"modality": "hybrid"}, {}, FORMS, [1.0, 1.0, 0.5]),
         ("released", {"modality": "hybrid"}, {}, [fetch("text, 3"), search("pagek3")], [1, 0]),
-        # the notice of a full budget leaves nothing to be paid for
-        ("paper", {"image_budget": {"images": 1}}, {}, [fetch(2), fetch(3), TWICE[0]], [0.3679, -0.5, 0]),
         ("paper", {"numeric_metric": "anls"}, {"answers": ("24",)}, [answer("42")], [0]),
     ],
 )

@@ -38,16 +38,6 @@ def test_images_and_their_tokens(overrides, images):
         assert config.retrieval.k(1) == config.retrieval.k(468) == pages
 
 
-def test_overviews():
-    plans = [next(PAPER.overview.plans(n)) for n in (1, 36, 37, 83, 468, 469, 1873)]
-    assert [plan.sheets for plan in plans] == [1, 1, 2, 3, 13, 14, 53]
-    assert PAPER.overview_tokens(83) == 7680
-    assert DocVStarConfig(overview={"enabled": False}).overview_tokens(83) == 0
-    cells = {"cell_px": 56, "header_px": 28, "fit_cells_px": [42, 28]}
-    tiny = DocVStarConfig(overview=cells, display={"long_side": 168, "short_side": 112})
-    assert (tiny.overview_tokens(16), tiny.display.max_tokens()) == (4 * 2 * 4 * 3, 24)
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

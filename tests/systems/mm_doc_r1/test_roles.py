@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -68,14 +67,6 @@ async def test_the_planner_is_asked_at_the_beginning(asked, server):
     assert [message["role"] for message in server.requests[0]["messages"]] == ["system", "user"]
     told = ["How many people", "2 Ferries \u2026 p.3", "Table 1. Ferries", "at most 10", " 3 pages"]
     assert [part for part in told if part not in text] == []
-
-
-async def test_a_group_shares_its_plan(server, services, make_mm_env, report_question):
-    server.script = ["(1) One plan.", "(1) Another."]
-    shared = services("planner")
-    prompts = await asyncio.gather(*(make_mm_env(services=shared).reset(report_question()) for _ in range(4)))
-    assert len({prompt.messages for prompt in prompts}) == 1
-    assert len(server.requests) == 1
 
 
 async def test_the_reader_sees_pages(asked):

@@ -42,7 +42,6 @@ def test_switched_off_actions_drop_their_terms(grammar, candidates, weights):
     ("overrides", "message"),
     [
         ({"search": {"candidates": 11}}, "top_k=10"),
-        ({"reward": {"iou_threshold": 0}}, "iou_threshold"),
         ({"grammar": {"select": False}, "search": {"candidates": 3}}, r"search\.candidates=1"),
         ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
         ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),

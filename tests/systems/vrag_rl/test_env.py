@@ -163,10 +163,8 @@ def test_without_crop_its_tags_mean_nothing():
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        ({"coords": {"frame": "raw"}}, "coords.frame"),
         ({"search": {"pages_per_search": 11}}, "top_k=10"),
         ({"reward": {"alpha": 0.5}}, r"0\.5"),
-        ({"crop": {"pad": -1}}, "crop.pad"),
     ],
 )
 def test_mistakes(overrides, message):

@@ -168,7 +168,7 @@ def trajectories(path: Path) -> dict[str, Any]:
 
 
 def report(folder: Path) -> dict[str, Any]:
-    kinds = ("rows untied", "rows tied", "packed untied", "packed tied")
+    kinds = ("rows untied", "packed untied", "packed tied")
     found: dict[str, Any] = {
         name: compare(folder / name, name.endswith(" tied"), engines.PACKED if "packed" in name else None)
         for name in kinds
