@@ -43,7 +43,7 @@ _HOW_IT_RUNS = re.compile(
     r"|docagent\.judge\.(kind|base_url|deadline_s|timeout_s|max_tokens|concurrency)"
     r"|.*\.(gpu_memory_utilization|enable_gradient_checkpointing|use_remove_padding|\w*max_token_len_per_gpu"
     r"|ppo_micro_batch_size_per_gpu|use_dynamic_bsz|param_offload|optimizer_offload|max_num_batched_tokens)$"
-    rf"|{ENV}\.(variant|allow_\w+|use_window|window|display\.grid|prompts)\b"
+    rf"|{ENV}\.(variant|allow_\w+|display\.grid|prompts)\b"
 )
 """Keys on which a paper has no opinion: where a run lies, what it fits into, which data there are."""
 

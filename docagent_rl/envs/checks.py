@@ -58,7 +58,7 @@ def require_document(sample: Sample, doc_id: str, store: DocumentStore) -> None:
         )
 
 
-def played_pages(sample: Sample, store: DocumentStore, *, use_window: bool) -> tuple[Document, range]:
+def played_pages(sample: Sample, store: DocumentStore) -> tuple[Document, range]:
     """Return the document of a question and the pages it is played on: all, or a window (`extra.window`).
 
     Raises a `UserError` that names the question if there is no such document, or no such window in it.
@@ -66,13 +66,12 @@ def played_pages(sample: Sample, store: DocumentStore, *, use_window: bool) -> t
     require_document(sample, sample.doc_id, store)
     document = store.document(sample.doc_id)
     num_pages = document.num_pages
-    window = sample.extra.get("window") if use_window else None
-    match window:
+    match window := sample.extra.get("window"):
         case None:
             return document, range(1, num_pages + 1)
         case [first, last] if type(first) is type(last) is int and 1 <= first <= last <= num_pages:
             return document, range(first, last + 1)
     raise UserError(
         f"question {sample.question_id!r}: extra.window must be the first and the last of the pages 1 to "
-        f"{num_pages} of {sample.doc_id!r}, found {window!r}; correct it or switch the window off"
+        f"{num_pages} of {sample.doc_id!r}, found {window!r}; correct it or remove it"
     )

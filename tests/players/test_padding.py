@@ -44,7 +44,7 @@ def other_words(corpus, sample):
 
 
 def alden(corpus, sample, variant):
-    room = {"images": 99, "image_tokens": None}
+    room = {"images": 99}
     rules = Alden(variant, "visual").lifted(max_turns=MANY, image_budget=room)
     gold, pages = sample.evidence_pages, corpus.store.document(sample.doc_id).num_pages
     words = corpus.queries(sample.doc_id, gold[0])

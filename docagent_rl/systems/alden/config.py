@@ -114,8 +114,6 @@ class ImageBudget(Section):
 
     images: int = Field(15, ge=0)
     """Images at most."""
-    image_tokens: int | None = Field(None, ge=0)
-    """Visual tokens at most; `null` for as many as `images` may have. Text counts for the rollout only."""
     on_full: OnFull
 
 
@@ -213,8 +211,7 @@ class AldenConfig(VariantSection):
     @property
     def max_image_tokens(self) -> int:
         """Visual tokens of a trajectory at most."""
-        most = self.max_images * self.display.max_tokens()
-        return most if self.image_budget.image_tokens is None else min(most, self.image_budget.image_tokens)
+        return self.max_images * self.display.max_tokens()
 
     def answer_rule(self) -> AnswerRule:
         """Return how answers are scored."""

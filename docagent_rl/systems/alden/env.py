@@ -304,18 +304,14 @@ class AldenEnv(ToolEnv[AldenState]):
     async def _add_images(
         self, result: Result, state: AldenState, hits: Sequence[Hit], *, label: bool = False
     ) -> None:
-        budget = self._config.image_budget
         store, rule, turn = self._services.store, self._config.display, len(state.log.turns)
         views = await asyncio.to_thread(lambda: [page_view(store.page(h.ref), rule, turn) for h in hits])
         for rank, (hit, view) in enumerate(zip(hits, views, strict=True), start=1):
-            tokens = state.image_tokens + view.tokens
-            if state.images >= budget.images or (
-                budget.image_tokens is not None and tokens > budget.image_tokens
-            ):
+            if state.images >= self._config.image_budget.images:
                 result.full = True
                 result.lines.append(self.text("no_room"))
                 return
-            state.images, state.image_tokens = state.images + 1, tokens
+            state.images += 1
             result.tokens += view.tokens
             found = {"form": PageForm.IMAGE.value, "rank": rank, **view.to_dict()}
             self._add(result, state, hit, view.image, found, label=label)

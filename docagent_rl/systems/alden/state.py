@@ -31,7 +31,7 @@ _FAILED_FETCHES = frozenset({"malformed_fetch", "no_such_page", "no_room"})
 class AldenState(EnvState):
     """The state of one trajectory; a refusal among its references is in ALDEN's own words."""
 
-    shown_by_turn: ClassVar = ("shown", "seen", "images", "image_tokens")
+    shown_by_turn: ClassVar = ("shown", "seen", "images")
     num_pages: int
     gold: frozenset[int]
     references: tuple[str, ...]
@@ -42,7 +42,6 @@ class AldenState(EnvState):
     seen: list[PageKey] = field(default_factory=list)
     """Those of them that later rewards know of (H)."""
     images: int = 0
-    image_tokens: int = 0
     queries: list[tuple[str, ...]] = field(default_factory=list)
     """Words of the earlier queries."""
     rewards: list[RewardTerms] = field(default_factory=list)

@@ -143,9 +143,6 @@ class DocVStarConfig(VariantSection):
     """Assistant turns, the answer included (T)."""
     final_turn_notice: bool = True
     """Say in the observation before the last turn that it must answer."""
-    use_window: bool = True
-    """The window of pages that a sample was written from (`extra.window`), where it names one, is the
-    document; page numbers stay those of the whole one."""
     overview: OverviewConfig
     display: PageBox
     """The size of pages at reading resolution."""

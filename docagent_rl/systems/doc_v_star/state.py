@@ -142,7 +142,7 @@ def new_state(sample: Sample, store: DocumentStore, config: DocVStarConfig, *, v
             f"question {sample.question_id!r} has evidence in {other[0]!r} too, but this system reads one "
             f"document, {sample.doc_id!r}: drop the question"
         )
-    document, pages = played_pages(sample, store, use_window=config.use_window)
+    document, pages = played_pages(sample, store)
     # no play can show, list or be rewarded for a page outside of the window
     evidence = frozenset(ref.page for ref in gold_pages if ref.page in pages)
     known = bool(evidence) or sample.answerable is False

@@ -119,10 +119,8 @@ class AnswerConfig(Section):
 class TrajectoryTextConfig(Section):
     """The text of a trajectory that estimators embed (SPO, Eq. 4)."""
 
-    result_chars: int = Field(300, ge=MIN_CHARS)
-    short_result_chars: int = Field(100, ge=MIN_CHARS)
-    """Used instead when the text exceeds `max_tokens`; what still exceeds it loses its middle."""
     max_tokens: int = Field(8192, ge=16)
+    """A longer text has shorter results of its steps; what still exceeds it loses its middle."""
 
 
 class RolePrompts(Section):
@@ -147,8 +145,6 @@ class MMDocConfig(VariantSection):
     """Responses of the seeker, the finishing one included; the action of the last is executed."""
     max_invalid_in_a_row: int = Field(2, ge=1)
     """So many invalid steps in a row end the trajectory."""
-    window: bool = True
-    """Play on the pages of the sample's window (`extra.window`, first and last page) where it has one."""
     plan: PlanConfig
     search: SearchConfig
     read: ReadConfig

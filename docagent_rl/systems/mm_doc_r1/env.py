@@ -172,8 +172,7 @@ class MMDocEnv(ToolEnv[State]):
         state.log.turns.append(logged)
         state.steps.append(step)
         history = {"reasoning": step.reasoning, "action": step.action, "result": step.result}
-        chars = self._config.trajectory_text.result_chars
-        info = {**logged.to_dict(), "history": history, "text": step_text(step, chars)}
+        info = {**logged.to_dict(), "history": history, "text": step_text(step)}
         reason = self._end(state)
         if reason is None:
             # tokens are counted until the history fits
@@ -203,8 +202,8 @@ class MMDocEnv(ToolEnv[State]):
 
     def trajectory_text(self) -> str:
         """Return the text of the trajectory that estimators embed (see `state.trajectory_text`)."""
-        config = self._config.trajectory_text
-        return trajectory_text(self.state.steps, **config.model_dump(), count=self._count)
+        most = self._config.trajectory_text.max_tokens
+        return trajectory_text(self.state.steps, max_tokens=most, count=self._count)
 
     async def _search(self, state: State, logged: LoggedTurn, step: Step, action: KeywordSearch) -> Step:
         began = time.perf_counter()

@@ -103,29 +103,26 @@ def histories(steps: Sequence[Step], note_chars: int) -> Iterator[str]:
             yield _render(kept, ids_only)
 
 
-def trajectory_text(
-    steps: Sequence[Step],
-    *,
-    result_chars: int,
-    short_result_chars: int,
-    max_tokens: int,
-    count: TokenCounter,
-) -> str:
+RESULT_CHARS, SHORT_RESULT_CHARS = 300, 100
+"""Characters of a step's result in the text of a trajectory, and in one that is too long."""
+
+
+def trajectory_text(steps: Sequence[Step], *, max_tokens: int, count: TokenCounter) -> str:
     """Return the text by which trajectories of one question are compared (SPO, Eq. 4; the paper names no
     form).
 
     Reasoning, action and the beginning of the result of every step. Left out are instructions, question and
     plan, which a group shares and which would pull all similarities to 1, and the answer, which would leak
-    the reward into its own baseline. Beyond `max_tokens` results are cut to `short_result_chars`; a text that
+    the reward into its own baseline. Beyond `max_tokens` results are cut to `SHORT_RESULT_CHARS`; a text that
     is still longer loses its middle.
     """
-    text = _joined(steps, result_chars)
+    text = _joined(steps, RESULT_CHARS)
     if count(text) > max_tokens:
-        text = cut_middle(_joined(steps, short_result_chars), max_tokens, count)
+        text = cut_middle(_joined(steps, SHORT_RESULT_CHARS), max_tokens, count)
     return text
 
 
-def step_text(step: Step, result_chars: int) -> str:
+def step_text(step: Step, result_chars: int = RESULT_CHARS) -> str:
     """Return the part of `trajectory_text` that one step is; it may be empty."""
     pieces = (step.reasoning, step.action, cut_to_chars(step.result, result_chars))
     return "\n".join(piece for piece in pieces if piece)

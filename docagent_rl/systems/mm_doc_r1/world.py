@@ -176,7 +176,7 @@ _lock = threading.Lock()
 
 def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
     """Return the world of a question's document, prepared once a process for equal page texts. Blocks."""
-    document, pages = played_pages(sample, store, use_window=config.window)
+    document, pages = played_pages(sample, store)
     # the store is part of the key: page images are cut from the document that is kept
     key = (
         str(store.path),
@@ -195,13 +195,13 @@ def document_world(sample: Sample, store: DocumentStore, config: MMDocConfig) ->
 
 def check_sample(sample: Sample, store: DocumentStore, config: MMDocConfig, validate: bool) -> None:
     """Raise a `UserError` if a question cannot be played or scored, without preparing its document."""
-    played_pages(sample, store, use_window=config.window)
+    played_pages(sample, store)
     references(sample)
 
 
 def blank_world(sample: Sample, store: DocumentStore, config: MMDocConfig) -> DocumentWorld:
     """Return the world of a question's document with blank pages: its numbers, without reading a page."""
-    document, pages = played_pages(sample, store, use_window=config.window)
+    document, pages = played_pages(sample, store)
     texts, index = dict.fromkeys(pages, ""), PageIndex(document.doc_id, {})
     return DocumentWorld(document, texts, (), render_contents(()), render_figures(()), index)
 

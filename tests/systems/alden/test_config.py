@@ -12,7 +12,6 @@ def test_room_bounds_the_images():
     for variant, most in (("paper", 16_000), ("released", 18_000)):
         assert AldenConfig.for_variant(variant).max_image_tokens <= most
     assert AldenConfig.for_variant("released", image_budget={"images": 10}).max_images == 10
-    assert AldenConfig.for_variant("paper", image_budget={"image_tokens": 5000}).max_image_tokens == 5000
     assert AldenConfig.for_variant("paper", max_turns=1).max_images == 0
 
 

@@ -69,22 +69,22 @@ def test_reasoning(text, limit, line):
 
 
 def embedded(steps, max_tokens=8192):
-    return trajectory_text(
-        steps, result_chars=60, short_result_chars=20, max_tokens=max_tokens, count=estimated_tokens
-    )
+    return trajectory_text(steps, max_tokens=max_tokens, count=estimated_tokens)
 
 
 def test_the_text_that_is_embedded():
-    whole, short, tiny = embedded(STEPS), embedded(STEPS, max_tokens=90), embedded(STEPS, max_tokens=20)
+    whole, short, tiny = embedded(STEPS), embedded(STEPS, max_tokens=140), embedded(STEPS, max_tokens=20)
     begins = 'Totals are missing.\n<search>["totals"]</search>\np.4: the totals\np.7 (already read): sums\n'
     assert whole.startswith(begins)
-    assert "n" * 30 not in whole
+    assert "n" * 200 in whole
+    assert "n" * 300 not in whole
     assert whole.endswith('Again.\n<search>["x"]</search>\np.2: an extract\nCut.')
     assert embedded([Step(1, "I know.", "<FINISH>")]) == "I know.\n<FINISH>"
     assert embedded([]) == ""
     # a long text is shortened, and then loses its middle
     assert len(short) < len(whole)
-    assert "sums" not in short
+    assert "n" * 100 not in short
+    assert "p.4: the totals" in short
     assert estimated_tokens(tiny) <= 20
     assert tiny.startswith("Totals")
     assert tiny.endswith("Cut.")
