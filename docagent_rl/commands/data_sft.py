@@ -46,19 +46,19 @@ def sft_command(
     # these import transformers
     from docagent_rl.lab.collect.collection import read_all, trajectory_files
     from docagent_rl.lab.sft.rows import file_pieces, tokenizer_digest
-    from docagent_rl.lab.sft.trajectories import Account, Parts, RowMaker, made_rows
+    from docagent_rl.lab.sft.trajectories import Account, RowMaker, made_rows, validating
 
     files = trajectory_files(trajectories)
-    chosen, outs = None, [out]
+    validates, outs = None, [out]
     if val_fraction is not None:
-        chosen = Parts.choose(_tracked(read_all(files)), val_fraction, by, seed)
+        validates = validating(_tracked(read_all(files)), val_fraction, by, seed)
         outs = list(both_files(out))
     codec = codec_of(model, template_kwargs)
     maker = RowMaker(codec, DocumentStore(store), max_length, retokenise)
     digest = tokenizer_digest(codec.tokenizer)
-    for validates, path in enumerate(outs):
+    for part, path in enumerate(outs):
         account = Account()
-        here = (each for each in read_all(files) if chosen is None or chosen.validates(each) == validates)
+        here = (each for each in read_all(files) if validates is None or validates(each) == part)
         pieces = file_pieces(made_rows(_tracked(here), maker, account), digest, str(path))
         with _dropped(account):
             new = write_stream(path, pieces, force=force)

@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
-from docagent_rl.lab.eval.scoring.run import ordered
 from docagent_rl.lab.viewer.folder import STEP_FILE
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
@@ -157,7 +157,7 @@ async def rescore_all(
     resources: EnvResources,
     *,
     at_a_time: int,
-    done: Callable[[], None] = lambda: None,
+    done: Callable[[], None] | None = None,
 ) -> list[Rescored]:
     """Repeat many trajectories; they come back in their order.
 
@@ -165,16 +165,15 @@ async def rescore_all(
         UserError: names the trajectory that cannot be played any more.
         InfrastructureError: a service failed.
     """
+    found: dict[int, Rescored] = {}
 
-    async def one(stored: Trajectory) -> Rescored:
+    async def one(job: tuple[int, Trajectory]) -> None:
+        place, stored = job
         try:
-            return await rescore(stored, resources)
+            found[place] = await rescore(stored, resources)
         except UserError as error:
             name = f"trajectory {stored.number} of {stored.question_id!r}, step {stored.step}"
             raise UserError(f"{name}: {error}") from error
 
-    found = []
-    async for each in ordered(trajectories, one, at_a_time):
-        found.append(each)
-        done()
-    return found
+    await run_jobs(enumerate(trajectories), one, at_once=at_a_time, done=done)
+    return [found[place] for place in sorted(found)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -110,31 +110,24 @@ def made_rows(trajectories: Iterable[Trajectory], maker: RowMaker, account: Acco
             yield from rows
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The keys of the units, documents or questions, that are set aside for validation."""
+def validating(
+    trajectories: Iterable[Trajectory], fraction: float, unit: SplitUnit, seed: int
+) -> Callable[[Trajectory], bool]:
+    """Set a fraction in (0, 1) of the documents or questions aside; return who tells their trajectories.
 
-    aside: frozenset[tuple[str, ...]]
-    unit: SplitUnit
+    They are chosen by a hash of seed and unit, as by `data convert --split`: at least one unit, and not all.
+    Masked trajectories are not counted, and are for neither part.
 
-    @classmethod
-    def choose(cls, trajectories: Iterable[Trajectory], fraction: float, unit: SplitUnit, seed: int) -> Parts:
-        """Set a fraction in (0, 1) of the units aside, by a hash of seed and unit, as `data convert --split`.
+    Raises:
+        UserError: the fraction is out of range, or there is but one unit.
+    """
+    samples = [Sample.from_dict(each.sample) for each in trajectories if not each.masked]
+    keys = unit_keys(samples, unit)
+    first = set_aside(keys, fraction, seed, unit, option="--val-fraction")
+    # documents that a question ties are there each by its own key
+    aside = {unit_key(each, unit) for each, key in zip(samples, keys, strict=True) if key in first}
 
-        At least one unit is set aside, and not all. Masked trajectories are not counted.
+    def validates(trajectory: Trajectory) -> bool:
+        return not trajectory.masked and unit_key(Sample.from_dict(trajectory.sample), unit) in aside
 
-        Raises:
-            UserError: the fraction is out of range, or there is but one unit.
-        """
-        samples = [Sample.from_dict(each.sample) for each in trajectories if not each.masked]
-        keys = unit_keys(samples, unit)
-        first = set_aside(keys, fraction, seed, unit, option="--val-fraction")
-        # documents that a question ties are there each by its own key
-        aside = (unit_key(each, unit) for each, key in zip(samples, keys, strict=True) if key in first)
-        return cls(frozenset(aside), unit)
-
-    def validates(self, trajectory: Trajectory) -> bool:
-        """Return whether a trajectory is for validation; a masked one is for neither part."""
-        if trajectory.masked:
-            return False
-        return unit_key(Sample.from_dict(trajectory.sample), self.unit) in self.aside
+    return validates

@@ -13,7 +13,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.exports import conversations
 from docagent_rl.lab.sft.ledgers import replay
 from docagent_rl.lab.sft.rows import sft_rows
-from docagent_rl.lab.sft.trajectories import Account, Dropped, Parts, RowMaker, made_rows
+from docagent_rl.lab.sft.trajectories import Account, Dropped, RowMaker, made_rows, validating
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Status
@@ -154,10 +154,10 @@ def test_one_row_that_is_too_long_leaves_out_the_trajectory(task, played):
 def test_masked_trajectories_choose_nothing(played):
     trajectories = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
     lost = masked(about(played.trajectory, "d.pdf", 0))
-    parts = Parts.choose([*trajectories, lost], 0.5, SplitUnit.DOCUMENT, 0)
-    assert len(parts.aside) == 2
-    assert ("d.pdf",) not in parts.aside
-    assert not parts.validates(masked(trajectories[0]))
+    validates = validating([*trajectories, lost], 0.5, SplitUnit.DOCUMENT, 0)
+    assert sum(map(validates, trajectories)) == 2
+    assert not validates(about(played.trajectory, "d.pdf", 0))
+    assert not any(validates(masked(each)) for each in trajectories)
 
 
 def test_documents_that_a_question_ties_are_in_one_part(played):
@@ -165,7 +165,7 @@ def test_documents_that_a_question_ties_are_in_one_part(played):
     several.sample["extra"] = {"page_ids": ["a.pdf#1", "b.pdf#1"]}
     apart = [about(played.trajectory, name, 0) for name in ("a.pdf", "b.pdf", "c.pdf")]
     for seed in range(8):
-        parts = Parts.choose([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
-        first, second, other = (parts.validates(trajectory) for trajectory in apart)
-        assert first == second == parts.validates(several)
+        validates = validating([several, *apart], 0.5, SplitUnit.DOCUMENT, seed)
+        first, second, other = map(validates, apart)
+        assert first == second == validates(several)
         assert other is not first

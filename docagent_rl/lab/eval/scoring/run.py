@@ -6,15 +6,17 @@ import asyncio
 import hashlib
 import json
 import os
-from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
+from docagent_rl.base.outputs import written_before
+from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.agents.run_folder import RunFolder
@@ -54,8 +56,6 @@ if TYPE_CHECKING:
 SCORES, ABOUT = "scores.jsonl", "scores.json"
 _RULES = 4
 """Edition of the scoring rules: scores by other ones are made again."""
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ async def score_run(
 ) -> list[ScoredTrajectory]:
     """Score a run, or read its scores where they are those of its trajectories and of these settings.
 
-    The listener gets every trajectory that is scored, in order. Replies of a model are in its cache: a run
+    The listener gets every trajectory that is scored, as it comes. Replies of a model are in its cache: a run
     that was stopped goes on, and gives the same file.
 
     Raises:
@@ -189,16 +189,17 @@ async def score_run(
     about, manifest = _about(folder, settings), folder.manifest()
     agent, settings = agent_of(manifest), replace(settings, extractor=extractor_of(manifest))
     scores, described = folder.path / SCORES, folder.path / ABOUT
-    if _read_json(described) == about and scores.is_file():
+    if written_before(described, "rules") == about and scores.is_file():
         return list(read_scores(scores))
-    found: dict[tuple[str, int], ScoredTrajectory] = {}
-    scoring = ordered(
-        folder.trajectories(), lambda each: score_trajectory(each, agent, settings), settings.concurrency
-    )
-    async for trajectory in scoring:
-        # a run that goes on plays again what a service failed; the last one counts
-        found[trajectory.question_id, trajectory.number] = trajectory
-        listener(trajectory)
+    by_place: dict[int, ScoredTrajectory] = {}
+
+    async def score(job: tuple[int, Trajectory]) -> None:
+        by_place[job[0]] = await score_trajectory(job[1], agent, settings)
+        listener(by_place[job[0]])
+
+    await run_jobs(enumerate(folder.trajectories()), score, at_once=settings.concurrency)
+    # a run that goes on plays again what a service failed; the last one counts
+    found = {(each.question_id, each.number): each for _, each in sorted(by_place.items(), key=itemgetter(0))}
     _check_read(found.values())
     described.unlink(missing_ok=True)  # says nothing while the scores are written
     atomic_write(scores, (f"{each.to_json()}\n".encode() for each in found.values()))
@@ -221,26 +222,6 @@ def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
             )
 
 
-async def ordered(
-    items: Iterable[T], work: Callable[[T], Coroutine[Any, Any, R]], most: int
-) -> AsyncIterator[R]:
-    """Yield results in the order of the items, at most so many at work; the first failure ends all."""
-    waiting: deque[asyncio.Task[R]] = deque()
-    source = iter(items)
-    try:
-        while True:
-            for item in islice(source, most - len(waiting)):
-                waiting.append(asyncio.create_task(work(item)))
-            if not waiting:
-                return
-            yield await waiting[0]
-            waiting.popleft()
-    finally:
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
-
-
 def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
     """Return a description of all that scores are made from."""
     path, judge = folder.trajectories_file, settings.judge
@@ -261,10 +242,3 @@ def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
         "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
         "trajectories": digest,
     }
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import re
 
 import pytest
@@ -15,7 +14,7 @@ from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.experts import Author
-from docagent_rl.lab.eval.scoring.run import ScoringSettings, ordered, score_run
+from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
 from tests.chat_server import ChatServer, completion, serving
 from tests.lab.eval.scoring.trajectories import answered, masked, play_of, question, run_of, turn
 
@@ -186,23 +185,6 @@ async def test_only_trajectories_with_a_search_go_to_the_judge_of_vrag_rl(tmp_pa
     )
     assert [each.values["judged"] for each in found] == [1.0, 0.0, 1.0]
     assert found[1].experts["true_false_judge"]["by"] == Author.NOBODY.value
-
-
-async def test_results_keep_their_order_and_a_failure_stops_the_rest():
-    rng, started = random.Random(0), []
-
-    async def work(number):
-        started.append(number)
-        for _ in range(rng.randrange(9)):
-            await asyncio.sleep(0)
-        if number == 30:
-            raise UserError("thirty")
-        return number
-
-    assert [each async for each in ordered(range(20), work, 5)] == list(range(20))
-    with pytest.raises(UserError, match="thirty"):
-        _ = [each async for each in ordered(range(20, 1000), work, 5)]
-    assert max(started) < 40
 
 
 async def test_stopped_and_gone_on_with_gives_the_same_files_and_asks_nothing_twice(tmp_path):
