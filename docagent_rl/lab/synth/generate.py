@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 from pathlib import Path
@@ -71,8 +70,7 @@ def _write(folder: Path, settings: SynthSettings, *, progress: bool) -> None:
     for index in track(range(settings.documents), "Writing documents", disable=not progress):
         rendered = render(DocumentPlan(settings, index))
         (folder / "pdfs" / f"{rendered.plan.doc_id}.pdf").write_bytes(rendered.pdf)
-        for sample in make_questions(rendered, settings, splits[index]):
-            samples.append(dataclasses.replace(sample, extra={**sample.extra, "row": len(samples)}))
+        samples += make_questions(rendered, settings, splits[index], first=len(samples))
     write_jsonl(samples, folder / SAMPLES)
     (folder / MANIFEST).write_text(json.dumps(settings.described(), indent=2) + "\n", encoding="utf-8")
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -29,17 +30,20 @@ from reportlab.platypus import (
 )
 
 from docagent_rl.lab.synth.flowables import (
-    ContentsLine,
+    BOLD,
+    FONT,
+    FOOTER,
+    MARGIN,
     NotedParagraph,
     NotedTable,
     Picture,
     Spot,
     Spots,
-    style_of,
+    Style,
+    contents,
 )
-from docagent_rl.lab.synth.model import Block, Chart, ChartKind, Prose, Section, Table
+from docagent_rl.lab.synth.model import Block, Chart, Prose, Section, Table
 from docagent_rl.lab.synth.plan import DocumentPlan
-from docagent_rl.lab.synth.settings import Difficulty
 
 DPI = 130
 """Resolution of charts."""
@@ -69,11 +73,8 @@ def render(plan: DocumentPlan) -> Rendered:
     draft = _fit(plan)
     starts = {section.key: draft.spots[section.key].page for section in draft.sections}
     final = _Layout(plan, draft.sections, starts, draft.num_pages).build(draw=True)
-    moved = [
-        section.title for section in final.sections if final.spots[section.key].page != starts[section.key]
-    ]
-    if moved or final.num_pages != draft.num_pages:
-        raise RuntimeError(f"{plan.doc_id}: layout moved between passes at {moved}")
+    if draft.spots != final.spots:
+        raise RuntimeError(f"{plan.doc_id}: the layout moved between passes")
     return final
 
 
@@ -108,13 +109,13 @@ class _Layout:
         self, plan: DocumentPlan, sections: Sequence[Section], starts: Mapping[str, int], num_pages: int
     ) -> None:
         self.plan, self.sections, self.starts, self.num_pages = plan, sections, starts, num_pages
-        self.style = style_of(plan)
+        self.style = Style.of(plan)
         self.spots = Spots(self.style.size)
         self.labels = _labels(sections)
 
     def build(self, *, draw: bool) -> Rendered:
         style, plan, buffer = self.style, self.plan, io.BytesIO()
-        frame = Frame(style.margin, style.footer, style.width, style.height, 0, 0, 0, 0)
+        frame = Frame(MARGIN, FOOTER, style.width, style.height, 0, 0, 0, 0)
         document = BaseDocTemplate(
             buffer,
             pagesize=style.size,
@@ -122,12 +123,8 @@ class _Layout:
             author=plan.company,
             invariant=1,
             pageCompression=1 if draw else 0,
-            pageTemplates=[
-                PageTemplate("title", [frame], onPage=self._title_page),
-                PageTemplate("body", [frame], onPage=self._footer, autoNextPageTemplate="body"),
-            ],
+            pageTemplates=[PageTemplate("page", [frame], onPage=self._page)],
         )
-        document.pageTemplates[0].autoNextPageTemplate = "body"
         document.build(list(self._story(draw)))
         found = self.spots.found
         return Rendered(plan, self.sections, buffer.getvalue(), document.page, found, self.labels)
@@ -136,16 +133,13 @@ class _Layout:
         style, plan = self.style, self.plan
         yield Spacer(1, 0.16 * style.height)
         yield Paragraph(plan.company, style.paragraph("company", 1.5))
-        title = style.paragraph("title", 2.8, fontName=style.bold, spaceAfter=1.5 * style.text)
+        title = style.paragraph("title", 2.8, fontName=BOLD, spaceAfter=1.5 * style.text)
         yield Paragraph(plan.report, title)
         yield Paragraph(f"Report on the year {plan.year}", style.paragraph("body"))
         # a short report has its contents on the title page
-        easy = plan.difficulty is Difficulty.EASY
-        yield Spacer(1, 0.1 * style.height) if easy else PageBreak()
-        yield Paragraph("Contents", style.paragraph("contents", 1.5, fontName=style.bold))
-        for section in self.sections:
-            page = self.starts.get(section.key, 0)
-            yield ContentsLine(section.title, page, section.level, style, section.key)
+        yield Spacer(1, 0.1 * style.height) if plan.easy else PageBreak()
+        yield Paragraph("Contents", style.paragraph("contents", 1.5, fontName=BOLD))
+        yield contents(self.sections, self.starts, style)
         yield PageBreak()
         for section in self.sections:
             yield from self._section(section, draw)
@@ -153,7 +147,7 @@ class _Layout:
     def _section(self, section: Section, draw: bool) -> Iterator[Flowable]:
         style, level = self.style, section.level
         if level == 0 and section is not self.sections[0]:
-            yield PageBreak() if style.chapter_breaks else CondPageBreak(0.25 * style.height)
+            yield PageBreak() if self.plan.slides else CondPageBreak(0.25 * style.height)
         heading = NotedParagraph(section.title, style.heading(level), self.spots, section.key, level)
         first, *rest = section.blocks
         yield KeepTogether([heading, *self._block(first, draw)])
@@ -172,24 +166,16 @@ class _Layout:
         make = partial(draw_chart, block, style.chart_size, style.accent) if draw else None
         return [Picture(style.chart_size, make, spots, block.key), Spacer(1, 4), caption]
 
-    def _title_page(self, canvas: Canvas, document: BaseDocTemplate) -> None:
-        width, height = self.style.size
-        canvas.saveState()
-        canvas.setFillColor(HexColor(self.style.accent))
-        canvas.rect(0, height - 0.09 * height, width, 0.09 * height, stroke=0, fill=1)
-        canvas.restoreState()
-        self._footer(canvas, document)
-
-    def _footer(self, canvas: Canvas, _: BaseDocTemplate) -> None:
-        style, base = self.style, 0.5 * self.style.footer
-        right = style.size[0] - style.margin
+    def _page(self, canvas: Canvas, _: BaseDocTemplate) -> None:
+        """Draw the footer."""
+        style, base, right = self.style, 0.5 * FOOTER, self.style.size[0] - MARGIN
         canvas.saveState()
         canvas.setStrokeColor(HexColor(style.accent))
         canvas.setLineWidth(0.5)
-        canvas.line(style.margin, base + 12, right, base + 12)
-        canvas.setFont(style.font, 8.5)
+        canvas.line(MARGIN, base + 12, right, base + 12)
+        canvas.setFont(FONT, 8.5)
         canvas.setFillGray(0.3)
-        canvas.drawString(style.margin, base, f"{self.plan.company} | {self.plan.report}")
+        canvas.drawString(MARGIN, base, f"{self.plan.company} | {self.plan.report}")
         canvas.drawRightString(right, base, f"Page {canvas.getPageNumber()} of {self.num_pages}")
         canvas.restoreState()
 
@@ -222,22 +208,15 @@ def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Im
 def _draw(axes: Axes, chart: Chart, accent: str) -> None:
     heights = [float(value.replace(",", "")) for value in chart.values]
     positions = range(len(heights))
-    if chart.kind is ChartKind.BAR:
+    if chart.bars:
         axes.bar(positions, heights, width=0.55, color=accent)
     else:
         axes.plot(positions, heights, color=accent, marker="o", linewidth=2)
-    for position, height, value in zip(positions, heights, chart.values, strict=True):
-        # the white ground keeps a value readable where a line passes behind it
-        axes.annotate(
-            value,
-            (position, height),
-            xytext=(0, 8 if chart.kind is ChartKind.LINE else 5),
-            textcoords="offset points",
-            ha="center",
-            size=10,
-            zorder=5,
-            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},
-        )
+    # the white ground keeps a value readable where a line passes behind it
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    options: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "zorder": 5, "bbox": ground}
+    for place, value in zip(zip(positions, heights, strict=True), chart.values, strict=True):
+        axes.annotate(value, place, xytext=(0, 8), size=10, **options)
     axes.set_xticks(positions, chart.labels)
     axes.set_xlim(-0.6, len(heights) - 0.4)
     axes.set_ylim(0, 1.18 * max(heights))

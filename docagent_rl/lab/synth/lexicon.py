@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from pydantic import TypeAdapter
@@ -45,21 +45,13 @@ class Measure:
         return f"{self.title} ({self.unit})" if self.unit else self.title
 
 
-class ValueKind(StrEnum):
-    """The way in which the value of an attribute is drawn."""
-
-    NUMBER = "number"
-    YEAR = "year"
-    CODE = "code"
-    PLACE = "place"
-
-
 @dataclass(frozen=True)
 class Attribute:
     """A fact that every unit has."""
 
     name: str
-    kind: ValueKind
+    kind: Literal["number", "year", "code", "place"]
+    """The way in which its value is drawn."""
     statement: str
     questions: Words
     decoy: str = ""

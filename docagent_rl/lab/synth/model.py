@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from docagent_rl.lab.synth.lexicon import Measure
 
-
-class PageFormat(StrEnum):
-    """Size and orientation of the pages of a document."""
-
-    A4 = "a4"
-    LETTER = "letter"
-    LANDSCAPE = "landscape"
-    """A4 on its side."""
-    SLIDE = "slide"
-    """16:9."""
-
-
-class ChartKind(StrEnum):
-    """The form of a chart."""
-
-    BAR = "bar"
-    LINE = "line"
-
-
-class TableKind(StrEnum):
-    """The meaning of the rows and columns of a table."""
-
-    YEARLY = "yearly"
-    """Units by year, one measure."""
-    HUBS = "hubs"
-    """Hubs by measure."""
-    QUARTERLY = "quarterly"
-    """Quarters by measure, one unit."""
+TableKind = Literal["yearly", "hubs", "quarterly"]
+"""The rows and columns of a table: units by year (one measure), hubs by measure, or quarters of one unit by
+measure."""
 
 
 @dataclass(frozen=True)
@@ -79,25 +53,17 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a few labelled values."""
+    """A picture of a few labelled values, as bars or as a line."""
 
     key: str
-    kind: ChartKind
-    title: str
+    bars: bool
+    caption: str
     labels: tuple[str, ...]
     values: tuple[str, ...]
     measure: Measure
     unit: str
     values_in_caption: bool
     """False: the values are in the picture alone."""
-
-    @property
-    def caption(self) -> str:
-        """The caption as printed."""
-        if not self.values_in_caption:
-            return self.title
-        data = "; ".join(f"{label} {value}" for label, value in zip(self.labels, self.values, strict=True))
-        return f"{self.title} Data: {data}."
 
 
 Block = Prose | Table | Chart

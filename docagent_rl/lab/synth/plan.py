@@ -7,31 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 
-from docagent_rl.lab.synth.lexicon import (
-    LEXICON,
-    Attribute,
-    Measure,
-    ValueKind,
-    document_names,
-    sentence_case,
-)
-from docagent_rl.lab.synth.model import (
-    Block,
-    Chart,
-    ChartKind,
-    Fact,
-    PageFormat,
-    Prose,
-    Section,
-    Table,
-    TableKind,
-    Unit,
-)
+from docagent_rl.lab.synth.lexicon import LEXICON, Attribute, Measure, document_names, sentence_case
+from docagent_rl.lab.synth.model import Block, Chart, Fact, Prose, Section, Table, TableKind, Unit
 from docagent_rl.lab.synth.settings import PROFILES, Difficulty, SynthSettings
 
 QUARTERS = ("Q1", "Q2", "Q3", "Q4")
-_FORMATS = {PageFormat.A4: 5, PageFormat.LETTER: 2, PageFormat.LANDSCAPE: 2, PageFormat.SLIDE: 2}
-_HUBS = {Difficulty.EASY: 3, Difficulty.MEDIUM: 5, Difficulty.HARD: 7}
+_SLIDES = 0.25
+"""Share of documents whose pages are slides."""
 _YEARS_BACK = 3
 
 
@@ -44,7 +26,8 @@ class DocumentPlan:
     def __init__(self, settings: SynthSettings, index: int) -> None:
         self.index, self.difficulty = index, settings.difficulty(index)
         self.rng = rng = random.Random(f"plan/{settings.seed}/{index}/{self.difficulty}")
-        self.easy, self.profile = self.difficulty is Difficulty.EASY, PROFILES[self.difficulty]
+        self.easy, self.hard = self.difficulty is Difficulty.EASY, self.difficulty is Difficulty.HARD
+        profile = PROFILES[self.difficulty]
         self.theme = rng.choice(LEXICON.themes)
         self.year = rng.randint(2012, 2024)
         self.report = f"{self.theme.report} {self.year}"
@@ -52,13 +35,13 @@ class DocumentPlan:
         self.stem = next(self._names)
         self.doc_id = f"{index:05d}-{self.stem.lower()}-{self.theme.key}-{self.year}"
         self.company = f"{self.stem} {rng.choice(self.theme.companies)}"
-        self.hubs = [next(self._names) for _ in range(_HUBS[self.difficulty])]
-        count = rng.randint(*self.profile.units)
+        self.hubs = [next(self._names) for _ in range(profile.hubs)]
+        count = rng.randint(*profile.units)
         self.units = [Unit(next(self._names), rng.choice(self.hubs)) for _ in range(count)]
         self.chapters = [list(self._chapter(number, unit)) for number, unit in enumerate(self.units)]
         """One chapter (heading and subsections) for each unit, as many as fit."""
-        (self.page_format,) = rng.choices(list(_FORMATS), weights=list(_FORMATS.values()))
-        fewest, most = self.profile.pages
+        self.slides = rng.random() < _SLIDES
+        fewest, most = profile.pages
         self.pages = fewest, rng.randint(fewest + 1, most)
         """Fewest pages, and the number of pages aimed at."""
         self.absent = next(self._names), next(self._names)
@@ -89,48 +72,51 @@ class DocumentPlan:
 
     def _chapter(self, number: int, unit: Unit) -> Iterator[Section]:
         """Write the chapter on one unit; easy documents give each either a chart or a table, not both."""
-        phrase, hard = self._phrase(unit), self.difficulty is Difficulty.HARD
+        phrase = self._phrase(unit)
         link = self.theme.hub_statement.format(unit=phrase, Unit=sentence_case(phrase), hub=unit.hub)
         intro = Prose(f"hub/{unit.name}", f"{paragraph(self.rng, phrase, 2)} {link}")
-        extra = [self._prose(phrase)] if hard else []
+        extra = [self._prose(phrase)] if self.hard else []
         yield self._section(sentence_case(phrase[4:]), 0, intro, *extra)
         yield self._section(f"Staff and training at {unit.name}", 1, self._facts(unit, LEXICON.staff))
         yield self._section(f"Premises and contracts of {unit.name}", 1, self._facts(unit, LEXICON.premises))
         if not self.easy or number % 2 == 0:
-            yield self._chart_section(unit, self.theme.charted[number % 2], number)
+            yield self._chart_section(unit, self.theme.charted[number % 2], bars=number // 2 % 2 == 0)
         if not self.easy or number % 2 == 1:
             yield self._section(f"Quarterly figures of {unit.name}", 1, self._quarterly_table(unit))
 
     def _phrase(self, unit: Unit) -> str:
         return f"the {unit.name} {self.theme.unit}"
 
-    def _chart_section(self, unit: Unit, measure: Measure, number: int) -> Section:
-        kind = (ChartKind.BAR, ChartKind.LINE)[number // 2 % 2]
-        values = distinct_numbers(self.rng, measure, len(QUARTERS))
-        title = f"{measure.heading} of {self._phrase(unit)} by quarter, {self.year}."
-        in_caption, key = not self.profile.chart_only, self._key("chart")
-        chart = Chart(key, kind, title, QUARTERS, tuple(values), measure, unit.name, in_caption)
-        prose = self._prose(f"the {unit.name} site")
-        return self._section(f"{measure.title} at {unit.name}", 1, prose, chart)
+    def _chart_section(self, unit: Unit, measure: Measure, *, bars: bool) -> Section:
+        values = tuple(distinct_numbers(self.rng, measure, len(QUARTERS)))
+        caption = f"{measure.heading} of {self._phrase(unit)} by quarter, {self.year}."
+        if not self.hard:
+            data = "; ".join(f"{label} {value}" for label, value in zip(QUARTERS, values, strict=True))
+            caption += f" Data: {data}."
+        key = self._key("chart")
+        chart = Chart(key, bars, caption, QUARTERS, values, measure, unit.name, not self.hard)
+        return self._section(
+            f"{measure.title} at {unit.name}", 1, self._prose(f"the {unit.name} site"), chart
+        )
 
     def _yearly_table(self, measure: Measure) -> Table:
         years = range(self.year - _YEARS_BACK, self.year + 1)
         names = [unit.name for unit in self.units]
         caption = f"{measure.heading} by {self.theme.unit}, {years[0]} to {years[-1]}."
         header = (self.theme.unit.capitalize(), *map(str, years))
-        return self._table(TableKind.YEARLY, caption, header, names, [measure] * len(years))
+        return self._table("yearly", caption, header, names, [measure] * len(years))
 
     def _hub_table(self) -> Table:
         caption = f"{sentence_case(self.theme.hubs)} in service at the end of {self.year}."
         measures = self.theme.hub_measures
         header = (self.theme.hub.capitalize(), *(measure.heading for measure in measures))
-        return self._table(TableKind.HUBS, caption, header, self.hubs, measures)
+        return self._table("hubs", caption, header, self.hubs, measures)
 
     def _quarterly_table(self, unit: Unit) -> Table:
         caption = f"Quarterly figures of {self._phrase(unit)}, {self.year}."
         measures = self.theme.quarterly
         header = ("Quarter", *(measure.heading for measure in measures))
-        return self._table(TableKind.QUARTERLY, caption, header, QUARTERS, measures, unit.name)
+        return self._table("quarterly", caption, header, QUARTERS, measures, unit.name)
 
     def _table(
         self,
@@ -147,17 +133,11 @@ class DocumentPlan:
 
     def _facts(self, unit: Unit, attributes: tuple[Attribute, ...]) -> Prose:
         words = {"unit": self._phrase(unit), "company": self.company, "year": self.year}
-        facts = tuple(
-            attribute_fact(
-                self.rng,
-                attribute,
-                words,
-                place=next(self._names) if attribute.name == "office" else "",
-                with_decoy=self.profile.distractors,
-            )
-            for attribute in attributes
-        )
-        return Prose(self._key("facts"), " ".join(fact.statement for fact in facts), facts)
+        facts = []
+        for attribute in attributes:
+            place = next(self._names) if attribute.kind == "place" else ""
+            facts.append(attribute_fact(self.rng, attribute, words, place=place, with_decoy=self.hard))
+        return Prose(self._key("facts"), " ".join(fact.statement for fact in facts), tuple(facts))
 
     def _prose(self, subject: str) -> Prose:
         sentences = self.rng.randint(2, 3) if self.easy else self.rng.randint(3, 5)
@@ -191,46 +171,36 @@ def attribute_fact(
     `words` are `unit`, `company` and `year`, which fill its templates; `place` is the value of an attribute
     that is a place; with a decoy the figure of another year is stated too, which never equals the value.
     """
-    value, decoy = _value(rng, attribute), _value(rng, attribute)
-    while decoy == value and attribute.kind is not ValueKind.PLACE:
+    value = place or _value(rng, attribute)
+    decoy = place or _value(rng, attribute)
+    while decoy == value != place:
         decoy = _value(rng, attribute)
-    if attribute.kind is ValueKind.PLACE:
-        value = place
-    elif attribute.kind is ValueKind.YEAR:
+    if attribute.kind == "year":
         decoy = str(int(value) + rng.randint(3, 12))  # a renovation comes after the opening
     slots = {**words, "Unit": sentence_case(str(words["unit"])), "value": value, "decoy": decoy}
-    statement = attribute.statement.format(**slots)
-    if with_decoy and attribute.decoy:
-        statement += " " + attribute.decoy.format(**slots)
+    templates = [attribute.statement, attribute.decoy] if with_decoy else [attribute.statement]
+    statement = " ".join(template.format(**slots) for template in templates if template)
     return Fact(value, statement, tuple(question.format(**slots) for question in attribute.questions))
 
 
 def _value(rng: random.Random, attribute: Attribute) -> str:
-    match attribute.kind:
-        case ValueKind.CODE:
-            letters = "".join(rng.choice("ABCDEFGHKLMNPRSTUVWXYZ") for _ in range(2))
-            return f"{letters}-{rng.randint(1000, 9999)}"
-        case ValueKind.YEAR:
-            return str(rng.randint(int(attribute.low), int(attribute.high)))
-        case ValueKind.NUMBER:
-            return format_number(rng.uniform(attribute.low, attribute.high), attribute.decimals)
-        case ValueKind.PLACE:
-            return ""
+    if attribute.kind == "code":
+        letters = "".join(rng.choice("ABCDEFGHKLMNPRSTUVWXYZ") for _ in range(2))
+        return f"{letters}-{rng.randint(1000, 9999)}"
+    if attribute.kind == "year":
+        return str(rng.randint(int(attribute.low), int(attribute.high)))
+    return format_number(rng.uniform(attribute.low, attribute.high), attribute.decimals)
 
 
 def paragraph(rng: random.Random, subject: str, sentences: int) -> str:
-    """Write up to ten sentences about `subject`, without a digit in them."""
+    """Write up to nine sentences about `subject`, without a digit in them."""
     filler = LEXICON.filler
     opener = f"{rng.choice(filler.openers)}, {rng.choice(filler.reasons)}."
     # no topic twice in one paragraph: it would read like a stutter
     topics = rng.sample(filler.topics, len(filler.topics))
-    templates = [opener, *rng.sample(filler.followers, min(sentences - 1, len(filler.followers)))]
-    return sentence_case(" ".join(_fill(rng, template, subject, topics) for template in templates))
-
-
-def _fill(rng: random.Random, template: str, subject: str, topics: list[str]) -> str:
-    while "{topic}" in template:
-        template = template.replace("{topic}", topics.pop(), 1)
-    while "{adjective}" in template:
-        template = template.replace("{adjective}", rng.choice(LEXICON.filler.adjectives), 1)
-    return template.replace("{subject}", subject)
+    text = " ".join([opener, *rng.sample(filler.followers, sentences - 1)])
+    while "{topic}" in text:
+        text = text.replace("{topic}", topics.pop(), 1)
+    while "{adjective}" in text:
+        text = text.replace("{adjective}", rng.choice(filler.adjectives), 1)
+    return sentence_case(text.replace("{subject}", subject))

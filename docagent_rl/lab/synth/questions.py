@@ -1,42 +1,103 @@
-"""Chooses the questions of a document and writes them as samples."""
+"""Questions about a finished document: all that can be asked, and the choice that becomes samples."""
 
 from __future__ import annotations
 
 import random
 from collections import defaultdict
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, NamedTuple
 
-from docagent_rl.lab.synth.candidates import Candidate, candidates, to_decimal
+from docagent_rl.lab.synth.flowables import Spot
 from docagent_rl.lab.synth.layout import Rendered
+from docagent_rl.lab.synth.lexicon import LEXICON
+from docagent_rl.lab.synth.model import Block, Chart, Prose, Table, TableKind
+from docagent_rl.lab.synth.plan import format_number
 from docagent_rl.lab.synth.settings import PROFILES, QuestionKind, SynthSettings
-from docagent_rl.samples.fields import Box, Split
+from docagent_rl.samples.fields import Box, EvidenceSource, Split
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.validation import check_sample
 
 _REPEAT = 0.5
 """Factor on the weight of a kind each time it is drawn: even a few questions then are of several kinds."""
+_ORDINALS = ("first", "second", "third", "fourth")
 
 
-def make_questions(rendered: Rendered, settings: SynthSettings, split: Split) -> list[Sample]:
+class _Wording(NamedTuple):
+    """The words about a kind of table; slots are the names of row and column, the `nth` row, and more."""
+
+    verb: str
+    holder: str
+    """Whose value stands in a cell, and when."""
+    extreme: str
+    """The question for the row with the highest or lowest value of a column."""
+    row: str
+    """Another form of a row's name."""
+
+
+_WORDINGS: Mapping[TableKind, _Wording] = {
+    "yearly": _Wording(
+        "was",
+        "the {row} {unit} of {company} in {column}",
+        "Which {unit} of {company} had the {extreme} {noun} in {column}?",
+        "{row} {unit}",
+    ),
+    "hubs": _Wording(
+        "is",
+        "the {row} {hub} of {company}",
+        "Which {hub} of {company} has the {extreme} {noun}?",
+        "{row} {hub}",
+    ),
+    "quarterly": _Wording(
+        "was",
+        "the {name} {unit} of {company} in the {nth} quarter of {year}",
+        "In which quarter of {year} was the {noun} of the {name} {unit} of {company} {extreme}?",
+        "{nth} quarter",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A question with its answer and evidence."""
+
+    kind: QuestionKind
+    question: str
+    answers: tuple[str, ...]
+    """The printed or most natural form first."""
+    spots: tuple[Spot, ...] = ()
+    sources: tuple[EvidenceSource, ...] = (EvidenceSource.TABLE,)
+    derivation: Mapping[str, Any] | None = None
+    """`op` (how the answer follows), `operands` (printed) and what the operation needs besides.
+
+    `page_of` a heading, `row_of_largest` or `row_of_smallest` of a column, `count_above` a threshold; None
+    when the answer is printed.
+    """
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of `extra`."""
+
+
+def make_questions(rendered: Rendered, settings: SynthSettings, split: Split, first: int = 0) -> list[Sample]:
     """Return at most `settings.questions_per_document` samples about one document, in a seeded order.
 
-    `extra.row` is -1: the row in the file is known when all documents are done.
+    `first` is the row of the first one in the file.
     """
     rng = random.Random(f"questions/{settings.seed}/{rendered.plan.index}")
     pools: dict[QuestionKind, list[Candidate]] = defaultdict(list)
-    for candidate in candidates(rendered, rng):
+    for candidate in _Author(rendered, rng).all():
         pools[candidate.kind].append(candidate)
-    weights = dict(PROFILES[rendered.plan.difficulty].mix)
+    weights = dict(zip(QuestionKind, PROFILES[rendered.plan.difficulty].mix, strict=True))
     samples: list[Sample] = []
     while len(samples) < settings.questions_per_document and (kinds := [k for k in QuestionKind if pools[k]]):
         (kind,) = rng.choices(kinds, weights=[weights[each] for each in kinds])
         candidate = pools[kind].pop(rng.randrange(len(pools[kind])))
         weights[kind] *= _REPEAT
-        samples.append(_sample(rendered, candidate, len(samples), split))
+        samples.append(_sample(rendered, candidate, len(samples), first, split))
     return samples
 
 
-def _sample(rendered: Rendered, candidate: Candidate, number: int, split: Split) -> Sample:
+def _sample(rendered: Rendered, candidate: Candidate, number: int, first: int, split: Split) -> Sample:
     plan = rendered.plan
     boxes: dict[int, list[Box]] = defaultdict(list)
     for spot in candidate.spots:
@@ -59,7 +120,7 @@ def _sample(rendered: Rendered, candidate: Candidate, number: int, split: Split)
             "gold": gold,
             "num_pages": rendered.num_pages,
             "native_id": question_id,
-            "row": -1,
+            "row": first + number,
             "kind": candidate.kind.value,
             "difficulty": plan.difficulty.value,
             "hops": 2 if candidate.kind is QuestionKind.TWO_HOP else int(bool(candidate.spots)),
@@ -80,3 +141,157 @@ def _gold(candidate: Candidate) -> tuple[str, Any]:
     except ArithmeticError:  # decimal.InvalidOperation: not a number
         return "Str", candidate.answers[0]
     return ("Float", float(value)) if "." in plain else ("Int", int(value))
+
+
+def to_decimal(printed: str) -> Decimal:
+    """Return the exact value of a printed number."""
+    return Decimal(printed.replace(",", ""))
+
+
+class _Author:
+    """Everything that can be asked about a document; `rng` chooses among wordings."""
+
+    def __init__(self, rendered: Rendered, rng: random.Random) -> None:
+        self.rng, self.sections, self.plan = rng, rendered.sections, rendered.plan
+        self.theme, self.company, self.year = self.plan.theme, self.plan.company, self.plan.year
+        self.spots = rendered.spots
+        self.blocks: list[Block] = [block for section in self.sections for block in section.blocks]
+        self.tables = [block for block in self.blocks if isinstance(block, Table)]
+
+    def all(self) -> Iterator[Candidate]:
+        for block in self.blocks:
+            if isinstance(block, Prose):
+                yield from self._facts(block)
+            elif isinstance(block, Chart):
+                yield from self._chart(block)
+        yield from self._headings()
+        yield from self._two_hops()
+        yield from self._unanswerable()
+        for table in self.tables:
+            yield from self._cells(table)
+            yield from self._extremes(table)
+            if table.kind == "yearly":
+                yield from self._counts_above(table)
+
+    def _unit(self, name: str) -> str:
+        """Return the unit as a phrase that names the document's organisation, too."""
+        return f"the {name} {self.theme.unit} of {self.company}"
+
+    def _facts(self, prose: Prose) -> Iterator[Candidate]:
+        for fact in prose.facts:
+            question, answers = self.rng.choice(fact.questions), _number_answers(fact.value)
+            spots = (self.spots[prose.key],)
+            yield Candidate(QuestionKind.TEXT_FACT, question, answers, spots, (EvidenceSource.TEXT,))
+
+    def _chart(self, chart: Chart) -> Iterator[Candidate]:
+        spots, sources = (self.spots[chart.key],), (EvidenceSource.CHART,)
+        if chart.values_in_caption:
+            spots = (_union(*spots, self.spots[f"{chart.key}/caption"]),)
+        details = {"chart_only": not chart.values_in_caption}
+        for ordinal, value in zip(_ORDINALS, chart.values, strict=True):
+            holder = f"{self._unit(chart.unit)} in the {ordinal} quarter of {self.year}"
+            question = f"What was the {chart.measure.noun} of {holder}{chart.measure.in_unit}?"
+            answers = _number_answers(value)
+            yield Candidate(QuestionKind.CHART_VALUE, question, answers, spots, sources, details=details)
+
+    def _headings(self) -> Iterator[Candidate]:
+        seen = set()
+        where = f"of the {self.plan.report} of {self.company}"
+        kind, sources = QuestionKind.PAGE_INDEX, (EvidenceSource.LAYOUT,)
+        for section in self.sections:
+            spot = self.spots[section.key]
+            question = f'On which page {where} does the section "{section.title}" begin?'
+            derivation = {"op": "page_of", "operands": [section.title]}
+            yield Candidate(kind, question, (str(spot.page),), (spot,), sources, derivation)
+            if spot.page not in seen:  # sections come in the order of the page
+                seen.add(spot.page)
+                question = f"Which section heading comes first on page {spot.page} {where}?"
+                yield Candidate(kind, question, (section.title,), (spot,), sources)
+
+    def _two_hops(self) -> Iterator[Candidate]:
+        hubs = next(table for table in self.tables if table.kind == "hubs")
+        sources = (EvidenceSource.TEXT, EvidenceSource.TABLE)
+        for unit in self.plan.units:
+            row = hubs.column(0).index(unit.hub)
+            first, second = self.spots.get(f"hub/{unit.name}"), self._row(hubs, row)
+            if first is None or first.page == second.page:
+                continue
+            clause, details = self.theme.hub_clause.format(unit=self._unit(unit.name)), {"bridge": unit.hub}
+            for measure, cell in zip(hubs.measures, hubs.rows[row][1:], strict=True):
+                question, answers = (
+                    f"What is the {measure.noun} of {clause}{measure.in_unit}?",
+                    _number_answers(cell),
+                )
+                yield Candidate(
+                    QuestionKind.TWO_HOP, question, answers, (first, second), sources, details=details
+                )
+
+    def _unanswerable(self) -> Iterator[Candidate]:
+        for name in self.plan.absent:
+            words = {"unit": f"the {name} {self.theme.unit}", "company": self.company, "year": self.year}
+            for attribute in LEXICON.staff + LEXICON.premises:
+                question = self.rng.choice(attribute.questions).format(**words)
+                details = {"absent": name}
+                yield Candidate(QuestionKind.UNANSWERABLE, question, (), sources=(), details=details)
+
+    def _row(self, table: Table, row: int) -> Spot:
+        return self.spots[f"{table.key}/row/{row}"]
+
+    def _words(self, table: Table, row: int, column: int) -> dict[str, object]:
+        """Return what fills the slots of a wording about a cell."""
+        theme, names = self.theme, {"company": self.company, "year": self.year, "name": table.unit}
+        cell = {"row": table.rows[row][0], "column": table.header[column], "nth": _ORDINALS[row % 4]}
+        noun = table.measures[column - 1].noun
+        return {**names, **cell, "unit": theme.unit, "hub": theme.hub, "noun": noun}
+
+    def _cells(self, table: Table) -> Iterator[Candidate]:
+        wording = _WORDINGS[table.kind]
+        for row, (_, *cells) in enumerate(table.rows):
+            for column, (measure, cell) in enumerate(zip(table.measures, cells, strict=True), start=1):
+                holder = wording.holder.format(**self._words(table, row, column))
+                question = f"What {wording.verb} the {measure.noun} of {holder}{measure.in_unit}?"
+                spots = (self._row(table, row),)
+                yield Candidate(QuestionKind.TABLE_CELL, question, _number_answers(cell), spots)
+
+    def _extremes(self, table: Table) -> Iterator[Candidate]:
+        """Ask which row holds the largest or smallest value of a column; all values of a column differ."""
+        names, spots, wording = table.column(0), (self.spots[table.key],), _WORDINGS[table.kind]
+        for column in range(1, len(table.header)):
+            operands = table.column(column)
+            order = sorted(range(len(operands)), key=lambda row: to_decimal(operands[row]))
+            for op, extreme, row in (
+                ("row_of_largest", "highest", order[-1]),
+                ("row_of_smallest", "lowest", order[0]),
+            ):
+                words = self._words(table, row, column)
+                question = wording.extreme.format(**words, extreme=extreme)
+                derivation = {"op": op, "operands": operands, "rows": names}
+                answers = (names[row], wording.row.format(**words))
+                yield Candidate(QuestionKind.COMPARISON, question, answers, spots, derivation=derivation)
+
+    def _counts_above(self, table: Table) -> Iterator[Candidate]:
+        measure, theme = table.measures[0], self.theme
+        for column in range(1, len(table.header)):
+            operands = table.column(column)
+            values = sorted(map(to_decimal, operands))
+            split = self.rng.randrange(len(values) - 1)
+            threshold = format_number((values[split] + values[split + 1]) / 2, measure.decimals)
+            where = f"the {measure.noun} in {table.header[column]} above {threshold}{measure.in_unit}"
+            yield Candidate(
+                QuestionKind.COUNT,
+                f"For how many {theme.units} of {self.company} was {where}?",
+                (str(sum(value > to_decimal(threshold) for value in values)),),
+                (self.spots[table.key],),
+                derivation={"op": "count_above", "operands": operands, "threshold": threshold},
+            )
+
+
+def _number_answers(printed: str) -> tuple[str, ...]:
+    """Return a printed number, then the same without commas where that differs."""
+    plain = printed.replace(",", "")
+    return (printed,) if plain == printed else (printed, plain)
+
+
+def _union(first: Spot, second: Spot) -> Spot:
+    boxes = list(zip(first.box, second.box, strict=True))
+    return Spot(first.page, (min(boxes[0]), min(boxes[1]), max(boxes[2]), max(boxes[3])))

@@ -10,12 +10,16 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 
-GENERATOR_VERSION = 2
+GENERATOR_VERSION = 3
 """Raised whenever the same settings would give other bytes."""
 
 
 class Difficulty(StrEnum):
-    """Length of a document and how much of it looks like the evidence without being it."""
+    """Length of a document and how much of it looks like the evidence without being it.
+
+    Hard documents also quote the figures of earlier years. The captions of the charts of all others repeat
+    their values.
+    """
 
     EASY = "easy"
     MEDIUM = "medium"
@@ -36,7 +40,7 @@ class QuestionKind(StrEnum):
     TWO_HOP = "two_hop"
     """A sentence names an entity, a table on another page holds its value."""
     COMPARISON = "comparison"
-    """Largest, smallest, difference or sum within a table."""
+    """The largest or smallest value of a column."""
     COUNT = "count"
     """The number of rows of a table that satisfy a condition."""
     UNANSWERABLE = "unanswerable"
@@ -45,28 +49,20 @@ class QuestionKind(StrEnum):
 
 @dataclass(frozen=True)
 class Profile:
-    """The properties of the documents of a difficulty."""
+    """The properties of the documents of a difficulty: fewest and most of each, and what is asked."""
 
     pages: tuple[int, int]
-    """Fewest and most pages of a document."""
     units: tuple[int, int]
-    """Fewest and most units (divisions, plants, ...) a document speaks of; each has near-identical facts."""
-    distractors: bool
-    """Sentences also quote the figures of earlier years."""
-    chart_only: bool
-    """Chart values are in the picture alone; otherwise the caption repeats them."""
-    mix: Mapping[QuestionKind, float]
-    """Relative frequency of the kinds of question."""
-
-
-def _mix(*weights: float) -> Mapping[QuestionKind, float]:
-    return dict(zip(QuestionKind, weights, strict=True))
+    """Divisions, plants, ... that a document speaks of; each has near-identical facts."""
+    hubs: int
+    mix: tuple[float, ...]
+    """Relative frequencies of the kinds of question, in their order."""
 
 
 PROFILES: Mapping[Difficulty, Profile] = {
-    Difficulty.EASY: Profile((3, 5), (3, 4), False, False, _mix(6, 4, 2, 2, 1, 1, 1, 1)),
-    Difficulty.MEDIUM: Profile((8, 14), (5, 9), False, False, _mix(4, 4, 3, 2, 3, 2, 1, 1)),
-    Difficulty.HARD: Profile((20, 40), (14, 20), True, True, _mix(3, 3, 3, 2, 4, 3, 2, 2)),
+    Difficulty.EASY: Profile((3, 5), (3, 4), 3, (6, 4, 2, 2, 1, 1, 1, 1)),
+    Difficulty.MEDIUM: Profile((8, 14), (5, 9), 5, (4, 4, 3, 2, 3, 2, 1, 1)),
+    Difficulty.HARD: Profile((20, 40), (14, 20), 7, (3, 3, 3, 2, 4, 3, 2, 2)),
 }
 
 

@@ -17,7 +17,7 @@ def reports(tmp_path_factory) -> DocumentStore:
     (folder / "pdf").mkdir()
     for name, pages in {"alpha": 6, "beta": 8, "gamma": 5, "delta": 7}.items():
         write_pdf(folder / "pdf" / f"{name}.pdf", name, pages)
-    synthesize(folder / "synth", SynthSettings(documents=1, seed=5, difficulties=(Difficulty.MEDIUM,)))
+    synthesize(folder / "synth", SynthSettings(documents=1, seed=8, difficulties=(Difficulty.MEDIUM,)))
     for path in (folder / "synth" / "pdfs").glob("*.pdf"):
         path.rename(folder / "pdf" / path.name)
     ingest(folder / "pdf", folder / "store", workers=1, settings=RenderSettings(dpi=50))

@@ -30,9 +30,9 @@ def test_a_plan_depends_on_the_seed_and_not_on_the_size_of_the_corpus(plans):
     assert again.sections(99, 99) == plans[7].sections(99, 99) != other.sections(99, 99)
 
 
-def test_all_themes_formats_and_difficulties_occur(plans):
+def test_all_themes_shapes_and_difficulties_occur(plans):
     assert {plan.theme.key for plan in plans} == {theme.key for theme in LEXICON.themes}
-    assert len({plan.page_format for plan in plans}) == 4
+    assert len({plan.slides for plan in plans}) == 2
     assert len({plan.doc_id for plan in plans}) == 30
     assert [plan.difficulty for plan in plans[:4]] == ["easy", "medium", "hard", "easy"]
 

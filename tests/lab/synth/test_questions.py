@@ -117,7 +117,7 @@ def test_evidence_names_the_unit_of_the_question(asked):
 
 def test_derived_answers_follow_from_operands_in_the_boxes(asked):
     derived = [each for each in asked if each.sample.extra["derivation"] is not None]
-    assert len({each.sample.extra["derivation"]["op"] for each in derived}) == 7
+    assert len({each.sample.extra["derivation"]["op"] for each in derived}) == 4
     for each in derived:
         sample, derivation, text = each.sample, each.sample.extra["derivation"], " ".join(each.boxes)
         operands, (answer, *_) = derivation["operands"], sample.answers
@@ -131,19 +131,11 @@ def test_derived_answers_follow_from_operands_in_the_boxes(asked):
                 assert operands.count(best) == 1
                 assert answer == derivation["rows"][operands.index(best)]
                 assert stands_in(answer, text)
-            case "difference":
-                first, second = map(number, operands)
-                assert number(answer) == abs(second - first)
-                assert (" rise " in sample.question) == (second > first)
-            case "sum":
-                assert number(answer) == sum(map(number, operands))
             case "count_above":
                 threshold = derivation["threshold"]
                 assert answer == str(sum(number(operand) > number(threshold) for operand in operands))
                 assert threshold in sample.question
                 assert 0 < int(answer) < len(operands)
-            case "count":
-                assert answer == str(len(operands))
 
 
 def test_row_boxes_hold_one_row(asked):
@@ -159,15 +151,14 @@ def test_row_boxes_hold_one_row(asked):
 def test_table_wide_boxes_hold_the_whole_column(asked):
     for each in of_kind(asked, QuestionKind.COUNT):
         sample = each.sample
-        if sample.extra["derivation"]["op"] == "count_above":
-            (text,) = each.boxes
-            year = re.search(r" in (\d{4}) above", sample.question).group(1)
-            header = re.search(r"[A-Za-z ]+ ((?:\d{4} ?)+)", text).group(1).split()[:4]
-            names = "|".join(map(re.escape, set(re.findall(r"[A-Z][a-z]+", text))))
-            rows = re.findall(rf"(?:{names}) ([\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+)", text.split(header[-1], 1)[1])
-            column = [row.split()[header.index(year)] for row in rows]
-            threshold = number(sample.extra["derivation"]["threshold"])
-            assert sum(number(cell) > threshold for cell in column) == int(sample.answers[0]), text
+        (text,) = each.boxes
+        year = re.search(r" in (\d{4}) above", sample.question).group(1)
+        header = re.search(r"[A-Za-z ]+ ((?:\d{4} ?)+)", text).group(1).split()[:4]
+        names = "|".join(map(re.escape, set(re.findall(r"[A-Z][a-z]+", text))))
+        rows = re.findall(rf"(?:{names}) ([\d.,]+ [\d.,]+ [\d.,]+ [\d.,]+)", text.split(header[-1], 1)[1])
+        column = [row.split()[header.index(year)] for row in rows]
+        threshold = number(sample.extra["derivation"]["threshold"])
+        assert sum(number(cell) > threshold for cell in column) == int(sample.answers[0]), text
 
 
 def test_headings_are_where_the_questions_say(asked):
