@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.lab.synth import SynthSettings, synthesize
+from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
 from docagent_rl.retrieval.base import Retriever
 from docagent_rl.retrieval.bm25 import BM25Retriever
@@ -36,21 +36,18 @@ STAND_INS = 8
 """Synthetic reports that take the place of documents which do not suffice."""
 
 
-def make_players(
-    name: str,
-    env: Mapping[str, Any] | None,
-    store: DocumentStore,
-    retriever: Retriever,
-    samples: Sequence[Sample],
-) -> list[Player]:
+class World(NamedTuple):
+    """Documents, what searches them, and questions about them."""
+
+    store: DocumentStore
+    retriever: Retriever
+    samples: Sequence[Sample]
+
+
+def make_players(name: str, env: Mapping[str, Any] | None, world: World) -> list[Player]:
     """Return the scripted policy of a system with its stage; several if one model is to know several.
 
-    Args:
-        name: the system; one without a script is played as `DEFAULT_SYSTEM`.
-        env: its configuration; `System.small` by default.
-        store: documents.
-        retriever: searches them.
-        samples: questions about them.
+    A system without a script is played as `DEFAULT_SYSTEM`; `env` is `System.small` by default.
 
     Raises:
         UserError: `env` is no configuration of the system.
@@ -61,16 +58,18 @@ def make_players(
     if system.script is None:
         system, env = get_system(DEFAULT_SYSTEM), None
     config = system.parse_config(system.small if env is None else env)
-    services = EnvServices(store, RetrieverService(retriever), RuleJudge())
+    services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
     script = cast("type[Script]", system.script)  # the default system has one
-    return [Player(Stage(system, each, services, samples), script(each)) for each in script.configs(config)]
+    return [
+        Player(Stage(system, each, services, world.samples), script(each)) for each in script.configs(config)
+    ]
 
 
 def build_model(
     path: Path,
     players: Sequence[Player],
     *,
-    family: str = "qwen2_5_vl",
+    family: str,
     seed: int = 0,
     changes: Mapping[str, Any] | None = None,
     progress: bool = False,
@@ -97,42 +96,24 @@ def build_model(
 
 
 def build_model_for(
-    path: Path,
-    name: str,
-    env: Mapping[str, Any] | None,
-    store: DocumentStore,
-    retriever: Retriever,
-    samples: Sequence[Sample],
-    *,
-    family: str = "qwen2_5_vl",
-    progress: bool = False,
+    path: Path, name: str, env: Mapping[str, Any] | None, world: World, *, family: str, progress: bool
 ) -> bool:
-    """Make the tiny model for somebody's documents; nothing but the model is written.
+    """Make the tiny model of a system for somebody's documents; nothing but the model is written.
 
     It learns on these documents when at least `ENOUGH` of the questions can be played, else on synthetic
     reports in a temporary folder. Returns whether these documents were used.
 
-    Args:
-        path: folder of the model.
-        name: the system.
-        env: its configuration.
-        store: the documents.
-        retriever: searches them.
-        samples: the questions to train on.
-        family: of the model.
-        progress: show a progress bar.
-
     Raises:
         UserError: `env` is no configuration of the system.
     """
-    players = make_players(name, env, store, retriever, _playable(name, env, store, retriever, samples))
+    players = make_players(name, env, _playable(name, env, world))
     if len(players[0].stage.samples) >= ENOUGH:
         # a page in the middle of a trajectory may still be one that cannot be shown
         with suppress(UserError):
             build_model(path, players, family=family, progress=progress)
             return True
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
-        players = make_players(name, env, *_synthetic_world(Path(folder)))
+        players = make_players(name, env, _synthetic_world(Path(folder)))
         build_model(path, players, family=family, progress=progress)
     return False
 
@@ -156,27 +137,22 @@ def ingest_all(
     return {*report.ingested, *report.skipped, *report.kept}
 
 
-def _playable(
-    name: str,
-    env: Mapping[str, Any] | None,
-    store: DocumentStore,
-    retriever: Retriever,
-    samples: Sequence[Sample],
-) -> list[Sample]:
-    """Return the questions that scripts can play: answered, with gold pages, accepted by the system."""
+def _playable(name: str, env: Mapping[str, Any] | None, world: World) -> World:
+    """Return the world with questions that scripts can play: answered, with gold pages, accepted."""
     from docagent_rl.rollout.playability import Playability
 
-    (first, *_) = make_players(name, env, store, retriever, samples)
-    check = Playability(first.stage.system, first.stage.config, first.stage.services)
-    return [r for r in samples if r.answers and r.gold_pages and check.problem(r, validate=False) is None]
+    stage = make_players(name, env, world)[0].stage
+    check = Playability(stage.system, stage.config, stage.services)
+    found = [r for r in world.samples if r.answers and r.gold_pages and not check.problem(r, validate=False)]
+    return world._replace(samples=found)
 
 
-def _synthetic_world(folder: Path) -> tuple[DocumentStore, BM25Retriever, list[Sample]]:
-    """Make synthetic reports; return store, retriever and easy questions."""
-    settings = SynthSettings(documents=STAND_INS)
-    synthesize(folder / "synthetic", settings)
+def _synthetic_world(folder: Path) -> World:
+    """Make short synthetic reports with easy questions."""
+    levels = (Difficulty.EASY, Difficulty.MEDIUM)
+    synthesize(folder / "synthetic", SynthSettings(documents=STAND_INS, difficulties=levels))
     ingest_all(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")
     made = read_questions(folder / "synthetic" / "samples.jsonl")
     samples = [r for r in made if r.gold_pages and r.extra["kind"] in ASKED]
-    return store, BM25Retriever.build(store), samples
+    return World(store, BM25Retriever.build(store), samples)

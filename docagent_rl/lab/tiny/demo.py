@@ -21,7 +21,7 @@ from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.outline import outline_questions
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.tiny.build import ASKED, build_model, ingest_all, make_players
+from docagent_rl.lab.tiny.build import ASKED, World, build_model, ingest_all, make_players
 from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.parquet import parquet_bytes
@@ -113,8 +113,8 @@ def prepare_demo(
     questions = _questions(paths, store, ledger.add_documents(real_ids), seed)
     kept = [paths.data(split) for split in questions if not _write(ledger, paths, split, questions[split])]
     if system is not None:
-        retriever = BM25Retriever.load(paths.index)
-        players = make_players(system, env, store, retriever, questions[Split.TRAIN])
+        world = World(store, BM25Retriever.load(paths.index), questions[Split.TRAIN])
+        players = make_players(system, env, world)
         family, path = family or get_system(system).model_family, paths.model(system, family)
         build_model(path, players, family=family, seed=seed, changes=warm_up, progress=progress)
     return DemoReport(

@@ -89,7 +89,9 @@ def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfi
 
 
 def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """Make the tiny model of the run, if it is to load it and there is none; nothing else is written.
+    """Make the tiny model of the run, warmed up on its documents and questions; nothing else is written.
+
+    Only a model that the run is to load, and that is not there.
 
     Args:
         config: the composed configuration, its data checked.
@@ -98,10 +100,21 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
     Raises:
         UserError: `docagent.env` is no configuration of the system.
     """
-    name = parsed.tiny_model or parsed.system
-    path = DemoPaths(parsed.workspace).model(name, parsed.model_family)
-    if path.absolute() in _models(config) and not (path / "config.json").is_file():
-        _make_model(config, parsed, path, name)
+    name, family = parsed.tiny_model or parsed.system, parsed.model_family
+    path = DemoPaths(parsed.workspace).model(name, family)
+    if path.absolute() not in _models(config) or (path / "config.json").is_file():
+        return
+    from docagent_rl.documents import DocumentStore
+    from docagent_rl.lab.tiny.build import World, build_model_for
+    from docagent_rl.retrieval.opening import open_before_run
+    from docagent_rl.samples.parquet import read_parquet
+
+    store = DocumentStore(parsed.store)
+    samples = [sample for file in data_files(config, "train_files") for sample in read_parquet(file)]
+    world = World(store, open_before_run(parsed.retriever, store), samples)
+    own = build_model_for(path, name, _env(parsed, name), world, family=family, progress=sys.stderr.isatty())
+    source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
+    print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
 
 
 def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:
@@ -146,22 +159,6 @@ def _refusal(paths: DemoPaths, owner: Owner, needs: list[Need], missing: list[Ne
     elif owner is Owner.USER:
         lines.append("or take a new folder for a demo: docagent.workspace=NEW")
     return "\n  ".join([f"{why}. Missing:", *lines])
-
-
-def _make_model(config: DictConfig, parsed: DocAgentConfig, path: Path, name: str) -> None:
-    """Make the tiny model, warmed up on the documents and questions of the run."""
-    from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.tiny.build import build_model_for
-    from docagent_rl.retrieval.opening import open_before_run
-    from docagent_rl.samples.parquet import read_parquet
-
-    store = DocumentStore(parsed.store)
-    samples = [sample for file in data_files(config, "train_files") for sample in read_parquet(file)]
-    retriever, progress = open_before_run(parsed.retriever, store), sys.stderr.isatty()
-    env, family = _env(parsed, name), parsed.model_family
-    own = build_model_for(path, name, env, store, retriever, samples, family=family, progress=progress)
-    source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
-    print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
 
 
 def _env(parsed: DocAgentConfig, name: str) -> dict | None:

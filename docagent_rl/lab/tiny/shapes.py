@@ -9,7 +9,7 @@ from typing import Any
 import transformers
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.grid import GridRule, ImageGrid
+from docagent_rl.documents.grid import GridRule
 from docagent_rl.lab.tiny.tokenizer import (
     END_OF_TEXT,
     END_OF_TURN,
@@ -225,30 +225,20 @@ def build_processor(tokenizer: Any, family: str = "qwen2_5_vl") -> Any:
     if vision is None:
         return tokenizer
     if vision.grid.rule is GridRule.TILES:
-        return _tiling_processor(tokenizer, shape, vision.small or vision.grid)
-    settings = {
-        "size": {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels},
-        "merge_size": vision.merge,
-        "patch_size": vision.patch,
-        "temporal_patch_size": 2,
-        **shape.pixels,
-    }
-    video = {"Qwen2_5_VL": "Qwen2VL"}.get(shape.processor, shape.processor)
+        grid = vision.small or vision.grid
+        video: dict[str, Any] = {"size": {"height": grid.tile, "width": grid.tile}}
+        image = {**video, "crop_to_patches": True, "max_patches": grid.max_tiles, **shape.pixels}
+        more = {"image_seq_length": (grid.tile // grid.unit) ** 2}
+    else:
+        size = {"shortest_edge": vision.grid.min_pixels, "longest_edge": vision.grid.max_pixels}
+        merged = {"merge_size": vision.merge, "patch_size": vision.patch, "temporal_patch_size": 2}
+        image, more = {"size": size, **merged, **shape.pixels}, {}
+        video = image
+    video_class = {"Qwen2_5_VL": "Qwen2VL"}.get(shape.processor, shape.processor)
     return getattr(transformers, f"{shape.processor}Processor")(
-        image_processor=getattr(transformers, shape.image_processor)(**settings),
+        image_processor=getattr(transformers, shape.image_processor)(**image),
         tokenizer=tokenizer,
-        video_processor=getattr(transformers, f"{video}VideoProcessor")(**settings),
+        video_processor=getattr(transformers, f"{video_class}VideoProcessor")(**video),
         chat_template=tokenizer.chat_template,
-    )
-
-
-def _tiling_processor(tokenizer: Any, shape: Shape, grid: ImageGrid) -> Any:
-    size = {"height": grid.tile, "width": grid.tile}
-    images = getattr(transformers, shape.image_processor)
-    return getattr(transformers, f"{shape.processor}Processor")(
-        image_processor=images(size=size, crop_to_patches=True, max_patches=grid.max_tiles, **shape.pixels),
-        tokenizer=tokenizer,
-        video_processor=getattr(transformers, f"{shape.processor}VideoProcessor")(size=size),
-        image_seq_length=(grid.tile // grid.unit) ** 2,
-        chat_template=tokenizer.chat_template,
+        **more,
     )

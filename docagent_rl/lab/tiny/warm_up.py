@@ -20,7 +20,16 @@ from docagent_rl.lab.tiny.tokenizer import Conversation, Example, encode
 
 WEIGHT_DECAY = 0.01
 CLIP_NORM = 1.0
+LEARNING_RATE = 6e-3
+"""Peak of AdamW's rate: linear rise over a tenth of the steps, then cosine decay."""
 FINAL_FACTOR = 0.05
+SHARPNESS = 1.1
+"""Factor on all logits after training, so that temperature 1 acts as 1/1.1 did before."""
+SHORT_CONTEXT = 48
+"""Tokens before the first turn that short steps see."""
+THREADS = 1
+"""CPU threads while training: sums, and so the weights, depend on their number. With operations this small, a
+second one gains little on an idle machine and loses on a busy one."""
 TOWERS = ("visual", "vision_tower")
 """Names of the vision tower in a model."""
 MIN_SHARED = 64
@@ -35,28 +44,18 @@ class WarmUp:
     """Called with `seed`; yields at least one conversation (an endless iterable is cut at `pool`)."""
 
     short_steps: int = 220
-    """Steps on conversations without images, cut to the last `short_context` tokens before the first turn.
+    """Steps on conversations without images, cut to the last `SHORT_CONTEXT` tokens before the first turn.
     There the form of a turn is learnt at a fraction of the cost."""
 
-    short_context: int = 48
     full_steps: int = 60
     """Steps on whole conversations, half of them at the end and half spread before, so that long instructions
     and images do not disturb what was learnt."""
 
     batch_size: int = 4
-    learning_rate: float = 6e-3
-    """Peak of AdamW's rate: linear rise over a tenth of the steps, then cosine decay."""
-
-    sharpness: float = 1.1
-    """Factor on all logits after training, so that temperature 1 acts as 1/sharpness did before."""
-
     pool: int = 256
     """Number of conversations drawn; batches are taken from it epoch by epoch."""
 
     seed: int = 0
-    threads: int = 1
-    """CPU threads while training: sums, and so the weights, depend on their number. With operations this
-    small, a second one gains little on an idle machine and loses on a busy one."""
 
     @property
     def steps(self) -> int:
@@ -89,7 +88,7 @@ def warm_up(
     of the machine's kernels: batches come from `settings.seed`, no layer draws random numbers, and the number
     of threads is fixed.
     """
-    with _threads(settings.threads):
+    with _threads(THREADS):
         examples = [encode(conversation, processor) for conversation in conversations]
         model.requires_grad_(True)
         for name in TOWERS:
@@ -97,7 +96,7 @@ def warm_up(
                 getattr(model.model, name).requires_grad_(False)
         parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(
-            parameters, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY
+            parameters, lr=LEARNING_RATE, betas=(0.9, 0.98), weight_decay=WEIGHT_DECAY
         )
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step, settings.steps))
         losses = []
@@ -111,7 +110,7 @@ def warm_up(
             schedule.step()
             losses.append(loss.item())
         model.requires_grad_(True)
-        sharpen(model, settings.sharpness)
+        sharpen(model, SHARPNESS)
     return losses
 
 
@@ -191,7 +190,7 @@ def _batches(examples: Sequence[Example], settings: WarmUp) -> Iterator[list[Exa
             queue.extend(rng.sample(examples, len(examples)))
         batch, queue = queue[: settings.batch_size], queue[settings.batch_size :]
         whole = _is_full(step, settings)
-        yield batch if whole else [example.shortened(settings.short_context) for example in batch]
+        yield batch if whole else [example.shortened(SHORT_CONTEXT) for example in batch]
 
 
 def _is_full(step: int, settings: WarmUp) -> bool:

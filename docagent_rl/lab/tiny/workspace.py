@@ -12,7 +12,6 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.samples.fields import Split
 from docagent_rl.systems import get_system
 
 MARKER = "docagent_demo.json"
@@ -85,12 +84,6 @@ class DemoPaths(WorkspacePaths):
     def model(self, system: str, family: str | None = None) -> Path:
         """Return the tiny model of a family, by default the system's own, that was warmed up on a system."""
         return self.models / f"tiny_{system}_{family or get_system(system).model_family}"
-
-    def missing(self, system: str) -> list[Path]:
-        """Return what a run of a system needs and is not there."""
-        needed = [self.store, self.index, self.model(system) / "config.json"]
-        needed += [self.data(split) for split in (Split.TRAIN, Split.VAL)]
-        return [path for path in needed if not path.exists()]
 
     def owner(self) -> Owner:
         """Return the owner of the workspace.
@@ -171,13 +164,12 @@ class DemoLedger:
 def _read(marker: Path) -> dict[str, Any]:
     try:
         content = json.loads(marker.read_text(encoding="utf-8"))
-        known = content["docagent_demo"] == _VERSION
-        known = known and isinstance(content["files"], dict) and isinstance(content["documents"], list)
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{marker}: damaged ({error!r}); name another workspace") from error
-    if not known:
-        raise UserError(f"{marker}: of another version; name another workspace")
-    return content
+        fits = content["docagent_demo"] == _VERSION
+        if fits and isinstance(content["files"], dict) and isinstance(content["documents"], list):
+            return content
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise UserError(f"{marker}: damaged, or of another version; name another workspace")
 
 
 def _digest(content: bytes) -> str:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import islice, takewhile
+from itertools import takewhile
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ QUESTIONS = [("Which river?", "Danube"), ("How deep?", "12")]
 @pytest.fixture(scope="module")
 def batch(processor):
     samplers = [conversations(1, INSTRUCTIONS, [pair]) for pair in QUESTIONS]
-    return [encode(conversation, processor) for sampler in samplers for conversation in islice(sampler, 2)]
+    return [encode(next(sampler), processor) for sampler in samplers]
 
 
 def slow_loss(model, batch):
@@ -97,7 +97,7 @@ def test_a_few_steps_lower_the_loss_and_depend_on_their_seed_alone(processor):
         torch.manual_seed(global_seed)
         model = build_model(tiny_config(processor.tokenizer), seed=0)
         vision = {name: tensor.clone() for name, tensor in model.model.visual.state_dict().items()}
-        settings = WarmUp(conversations, short_steps=8, full_steps=2, batch_size=2, seed=seed, threads=1)
+        settings = WarmUp(conversations, short_steps=8, full_steps=2, batch_size=2, seed=seed)
         losses.append(warm_up(model, processor, pool, settings))
         states.append(model.state_dict())
     assert [len(each) for each in losses] == [10] * 3
