@@ -5,7 +5,6 @@ A file of the run is read once, and again when it changes.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -26,11 +25,9 @@ from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.rollout.credit import read_credit
 
-SCHEMA = 6
+SCHEMA = 7
 """Version of the tables; an index of another version is made anew."""
 _WAIT_S = 30.0
-_HEAD = 4096
-"""Bytes at both ends of what was read by which a file that has grown is recognised."""
 _LINES = 500
 """Lines a transaction; others may read and write in between."""
 _BAD = (AttributeError, KeyError, TypeError, ValueError)
@@ -38,7 +35,7 @@ _BAD = (AttributeError, KeyError, TypeError, ValueError)
 # with nothing
 _TABLES = """
 CREATE TABLE files (
-    name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, indexed INTEGER, head BLOB, damaged INTEGER
+    name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, inode TEXT, indexed INTEGER, damaged INTEGER
 );
 CREATE TABLE trajectories (
     id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage, step, split, system, dataset,
@@ -49,11 +46,6 @@ CREATE INDEX trajectories_file ON trajectories (file);
 CREATE INDEX trajectories_step ON trajectories (split, step);
 CREATE INDEX trajectories_uid ON trajectories (uid);
 CREATE INDEX trajectories_question ON trajectories (question_id);
-CREATE TABLE terms (
-    trajectory INTEGER REFERENCES trajectories ON DELETE CASCADE, name TEXT, value REAL,
-    PRIMARY KEY (trajectory, name)
-) WITHOUT ROWID;
-CREATE INDEX terms_name ON terms (name, value);
 CREATE VIRTUAL TABLE texts USING fts5 (content, content='', tokenize="unicode61");
 CREATE TABLE state (revision INTEGER);
 INSERT INTO state VALUES (0);
@@ -104,7 +96,6 @@ class Index:
         with closing(self._connection()) as base:
             base.execute("PRAGMA synchronous = OFF")  # what a crash damages is made anew
             base.execute("PRAGMA cache_size = -65536")
-            base.execute("PRAGMA foreign_keys = ON")
             base.execute("BEGIN IMMEDIATE")
             try:
                 yield base
@@ -177,11 +168,11 @@ def _read_trajectories(
     index: Index, run: Path, name: str, status: os.stat_result, progress: Callable[[int], None]
 ) -> None:
     path = run / name
-    begin = _unchanged(index, path, name, status)
     with index.writing() as base:
+        begin = _read_before(base, name, status)
         if begin == 0:
             _forget(base, name)
-            base.execute("INSERT INTO files VALUES (?, NULL, NULL, 0, x'', 0)", (name,))
+            base.execute("INSERT INTO files VALUES (?, NULL, NULL, ?, 0, 0)", (name, str(status.st_ino)))
         base.execute("DELETE FROM files WHERE name = ?", (f"credit/{path.stem}.parquet",))
     with path.open("rb") as file:
         file.seek(begin)
@@ -193,8 +184,8 @@ def _read_trajectories(
             with index.writing() as base:
                 _insert(base, name, [row for row in rows if row])
                 base.execute(
-                    "UPDATE files SET indexed = ?, head = ?, damaged = damaged + ? WHERE name = ?",
-                    (begin, _head(path, begin), damaged, name),
+                    "UPDATE files SET indexed = ?, damaged = damaged + ? WHERE name = ?",
+                    (begin, damaged, name),
                 )
             progress(begin)
     with index.writing() as base:
@@ -204,22 +195,14 @@ def _read_trajectories(
         )
 
 
-def _unchanged(index: Index, path: Path, name: str, status: os.stat_result) -> int:
-    """Return the bytes of a file that were read and are still there; 0 where it was written anew."""
-    with index.reading() as base:
-        known = base.execute("SELECT indexed, head FROM files WHERE name = ?", (name,)).fetchone()
-    if known is None or not 0 < known["indexed"] <= status.st_size:
-        return 0
-    return known["indexed"] if _head(path, known["indexed"]) == known["head"] else 0
+def _read_before(base: sqlite3.Connection, name: str, status: os.stat_result) -> int:
+    """Return the bytes of a file that need not be read again; 0 where another took its place.
 
-
-def _head(path: Path, end: int) -> bytes:
-    """Return a hash of which file it is, and of how its first `end` bytes begin and end."""
-    with path.open("rb") as file:
-        text = file.read(min(end, _HEAD))
-        file.seek(max(0, end - _HEAD))
-        text += file.read(min(end, _HEAD))
-    return hashlib.sha256(str(path.stat().st_ino).encode() + text).digest()
+    The file of an evaluation grows; those of a training's steps are written whole.
+    """
+    found = base.execute("SELECT inode, indexed FROM files WHERE name = ?", (name,)).fetchone()
+    grew = found and "/" not in name and found[0] == str(status.st_ino) and found[1] <= status.st_size
+    return found[1] if grew else 0
 
 
 def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[dict[str, Any] | None]:
@@ -236,13 +219,12 @@ def _rows(path: Path, begin: int, lines: Sequence[bytes]) -> Iterator[dict[str, 
 
 def _insert(base: sqlite3.Connection, name: str, rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
-        terms, text = row["terms"], row.pop("text")
-        row |= {"file": name, "terms": json.dumps(terms), "gold": json.dumps(row["gold"])}
+        text = row.pop("text")
+        row |= {"file": name, "terms": json.dumps(row["terms"]), "gold": json.dumps(row["gold"])}
         row["text_id"] = base.execute("INSERT INTO texts (content) VALUES (?)", (text,)).lastrowid
         columns, values = (", ".join(form.format(name) for name in row) for form in ('"{}"', ":{}"))
         # of a trajectory that stands there twice the last line counts, as for evaluations
         base.execute(f"INSERT OR REPLACE INTO trajectories ({columns}) VALUES ({values})", row)
-        base.executemany("INSERT INTO terms VALUES (?, ?, ?)", ((row["id"], *term) for term in terms.items()))
 
 
 def _forget(base: sqlite3.Connection, name: str) -> None:
@@ -265,4 +247,4 @@ def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> 
             ((mean, int(Path(name).stem), *key) for key, mean in means.items()),
         )
         entry = (name, status.st_size, status.st_mtime_ns)
-        base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, 0, x'', 0)", entry)
+        base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, NULL, 0, 0)", entry)

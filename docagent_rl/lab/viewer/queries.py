@@ -39,7 +39,7 @@ LIST_OPTIONS = frozenset({"sort", "order", "offset", "limit"})
 _MOST_ROWS = 1_000
 _SORTS = (*_NUMBERS, "question", "number", "system", "status", "stage")
 _HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch")
-TERM_VALUE = "(SELECT value FROM terms WHERE trajectory = trajectories.id AND name = ?)"
+TERM_VALUE = "(SELECT value FROM json_each(terms) WHERE key = ?)"
 
 Pair = tuple[str, str]
 
@@ -121,7 +121,7 @@ def _between(column: str, low: float | None, high: float | None) -> Condition:
 def _term(name: str, value: str) -> Condition:
     sql, values = _between("value", *_range(name, value))
     term = name.removeprefix(TERM)
-    return Condition(f"id IN (SELECT trajectory FROM terms WHERE name = ? AND {sql})", (term, *values))
+    return Condition(f"EXISTS (SELECT 1 FROM json_each(terms) WHERE key = ? AND {sql})", (term, *values))
 
 
 def _search(text: str) -> Condition:
@@ -186,8 +186,8 @@ def facets(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     ends = base.execute(f"SELECT {columns} FROM trajectories WHERE {where}", values).fetchone()
     ranges = {name: list(ends[2 * n : 2 * n + 2]) for n, name in enumerate(_NUMBERS)}
     terms = base.execute(
-        "SELECT name, min(value), max(value) FROM terms "
-        f"WHERE trajectory IN (SELECT id FROM trajectories WHERE {where}) GROUP BY name",
+        f"SELECT key, min(value), max(value) FROM (SELECT terms FROM trajectories WHERE {where}), "
+        "json_each(terms) GROUP BY key",
         values,
     )
     ranges |= {f"{TERM}{name}": [low, high] for name, low, high in terms}
@@ -226,7 +226,7 @@ def summary(base: sqlite3.Connection) -> dict[str, Any]:
         "systems": column("SELECT DISTINCT system FROM trajectories ORDER BY 1"),
         "steps": {split: column(steps, split) for split in ("train", "val")},
         "trajectories": column("SELECT count(*) FROM trajectories")[0],
-        "terms": column("SELECT DISTINCT name FROM terms ORDER BY 1"),
+        "terms": column("SELECT DISTINCT key FROM trajectories, json_each(terms) ORDER BY 1"),
         "damaged": column("SELECT coalesce(sum(damaged), 0) FROM files")[0],
         "revision": column("SELECT revision FROM state")[0],
     }

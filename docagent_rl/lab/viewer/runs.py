@@ -20,8 +20,8 @@ from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.index import Index, parsed, update_index
 from docagent_rl.lab.viewer.queries import summary, trajectory_row
 
-POLL_S = 2.0
-"""Seconds between two looks at the folder of a run; five times as long where nothing happens."""
+POLL_S = 3.0
+"""Seconds between two looks at the folders of runs."""
 _SHOWN_BYTES = 1 << 30
 
 logger = logging.getLogger(__name__)
@@ -159,12 +159,11 @@ def open_runs(
 
 def follow(runs: Sequence[OpenRun], over: threading.Event, pause_s: float = POLL_S) -> None:
     """Read what is new in runs again and again, until `over` is set."""
-    pause = 0.0
-    while not over.wait(pause):
-        changed = []
+    while True:
         for run in runs:
             try:
-                changed.append(run.update())
+                run.update()
             except UserError as error:
                 logger.warning("%s", error)
-        pause = pause_s if any(changed) else min(max(1.2 * pause, pause_s), 5 * pause_s)
+        if over.wait(pause_s):
+            return

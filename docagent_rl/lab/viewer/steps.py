@@ -157,8 +157,8 @@ class _Range(NamedTuple):
 
     def terms(self) -> dict[str, tuple[float, float]]:
         """Return the lowest and highest value of each reward term."""
-        source = "terms JOIN trajectories ON terms.trajectory = id"
-        found = self.rows("name, min(value), max(value)", "AND mask = '' GROUP BY name", source)
+        source = "trajectories, json_each(terms)"
+        found = self.rows("key, min(value), max(value)", "AND mask = '' GROUP BY key", source)
         return {name: (low, high) for name, low, high in found}
 
     def finding(self, name: str, title: str, text: str, link: str = "", *, bad: bool = False) -> Finding:

@@ -45,13 +45,11 @@ def found(tmp_path):
         index.prepare()
         with index.writing() as base:
             for place, row in enumerate(rows):
-                terms = row.pop("terms", {})
+                row["terms"] = json.dumps(row.get("terms", {}))
                 names = ", ".join(f'"{name}"' for name in row)
                 values = (place, *row.values())
                 marks = ", ".join("?" * len(values))
                 base.execute(f"INSERT INTO trajectories (id, {names}) VALUES ({marks})", values)
-                given = [(place, *term) for term in terms.items()]
-                base.executemany("INSERT INTO terms VALUES (?, ?, ?)", given)
         with index.reading() as base:
             return {each.id: each for each in findings(base, split, entropy)}
 
@@ -142,17 +140,3 @@ def test_numbers_come_from_the_trajectories_of_the_index(tmp_path, store, asked)
     for name, part, total in (("even_groups", "4 of 4", 9), ("masked", "1 of 9", 1)):
         assert part in said[name]["title"]
         assert ask(f"/api/runs/0/trajectories?{said[name]['filter']}")["total"] == total
-
-
-def test_evidence_that_is_shown_no_more_while_the_reward_rises_is_said(tmp_path, store, asked):
-    """Whole pages alone, of any size: nothing is zoomed."""
-    given = []
-    for step in range(1, 7):
-        for number in range(2):
-            one = trajectory(store, number, question=number, step=step, reward=0.2 + 0.1 * step)
-            one.turns = [one.turns[0], one.turns[-1]] if step < 4 else one.turns[-1:]
-            given.append(one)
-    ask = asked(run_folder(tmp_path / "run", given))
-    said = {each["id"]: each for each in ask("/api/runs/0/warnings")}
-    assert "to 4 of 4 trajectories and then to 0 of 4" in said["shortcut"]["text"]
-    assert ask(f"/api/runs/0/trajectories?{said['shortcut']['filter']}")["total"] == 4
