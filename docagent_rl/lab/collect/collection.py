@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
@@ -27,9 +29,6 @@ from docagent_rl.rewards.judge import Judge
 from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Trajectory, read_trajectories
 from docagent_rl.samples.sample import Sample
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 KIND = "collect"
 KEPT, FUNNEL, VERDICTS = "kept.jsonl", "funnel.json", "verdicts.jsonl"
@@ -131,8 +130,6 @@ class Funnel:
 
     def table(self) -> Table:
         """Return a table for the terminal."""
-        from rich.table import Table
-
         datasets = sorted({name for stage in self.stages for name in stage.datasets})
         datasets = datasets if len(datasets) > 1 else []
         table = Table("step", title=f"{self.trajectories} trajectories recorded")

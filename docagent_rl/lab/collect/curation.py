@@ -6,14 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+
+from rich.table import Table
 
 from docagent_rl.lab.collect.case import Case
 from docagent_rl.lab.collect.filters import draw, score
 from docagent_rl.lab.collect.rules import QUESTIONS, Scoring
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 class Stratum(StrEnum):
@@ -88,8 +86,6 @@ class Choice:
 
     def table(self) -> Table:
         """Return a table for the terminal."""
-        from rich.table import Table
-
         table = Table("stratum", title=f"{len(self.questions)} questions chosen")
         for heading in ("there", "wanted", "chosen"):
             table.add_column(heading, justify="right")

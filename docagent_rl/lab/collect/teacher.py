@@ -41,31 +41,25 @@ def shuffled_orders(size: int, seed: str) -> Iterator[tuple[int, ...]]:
         yield from reversed(pool)
 
 
+@dataclass(frozen=True, slots=True)
 class HelpedRetriever:
-    """The retriever of one trajectory: gold pages come first, and what comes first is shuffled.
+    """The retriever of one trajectory: `gold` pages come first, and what comes first is shuffled.
 
-    With `guided` gold pages come first (VRAG-RL's released collection); the hits of a search, as far as
-    there are places, are put into the next of the `orders`. The search log holds the hits in their own order.
+    With gold pages first it is VRAG-RL's released collection. The hits of a search, as far as there are
+    places, are put into the next of the `orders`. The search log holds the hits in their own order.
     """
 
-    def __init__(
-        self,
-        service: RetrieverService,
-        sample: Sample,
-        *,
-        guided: bool,
-        orders: Iterator[tuple[int, ...]] | None,
-    ) -> None:
-        self._service, self._orders = service, orders
-        self._gold = frozenset(PageRef(doc_id, page) for doc_id, page in sample.gold_pages if guided)
+    service: RetrieverService
+    gold: frozenset[PageRef] = frozenset()
+    orders: Iterator[tuple[int, ...]] | None = None
 
     async def search(self, query: str, **where: Any) -> list[Hit]:
         """Search, and put the hits in the order that helps."""
-        hits = await self._service.search(query, **where)
-        hits = sorted(hits, key=lambda hit: hit.ref not in self._gold)
-        if self._orders is None:
+        hits = await self.service.search(query, **where)
+        hits = sorted(hits, key=lambda hit: hit.ref not in self.gold)
+        if self.orders is None:
             return hits
-        order = next(self._orders)
+        order = next(self.orders)
         return [*(hits[place] for place in order if place < len(hits)), *hits[len(order) :]]
 
 
@@ -107,7 +101,8 @@ class TeacherPlayer(ChatPlayer):
         if config.shuffled_candidates is not None:
             seed = f"{self.seed} {sample.question_id} {number}"
             orders = shuffled_orders(config.shuffled_candidates, seed)
-        retriever = HelpedRetriever(services.retriever, sample, guided=config.guided_search, orders=orders)
+        gold = frozenset(PageRef(*page) for page in sample.gold_pages if config.guided_search)
+        retriever = HelpedRetriever(services.retriever, gold, orders)
         services = replace(services, retriever=cast("RetrieverService", retriever))
         return resources.system.open(resources.env_config, services, resources.prompt, validate=False)
 

@@ -166,14 +166,10 @@ class GenerateConfig(Section):
     filters: FilterConfig = FilterConfig()
     prompts: PromptNames = PromptNames()
 
-    def sampling(self, sample: int) -> Sampling:
-        """Return the sampling of writing; its number tells equal requests apart."""
-        seed = self.numbered(sample) if self.send_seed else None
-        return Sampling(temperature=self.temperature, seed=seed)
-
-    def numbered(self, sample: int) -> int:
-        """Return the number of a sample under this seed."""
-        return self.seed * _SEEDS + sample
+    def sampling(self, sample: int) -> tuple[Sampling, int]:
+        """Return the sampling of writing, and the number under this seed that tells equal requests apart."""
+        number = self.seed * _SEEDS + sample
+        return Sampling(temperature=self.temperature, seed=number if self.send_seed else None), number
 
     def most(self) -> dict[Kind, int]:
         """Return the questions of each kind about a document at most."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from docagent_rl.endpoints.chat_reply import Refusals
-from docagent_rl.lab.generate.config import GenerateConfig, Kind
+from docagent_rl.lab.generate.config import FilterConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews
 from docagent_rl.lab.generate.replies import (
@@ -25,23 +26,19 @@ from docagent_rl.rewards.judge_client import RemoteJudge
 from docagent_rl.rewards.rule_judge import RuleJudge
 
 
+@dataclass(frozen=True, slots=True)
 class Examiner:
     """Applies the filters in the order of the funnel and stops at the first that a question fails.
 
     Answers that the rule does not find equal are compared by `judge`, where there is one.
     """
 
-    def __init__(
-        self,
-        reader: ShapeReader,
-        judge: RemoteJudge | None,
-        views: PageViews,
-        prompts: Prompts,
-        config: GenerateConfig,
-    ) -> None:
-        self._reader, self._judge, self._views, self._prompts = reader, judge, views, prompts
-        self._filters = config.filters
-        self._refusals = Refusals()
+    reader: ShapeReader
+    judge: RemoteJudge | None
+    views: PageViews
+    prompts: Prompts
+    filters: FilterConfig
+    _refusals: Refusals = field(default_factory=Refusals)
 
     async def examine(self, draft: Draft) -> Dropped | None:
         """Return why a question is dropped; `None` when it passes.
@@ -50,7 +47,7 @@ class Examiner:
             BudgetError: a request may pass the budget.
             InfrastructureError: an endpoint fails for many requests, or refuses them.
         """
-        filters, unanswerable = self._filters, draft.slot.kind is Kind.UNANSWERABLE
+        filters, unanswerable = self.filters, draft.slot.kind is Kind.UNANSWERABLE
         if problem := shape_problem(draft):
             return Dropped(draft.slot, Stage.SHAPE, problem, draft)
         checks = (
@@ -73,15 +70,15 @@ class Examiner:
         return None
 
     async def _guessed(self, draft: Draft) -> str | None:
-        prompt = self._prompts["closed_book"]
+        prompt = self.prompts["closed_book"]
         messages = conversation(prompt, fill(prompt, "user", question=draft.question))
-        guessed = await self._reader.read(prompt, messages, Guessed)
+        guessed = await self.reader.read(prompt, messages, Guessed)
         return "guessed from the question alone" if await self._right(draft, guessed.answer) else None
 
     async def _unclear(self, draft: Draft) -> str | None:
-        prompt = self._prompts["clear"]
+        prompt = self.prompts["clear"]
         messages = conversation(prompt, fill(prompt, "user", question=draft.question))
-        verdict = await self._reader.read(prompt, messages, Cleared)
+        verdict = await self.reader.read(prompt, messages, Cleared)
         return None if verdict.clear else " ".join(verdict.why.split())[:200] or "no reason given"
 
     async def _ungrounded(self, draft: Draft) -> str | None:
@@ -97,17 +94,17 @@ class Examiner:
         return None
 
     async def _elsewhere(self, draft: Draft) -> str | None:
-        known = self._views.of(draft.slot.doc_id)
+        known = self.views.of(draft.slot.doc_id)
         others = [page for page in known.readable if page not in draft.pages]
         if not others:
             return None
         words = f"{draft.question} {draft.answer}"
-        pages = await asyncio.to_thread(known.alike, words, others, self._filters.elsewhere_pages)
+        pages = await asyncio.to_thread(known.alike, words, others, self.filters.elsewhere_pages)
         found = await self._answers_rightly(draft, pages)
         return f"answered from pages {', '.join(map(str, pages))}" if found else None
 
     async def _answered(self, draft: Draft) -> str | None:
-        known, window = self._views.of(draft.slot.doc_id), self._filters.window
+        known, window = self.views.of(draft.slot.doc_id), self.filters.window
         # the likeliest pages first: a question that they answer needs no further request
         first = await asyncio.to_thread(known.alike, draft.question, known.readable, window)
         rest = [page for page in known.readable if page not in first]
@@ -117,10 +114,10 @@ class Examiner:
         return None
 
     async def _answer(self, draft: Draft, pages: Sequence[int]) -> Answered:
-        prompt = self._prompts["answer"]
+        prompt = self.prompts["answer"]
         words = fill(prompt, "user", question=draft.question)
-        content = await asyncio.to_thread(self._views.content, words, draft.slot.doc_id, pages)
-        return await self._reader.read(prompt, conversation(prompt, content), Answered)
+        content = await asyncio.to_thread(self.views.content, words, draft.slot.doc_id, pages)
+        return await self.reader.read(prompt, conversation(prompt, content), Answered)
 
     async def _answers_rightly(self, draft: Draft, pages: Sequence[int]) -> bool:
         answered = await self._answer(draft, pages)
@@ -131,7 +128,7 @@ class Examiner:
             return False
         if await RuleJudge().judge(draft.question, [draft.answer], answer) > 0:
             return True
-        if self._judge is None:
+        if self.judge is None:
             return False
-        judging = self._judge.judge(draft.question, [draft.answer], answer)
-        return await answered(judging, self._judge.model, self._refusals, "the judge was cut off") > 0
+        judging = self.judge.judge(draft.question, [draft.answer], answer)
+        return await answered(judging, self.judge.model, self._refusals, "the judge was cut off") > 0

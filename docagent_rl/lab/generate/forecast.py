@@ -6,16 +6,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.table import Table
 
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.endpoints.usage import message_tokens
 from docagent_rl.lab.generate.config import JudgedBy, Kind
 from docagent_rl.lab.generate.generation import Generation
 from docagent_rl.lab.generate.plan import Slot
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 # tokens, as replies of the shapes that are asked for have them
 _QUESTION = 90
@@ -61,8 +60,6 @@ def forecast(run: Generation) -> dict[str, Line]:
 
 def forecast_table(steps: Mapping[str, Line], price: Price, judge: Price) -> Table:
     """Return a table for the terminal; `judge` is the price of the model that compares answers."""
-    from rich.table import Table
-
     table = Table("", title="What would be asked, at most")
     currency = next((each.currency for each in (price, judge) if each.is_known), "")
     for heading in ("requests", "tokens in", "tokens out", f"cost {currency}"):

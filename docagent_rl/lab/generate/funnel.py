@@ -7,14 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.draft import OUTAGES, Draft, Dropped, Stage
 from docagent_rl.lab.generate.plan import Gap, Slot
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _REQUESTS = (Stage.NO_REPLY, Stage.UNREADABLE, Stage.DECLINED)
 """Stages at which whole requests are dropped."""
@@ -55,9 +55,6 @@ class Funnel:
 
     def table(self) -> Table:
         """Return the table for the terminal."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
         kinds = [kind for kind in Kind if any(row[kind] for _, row in self.rows())]
         # nine columns on a terminal of eighty
         table = Table(

@@ -77,7 +77,7 @@ class Generation:
         compared = RemoteJudge(self.judge, prompts["judge"]) if self.judge else None
         # each tells by itself whether the server refuses all that it is asked
         self._reader, examining = (ShapeReader(model, config.json_mode) for _ in range(2))
-        self._examiner = Examiner(examining, compared, self.views, prompts, config)
+        self._examiner = Examiner(examining, compared, self.views, prompts, config.filters)
         self._results: dict[str, Sequence[tuple[Draft | None, Dropped | None]]] = {}
         """Questions by their request, and why they were dropped; without a question, why the request was."""
 
@@ -114,8 +114,7 @@ class Generation:
 
     def is_known(self, slot: Slot) -> bool:
         """Return whether the reply for a slot is there already. Blocks."""
-        sampling, number = self.config.sampling(slot.sample), self.config.numbered(slot.sample)
-        return self._reader.is_known(self.messages(slot), Written, sampling, number)
+        return self._reader.is_known(self.messages(slot), Written, *self.config.sampling(slot.sample))
 
     async def run(self, progress: Callable[[], None] | None = None) -> None:
         """Ask and examine all that is not done.
@@ -170,9 +169,9 @@ class Generation:
     async def _written(self, slot: Slot) -> list[Draft] | Dropped:
         """Return the questions of a slot, unchecked."""
         prompt, messages = self._prompts["write"], await asyncio.to_thread(self.messages, slot)
-        sampling, number = self.config.sampling(slot.sample), self.config.numbered(slot.sample)
         try:
-            written = await self._reader.read(prompt, messages, Written, sampling=sampling, sample=number)
+            sampling = self.config.sampling(slot.sample)
+            written = await self._reader.read(prompt, messages, Written, *sampling)
         except NoReplyError as error:
             return Dropped(slot, Stage.NO_REPLY, str(error))
         except UnreadableError as error:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -122,14 +123,14 @@ class DocumentPages:
         return Tokenizer()
 
 
+@dataclass(frozen=True, slots=True)
 class PageViews:
-    """Writes messages that show pages. May be used from several threads."""
+    """Writes messages that show pages of a store. May be used from several threads."""
 
-    def __init__(self, store: DocumentStore, config: GenerateConfig, prompts: Prompts) -> None:
-        self._store = store
-        self._config = config
-        self._prompts = prompts
-        self._documents: dict[str, DocumentPages] = {}
+    store: DocumentStore
+    config: GenerateConfig
+    prompts: Prompts
+    _documents: dict[str, DocumentPages] = field(default_factory=dict)
 
     def of(self, doc_id: str) -> DocumentPages:
         """Return the pages of a document.
@@ -138,7 +139,7 @@ class PageViews:
             UserError: the store has no such document.
         """
         if doc_id not in self._documents:
-            self._documents[doc_id] = DocumentPages(self._store.document(doc_id), self._config)
+            self._documents[doc_id] = DocumentPages(self.store.document(doc_id), self.config)
         return self._documents[doc_id]
 
     def content(self, words: str, doc_id: str, pages: Sequence[int]) -> Content:
@@ -158,24 +159,24 @@ class PageViews:
         """Estimate the tokens that a page takes in a message; its picture is not read."""
         shown = self._page(doc_id, number, blind=True)
         width, height = self.of(doc_id).document.page(number).size
-        pixels = min(width * height, self._config.max_pixels) if self._config.view.pictures else 0
+        pixels = min(width * height, self.config.max_pixels) if self.config.view.pictures else 0
         return message_tokens([{"role": "user", "content": shown}]) + pixel_tokens(pixels)
 
     def _page(self, doc_id: str, number: int, *, blind: bool = False) -> list[Mapping[str, Any]]:
-        known, view = self.of(doc_id), self._config.view
+        known, view = self.of(doc_id), self.config.view
         place = {"number": number, "count": known.count, "text": ""}
         shown: list[Mapping[str, Any]] = []
         if view.pictures:
-            shown.append(_text(fill(self._prompts["page"], "picture", **place)))
+            shown.append(_text(fill(self.prompts["page"], "picture", **place)))
             if not blind:
                 shown.append(image_part(self._picture(known.document.page(number))))
         text = known.texts[number].strip()[:_PAGE_CHARS]
         if view is View.TEXT or (view is View.BOTH and text):
-            shown.append(_text(fill(self._prompts["page"], "text", **{**place, "text": text})))
+            shown.append(_text(fill(self.prompts["page"], "text", **{**place, "text": text})))
         return shown
 
     def _picture(self, page: Page) -> bytes:
-        most = self._config.max_pixels
+        most = self.config.max_pixels
         return jpeg(page.image(), most_pixels=most) if math.prod(page.size) > most else page.image_bytes()
 
 

@@ -149,20 +149,19 @@ async def answered(asked: Awaitable[T], model: RemoteModel, refusals: Refusals, 
     return found
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class ShapeReader:
-    """Asks a model until its reply can be read; a second request says what was wrong."""
+    """Asks a model until its reply can be read: a second request says what was wrong with the first."""
 
-    def __init__(self, model: RemoteModel, json_mode: JsonMode) -> None:
-        self.model = model
-        self._json_mode = json_mode
-        self._refusals = Refusals()
+    model: RemoteModel
+    json_mode: JsonMode
+    _refusals: Refusals = dataclasses.field(default_factory=Refusals)
 
     async def read(
         self,
         prompt: PromptTemplate,
         messages: Sequence[ChatMessage],
         shape: type[S],
-        *,
         sampling: Sampling = _NO_SAMPLING,
         sample: int = 0,
     ) -> S:
@@ -190,10 +189,10 @@ class ShapeReader:
         return self.model.known(messages, self._shaped(shape, sampling), sample) is not None
 
     def _shaped(self, shape: type[Shape], sampling: Sampling) -> Sampling:
-        if self._json_mode is JsonMode.ANY:
+        if self.json_mode is JsonMode.ANY:
             return sampling
         asked: dict[str, Any] = {"type": "json_object"}
-        if self._json_mode is JsonMode.SCHEMA:
+        if self.json_mode is JsonMode.SCHEMA:
             schema = {"name": shape.__name__.lower(), "schema": shape.model_json_schema()}
             asked = {"type": "json_schema", "json_schema": schema}
         return dataclasses.replace(sampling, response_format=asked)

@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -23,9 +24,6 @@ from docagent_rl.rollout.images import EncodedImage
 from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.parquet import UNREADABLE
-
-if TYPE_CHECKING:
-    import numpy as np
 
 SCHEMA = pa.schema(
     [

@@ -62,7 +62,7 @@ async def test_places_of_candidates_are_shuffled_and_all_come_equally_often(worl
     plain = await service.search(sample.question, **where)
 
     async def orders(times):
-        helped = HelpedRetriever(service, sample, guided=False, orders=shuffled_orders(3, "seed"))
+        helped = HelpedRetriever(service, orders=shuffled_orders(3, "seed"))
         return [
             tuple(plain.index(hit) for hit in await helped.search(sample.question, **where))
             for _ in range(times)

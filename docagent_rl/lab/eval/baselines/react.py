@@ -31,6 +31,7 @@ _PARTS = "system user page_label page_text no_text no_page feedback last_turn ob
 _VARIABLES = "question num_pages turns top_k page doc_id text several reason"
 
 _ACTION = re.compile(r"^[ \t]*\**action\**[ \t]*:[ \t]*\**[ \t]*(\w+)[ \t]*\[", re.IGNORECASE | re.MULTILINE)
+_SCANNER = TagScanner(())
 _NO_ACTION = "the turn holds no line `Action: name[...]` with one of the names search, open and answer"
 
 
@@ -60,12 +61,9 @@ class ReactGrammar:
     is never read.
     """
 
-    def __init__(self) -> None:
-        self._scanner = TagScanner(())
-
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
         """See `Grammar.parse`."""
-        scan = self._scanner.scan(text) if "<think>" in text else None
+        scan = _SCANNER.scan(text) if "<think>" in text else None
         visible = text if scan is None else scan.visible
         thoughts = () if scan is None else scan.hidden
         if stop is StopCause.CONTROL_TOKEN:

@@ -21,6 +21,7 @@ from docagent_rl.samples.sample import Sample
 
 _SPARE_TOKENS = 32
 """Room of a prompt that is left free, for what a chat template adds."""
+_TAGGED, _SCANNER = TagGrammar({"answer": read_answer}), TagScanner(("answer",))
 _VARIABLES = "question material shown left_out num_pages page doc_id text several"
 
 
@@ -58,16 +59,12 @@ class ReaderGrammar:
     Models that were never taught the tag are compared too.
     """
 
-    def __init__(self) -> None:
-        self._tagged = TagGrammar({"answer": read_answer})
-        self._scanner = TagScanner(("answer",))
-
     def parse(self, text: str, stop: StopCause = StopCause.END_OF_TURN) -> ParsedTurn:
         """See `Grammar.parse`."""
-        parsed = self._tagged.parse(text, stop)
+        parsed = _TAGGED.parse(text, stop)
         if not isinstance(parsed.action, Invalid) or stop is not StopCause.END_OF_TURN:
             return parsed
-        scan = self._scanner.scan(text)
+        scan = _SCANNER.scan(text)
         said = scan.visible.strip()
         if scan.opened or scan.hidden_open or not said:
             return parsed

@@ -10,23 +10,21 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import PromptTemplate, load_prompt
 from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
+from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.checks import references
 from docagent_rl.lab.eval.metrics import judges
 from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, Label
+from docagent_rl.lab.eval.scoring.played import Played
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
 from docagent_rl.rewards.rule_judge import RuleJudge
-
-if TYPE_CHECKING:
-    from docagent_rl.endpoints.remote_model import RemoteModel
-    from docagent_rl.lab.eval.scoring.played import Played
-    from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import Sample
 
 Expert = Extractor | AnswerJudge
 

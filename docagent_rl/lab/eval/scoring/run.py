@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import written_before
+from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
@@ -49,9 +50,6 @@ from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
-
-if TYPE_CHECKING:
-    from docagent_rl.endpoints.remote_model import RemoteModel
 
 SCORES, ABOUT = "scores.jsonl", "scores.json"
 _RULES = 4
