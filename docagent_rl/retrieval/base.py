@@ -9,7 +9,6 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.text import encodable
 from docagent_rl.documents import PageRef
 from docagent_rl.documents.store import unknown_document
 
@@ -44,11 +43,6 @@ class Question:
     doc_id: str | None = None
     top_k: int = 1
     exclude: frozenset[PageRef] = frozenset()
-
-    @property
-    def sendable(self) -> list[str]:
-        """The queries; halves of characters are question marks."""
-        return [encodable(query) for query in self.queries]
 
 
 class QueryRefusedError(Exception):

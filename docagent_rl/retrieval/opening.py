@@ -88,7 +88,7 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
     if config.backend is Backend.RAY:
         from docagent_rl.retrieval.service.ray_actors import RayRetriever
 
-        return RayRetriever(config, store, key, open_local)
+        return RayRetriever(config, store, key)
     return open_local(config, store, key)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,16 +17,14 @@ from docagent_rl.endpoints.retrying import describe
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
-    Pages,
     QueryRefusedError,
     Question,
     ServerFaultError,
     ServiceFailedError,
-    check_queries,
 )
 from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service import wire
-from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, ask_blaming
+from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever
 
 CONNECT_S = 5.0
 _REFUSED = frozenset({400, 413, 414, 422, 431})
@@ -37,44 +34,24 @@ _LONGEST = 200
 
 
 class HttpRetriever(RemoteRetriever):
-    """Asks a server, once a call; callers try again. Every event loop has its own connections.
+    """Asks a server, once a call. Every event loop has its own connections.
 
-    A query that the server refuses, or fails at while it answers another, raises `QueryRefusedError` (see
-    `host.ask_blaming`). Hits on pages that the store does not have are errors.
+    Hits on pages that the store does not have are errors.
 
     Raises:
         UserError: the token's variable is not set, or the address is none.
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
-        self._service, self._store, self._key = config.service, store, key
+        self._service, self._key = config.service, key
         self._url = check_url(config.service.url, f"{key}.service.url")
         self._shown = public_url(self._url)
+        refuses_all = f"{key}.service: {self._shown} refuses any query: see {key}.service.url"
+        super().__init__(store, refuses_all)
         self._token = read_api_key(config.service.token_env, f"{key}.service.token_env")
         self._num_pages = {doc_id: store.document(doc_id).num_pages for doc_id in store.doc_ids()}
         self._sessions: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = (
             weakref.WeakKeyDictionary()
-        )
-
-    async def asearch(
-        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
-    ) -> list[list[Hit]]:
-        """See `AsyncRetriever.asearch`.
-
-        Raises:
-            UserError: the store has no such document.
-            QueryRefusedError: a query is at fault.
-            InfrastructureError: the server is set up otherwise than the configuration says.
-        """
-        check_queries(queries, top_k)
-        if doc_id is not None and doc_id not in self._num_pages:
-            self._store.document(doc_id)  # says what there is
-        asked = Question(tuple(queries), doc_id, int(top_k), frozenset(exclude))
-        key, shown = self._key, self._shown
-        return await ask_blaming(
-            lambda each: self._search(replace(asked, queries=tuple(each))),
-            queries,
-            refuses_all=f"{key}.service: {shown} refuses any query: see {key}.service.url",
         )
 
     async def check(self) -> None:
@@ -88,7 +65,7 @@ class HttpRetriever(RemoteRetriever):
         """
         try:
             await self._compare_documents()
-            await self._search(Question((HARMLESS,)))
+            await self._ask(Question((HARMLESS,)))
         except ServiceFailedError as error:
             raise InfrastructureError(
                 f"{self._key}.service.url={self._shown}: {error}: start the server, or correct the address"
@@ -104,8 +81,8 @@ class HttpRetriever(RemoteRetriever):
         if session is not None:
             await session.close()
 
-    async def _search(self, asked: Question) -> list[list[Hit]]:
-        body = await self._ask("POST", wire.SEARCH, wire.request_body(asked))
+    async def _ask(self, asked: Question) -> list[list[Hit]]:
+        body = await self._request("POST", wire.SEARCH, wire.request_body(asked))
         try:
             answer = wire.read_reply(body)
             wire.check_hits(answer, asked, self._num_pages)
@@ -114,7 +91,7 @@ class HttpRetriever(RemoteRetriever):
         return answer
 
     async def _compare_documents(self) -> None:
-        body = await self._ask("GET", wire.INFO)
+        body = await self._request("GET", wire.INFO)
         key, shown = self._key, self._shown
         try:
             info = wire.Info.model_validate_json(body)
@@ -132,7 +109,7 @@ class HttpRetriever(RemoteRetriever):
                     f"{name}s are not those of {self._store.path}: serve an index of this store"
                 )
 
-    async def _ask(self, method: str, path: str, content: bytes | None = None) -> bytes:
+    async def _request(self, method: str, path: str, content: bytes | None = None) -> bytes:
         """Return the body of a successful answer.
 
         Raises:

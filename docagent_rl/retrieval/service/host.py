@@ -6,13 +6,15 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Protocol
+from dataclasses import replace
 
 from docagent_rl.base.errors import InfrastructureError
+from docagent_rl.base.text import encodable
+from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.base import (
-    AsyncRetriever,
     Hit,
     NotTakenError,
     Pages,
@@ -20,6 +22,7 @@ from docagent_rl.retrieval.base import (
     Question,
     Retriever,
     ServerFaultError,
+    check_queries,
 )
 
 RETRY_AFTER_S = 0.25
@@ -29,7 +32,6 @@ LONGEST_QUERY = 32_768
 """Characters of a query; the longest that a model has room to write."""
 FAULTS = 3
 """Times that a query has to fail where another does not, before it is the query's fault."""
-Ask = Callable[[Sequence[str]], Awaitable[list[list[Hit]]]]
 _Answer = Future[list[list[Hit]]]
 _background: list[asyncio.AbstractEventLoop] = []
 _lock = threading.Lock()
@@ -49,7 +51,7 @@ class SearchHost:
         self._retriever, self._max_waiting, self.deadline_s = retriever, max_waiting, deadline_s
         self._jobs: queue.SimpleQueue[tuple[_Answer, Question]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self.waiting, self._closed = 0, False
+        self.waiting = 0
         """Queries that wait or are searched for."""
         self._moved_at = time.monotonic()
         """Time at which the last search ended, or the first began after a rest."""
@@ -61,12 +63,12 @@ class SearchHost:
         """Return the result of `Retriever.search`.
 
         Raises:
-            NotTakenError: nothing was searched; the host has too much to do, or is closed.
+            NotTakenError: nothing was searched; the host has too much to do.
             TimeoutError: the deadline has passed.
         """
         places = len(question.queries)
         with self._lock:
-            if self._closed or (self.waiting and self.waiting + places > self._max_waiting):
+            if self.waiting and self.waiting + places > self._max_waiting:
                 raise NotTakenError(
                     f"as many searches wait as may: come again in {RETRY_AFTER_S:g} s", RETRY_AFTER_S
                 )
@@ -91,10 +93,6 @@ class SearchHost:
             if time.monotonic() - self._moved_at > self.deadline_s:
                 raise TimeoutError from None
 
-    def close(self) -> None:
-        """Refuse new searches."""
-        self._closed = True
-
     def _leave(self, places: int) -> None:
         with self._lock:
             self.waiting -= places
@@ -118,8 +116,14 @@ class SearchHost:
             done.set_result(found)
 
 
-class RemoteRetriever(AsyncRetriever, Protocol):
-    """An `AsyncRetriever` that threads may ask too."""
+class RemoteRetriever(ABC):
+    """A retriever whose searches run elsewhere: awaited, or asked by threads. Callers try again.
+
+    `refuses_all` is the message where the service refuses any query.
+    """
+
+    def __init__(self, store: DocumentStore, refuses_all: str) -> None:
+        self._store, self._refuses_all = store, refuses_all
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -133,33 +137,42 @@ class RemoteRetriever(AsyncRetriever, Protocol):
         work = self.asearch(queries, doc_id=doc_id, top_k=top_k, exclude=exclude)
         return asyncio.run_coroutine_threadsafe(work, _background[0]).result()
 
+    async def asearch(
+        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
+    ) -> list[list[Hit]]:
+        """See `AsyncRetriever.asearch`.
 
-async def ask_blaming(ask: Ask, queries: Sequence[str], *, refuses_all: str) -> list[list[Hit]]:
-    """Return the answers of a service to queries, by one request of `ask` with these queries.
+        A query that is refused, or that makes the service fail `FAULTS` times while it answers a harmless one
+        in its place each time, is at fault.
 
-    A query that is refused, or that makes a service fail `FAULTS` times while it answers a harmless one in
-    its place each time, is at fault. `refuses_all` is the message where the harmless one is refused as well.
-
-    Raises:
-        QueryRefusedError: the queries are at fault.
-        InfrastructureError: the service refuses any query.
-        ServiceFailedError: it fails otherwise.
-    """
-    if any(len(query) > LONGEST_QUERY for query in queries):
-        raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
-    faults = 0
-    while True:
-        try:
-            return await ask(queries)
-        except QueryRefusedError as refused:
+        Raises:
+            UserError: the store has no such document.
+            QueryRefusedError: the queries are at fault.
+            InfrastructureError: the service refuses any query, or is set up otherwise than it should be.
+        """
+        check_queries(queries, top_k)
+        if doc_id is not None and doc_id not in self._store:
+            self._store.document(doc_id)  # says what there is
+        if any(len(query) > LONGEST_QUERY for query in queries):
+            raise QueryRefusedError(f"a query of more than {LONGEST_QUERY} characters")
+        asked = Question(tuple(map(encodable, queries)), doc_id, int(top_k), frozenset(exclude))
+        harmless, faults = replace(asked, queries=(HARMLESS,)), 0
+        while True:
             try:
-                await ask([HARMLESS])
-            except QueryRefusedError:
-                raise InfrastructureError(f"{refuses_all} ({refused})") from None
-            raise
-        except ServerFaultError as error:
-            faults += 1
-            # raises where the service answers nothing else either
-            await ask([HARMLESS])
-            if faults == FAULTS:
-                raise QueryRefusedError(f"the service fails at it and at nothing else: {error}") from None
+                return await self._ask(asked)
+            except QueryRefusedError as refused:
+                try:
+                    await self._ask(harmless)
+                except QueryRefusedError:
+                    raise InfrastructureError(f"{self._refuses_all} ({refused})") from None
+                raise
+            except ServerFaultError as error:
+                faults += 1
+                # raises where the service answers nothing else either
+                await self._ask(harmless)
+                if faults == FAULTS:
+                    raise QueryRefusedError(f"the service fails at it and at nothing else: {error}") from None
+
+    @abstractmethod
+    async def _ask(self, asked: Question) -> list[list[Hit]]:
+        """Return the answer of the service to one request."""

@@ -7,9 +7,7 @@ import hashlib
 import itertools
 import logging
 import os
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +16,17 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.retrieval.base import (
     Hit,
     NotTakenError,
-    Pages,
     QueryRefusedError,
     Question,
-    Retriever,
     ServerFaultError,
     ServiceFailedError,
-    check_queries,
 )
 from docagent_rl.retrieval.config import RetrieverConfig
-from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, SearchHost, ask_blaming
+from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, SearchHost
 from docagent_rl.retrieval.service.wire import LONGEST_LINE
 
 logger = logging.getLogger(__name__)
 
-ActorOpener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
-"""Opens the retriever of a configuration, whose key is the third argument, in the process of the actor."""
 _MOST_AT_A_TIME = 10_000
 """Calls that an actor takes in, so that it is the actor that says it is busy, not Ray's queue that grows."""
 
@@ -44,8 +37,10 @@ class SearchActor:
     It is made once a first search has come to an end, for which a retriever may load files.
     """
 
-    def __init__(self, opener: ActorOpener, config: RetrieverConfig, store: Path, key: str) -> None:
-        retriever = opener(config, DocumentStore(store), key)
+    def __init__(self, config: RetrieverConfig, store: Path, key: str) -> None:
+        from docagent_rl.retrieval.opening import open_local
+
+        retriever = open_local(config, DocumentStore(store), key)
         with suppress(Exception):  # whatever a retriever raises: those who ask are told
             retriever.search([HARMLESS], top_k=1)
         service = config.service
@@ -88,7 +83,7 @@ class SearchActor:
 
 
 class RayRetriever(RemoteRetriever):
-    """Asks actors, once a call; callers try again.
+    """Asks actors, once a call.
 
     Of the replicas each has its turn; where one is gone or busy, the next is asked at once. Searches change
     nothing, so that one which is asked again is none too many.
@@ -96,20 +91,20 @@ class RayRetriever(RemoteRetriever):
     The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
     and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
 
-    `opener` opens the retriever in an actor; `key` is that of the section, for messages.
+    `key` is that of the section, for messages.
 
     Raises:
         InfrastructureError: Ray does not run, or an actor does not start in time.
         UserError: an actor cannot open the index.
     """
 
-    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: ActorOpener) -> None:
+    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
         import ray
 
         if not ray.is_initialized():
             raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
-        self._config, self._service, self._store, self._key = config, config.service, store, key
-        self._opener = opener
+        super().__init__(store, f"the actors of {key} refuse any query")
+        self._config, self._service, self._key = config, config.service, key
         job = ray.get_runtime_context().get_job_id()
         identity = f"{job} {key} {config.model_dump_json()} {store.path}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
@@ -118,32 +113,11 @@ class RayRetriever(RemoteRetriever):
         self._actors = [self._make(place) for place in range(config.service.replicas)]
         self._wait()
 
-    async def asearch(
-        self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
-    ) -> list[list[Hit]]:
-        """See `AsyncRetriever.asearch`.
-
-        Raises:
-            UserError: the store has no such document.
-            QueryRefusedError: a query is at fault.
-        """
-        check_queries(queries, top_k)
-        if doc_id is not None and doc_id not in self._store:
-            self._store.document(doc_id)  # says what there is
-        asked = Question(tuple(queries), doc_id, int(top_k), frozenset(exclude))
-
-        async def ask(each: Sequence[str]) -> list[list[Hit]]:
-            return await self._ask(replace(asked, queries=tuple(each)))
-
-        return await ask_blaming(
-            ask, asked.sendable, refuses_all=f"the actors of {self._key} refuse any query"
-        )
-
-    async def _ask(self, question: Question) -> list[list[Hit]]:
+    async def _ask(self, asked: Question) -> list[list[Hit]]:
         """Return the hits of the first replica that takes the search."""
         start, last = next(self._turn) % len(self._actors), None
         for actor in self._actors[start:] + self._actors[:start]:
-            answer = await self._answer(actor, question)
+            answer = await self._answer(actor, asked)
             if not isinstance(answer, Exception):
                 return answer
             if not isinstance(answer, NotTakenError):
@@ -190,7 +164,7 @@ class RayRetriever(RemoteRetriever):
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": variables},
         )
-        return actor.remote(self._opener, self._config, self._store.path, self._key)
+        return actor.remote(self._config, self._store.path, self._key)
 
     def _wait(self) -> None:
         """Wait until all have opened their index, also for one that Ray is about to start again."""

@@ -67,7 +67,7 @@ class Info(BaseModel):
 def request_body(question: Question) -> bytes:
     """Return a search as it is sent."""
     request = SearchRequest.model_construct(
-        queries=question.sendable,
+        queries=list(question.queries),
         doc_id=None if question.doc_id is None else encodable(question.doc_id),
         top_k=question.top_k,
         exclude=sorted((ref.doc_id, ref.page) for ref in question.exclude),
