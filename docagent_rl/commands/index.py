@@ -34,7 +34,6 @@ from docagent_rl.retrieval.indexes import (
     Encoding,
     build_bm25,
     build_vectors,
-    describe,
     open_index,
 )
 from docagent_rl.retrieval.opening import open_local
@@ -130,7 +129,7 @@ def info_command(index: IndexOption) -> None:
     Example: docagent-rl index info --index data/minilm
     """
     table = Table(show_header=False)
-    for name, value in describe(index).items():
+    for name, value in open_index(index).info().items():
         table.add_row(name, shown(value if isinstance(value, str) else json.dumps(value)))
     Console().print(table)
 

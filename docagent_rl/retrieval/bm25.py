@@ -11,7 +11,7 @@ import json
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -230,6 +230,10 @@ class BM25Retriever:
     def settings(self) -> BM25Settings:
         """The settings that the index was built with."""
         return self._header.settings
+
+    def info(self) -> dict[str, object]:
+        """Return the kind, the number of pages and the settings, by their names for people."""
+        return {"kind": self._header.kind, "pages": self.num_pages, **asdict(self.settings)}
 
     @property
     def num_pages(self) -> int:

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
@@ -29,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, is_sealed, seal, writable
-from docagent_rl.documents.objects import SHA256_PATTERN
+from docagent_rl.documents.objects import SHA256_PATTERN, force
 from docagent_rl.retrieval.config import SearchEngine
 
 HEADER = "docagent_index.json"
@@ -108,14 +107,13 @@ class IndexFiles:
         try:
             write(temporary)
             checksums = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
-            for path in (*temporary.iterdir(), temporary):
-                _sync(path)
+            force((*temporary.iterdir(), temporary))
             target = self.folder(checksums)
             if not self._is_whole(checksums):
                 shutil.rmtree(target, ignore_errors=True)
                 temporary.chmod(0o755)
                 temporary.replace(target)
-            _sync(self.root)
+            force([self.root])
             self.write_header(header.model_copy(update={"files": checksums}))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -124,7 +122,7 @@ class IndexFiles:
     def write_header(self, header: IndexHeader) -> None:
         """Put a header in the place of the last one; the caller has claimed the folder."""
         atomic_write(self.header, seal(header.model_dump_json(indent=1)))
-        _sync(self.root)
+        force([self.root])
 
     def sweep(self, pattern: str) -> None:
         """Remove files of the index that match a pattern; the caller has claimed the folder."""
@@ -233,12 +231,10 @@ def index_engine(root: Path) -> SearchEngine:
 
 
 def _field(root: Path, name: str) -> str:
-    try:
-        found = json.loads((root / HEADER).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return ""
-    value = found.get(name) if isinstance(found, dict) else None
-    return value if isinstance(value, str) else ""
+    with suppress(OSError, ValueError, RecursionError, AttributeError):
+        found = json.loads((root / HEADER).read_bytes()).get(name)
+        return found if isinstance(found, str) else ""
+    return ""
 
 
 def file_digest(path: Path) -> str:
@@ -249,11 +245,3 @@ def file_digest(path: Path) -> str:
     """
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

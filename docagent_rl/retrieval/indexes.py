@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -146,12 +146,10 @@ def audit_index(root: Path) -> Audit:
             raise
         path = error.path if isinstance(error, DamagedError) else files.header
         return Audit("an index that cannot be used", [Damage(path, str(error))])
-    if isinstance(index, BM25Retriever):
-        return Audit(f"an index of {index.num_pages} pages")
-    if isinstance(index, CollectionIndex):
-        problems = [Damage(files.header, problem) for problem in index.problems()]
-        return Audit(f"{index.info()['pages']} pages of {index.header.place}", problems)
-    return Audit(f"an index of vectors of {len(index.rows)} pages ({index.header.kind.value})")
+    info = index.info()
+    problems = index.problems() if isinstance(index, CollectionIndex) else []
+    found = [Damage(files.header, problem) for problem in problems]
+    return Audit(f"an index of {info['pages']} pages ({info['kind']})", found)
 
 
 def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:
@@ -176,15 +174,3 @@ def difference(root: Path, stores: Sequence[DocumentStore]) -> str | None:
         else:
             return None
     return problem
-
-
-def describe(root: Path) -> dict[str, object]:
-    """Return the contents of an index of any kind, for people.
-
-    Raises:
-        UserError: there is none, or it is damaged.
-    """
-    index = open_index(root)
-    if isinstance(index, BM25Retriever):
-        return {"kind": "bm25", "pages": index.num_pages, **asdict(index.settings)}
-    return index.info()

@@ -179,16 +179,23 @@ class LocalModel(ABC):
         self,
         spec: EncoderSpec | RerankerSpec,
         *,
-        device: str | None,
-        batch_size: int,
-        threads: int | None,
-        named: str,
+        device: str | None = None,
+        batch_size: int = 8,
+        threads: int | None = None,
+        named: str = "model",
         device_key: str = _DEVICE,
     ) -> None:
         self.folder = model_folder(spec.model, spec.revision, named=named)
         self._named = f"{named}={spec.model}"
         self._batches = Batches(batch_size, self._named)
         self._lane = Lane(device, threads, device_key)
+
+    def _options(self, dtype: str) -> dict[str, Any]:
+        """Return the arguments with which sentence-transformers reads the model."""
+        import torch
+
+        options = {"device": str(self._lane.device), "local_files_only": True}
+        return {**options, "model_kwargs": {"dtype": getattr(torch, dtype)}}
 
     def _loaded(self, family: str) -> Any:
         """Return the result of `_load`."""
@@ -209,16 +216,8 @@ class LocalModel(ABC):
 class LocalEncoder(LocalModel):
     """A `PageEncoder`; see `LocalModel`."""
 
-    def __init__(
-        self,
-        spec: EncoderSpec,
-        *,
-        device: str | None = None,
-        batch_size: int = 8,
-        threads: int | None = None,
-        named: str = "model",
-    ) -> None:
-        super().__init__(spec, device=device, batch_size=batch_size, threads=threads, named=named)
+    def __init__(self, spec: EncoderSpec, *, named: str = "model", **options: Any) -> None:
+        super().__init__(spec, named=named, **options)
         self.spec = pin_weights(spec, digest(self.folder), named)
         self.fingerprint = fingerprint(self.spec)
         self.content: PageContent = spec.content

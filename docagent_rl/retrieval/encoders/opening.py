@@ -62,21 +62,15 @@ class QueryEncoder:
 
 
 def open_encoder(
-    spec: EncoderSpec | Mapping[str, object],
-    *,
-    device: str | None = None,
-    batch_size: int = 8,
-    threads: int | None = None,
-    named: str = "encoder.model",
+    spec: EncoderSpec | Mapping[str, object], *, named: str = "encoder.model", **options: Any
 ) -> LocalEncoder:
-    """Open the model of a specification in this process; see `LocalEncoder`.
+    """Open the model of a specification in this process; options are those of `LocalModel`.
 
     Raises:
         UserError: the specification is none, or the model is not there, damaged, or another.
     """
     read = spec if isinstance(spec, EncoderSpec) else EncoderSpec.read(spec)
-    made = _encoder_class(read.family)
-    return made(read, device=device, batch_size=batch_size, threads=threads, named=named)
+    return _encoder_class(read.family)(read, named=named, **options)
 
 
 def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> QueryEncoder:
@@ -94,7 +88,7 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
 
         served = ServedEncoder(read, config.endpoint, batch_size=config.batch_size)
         return QueryEncoder(served, config.batch_size)
-    options: dict[str, Any] = config.model_dump(include={"device", "batch_size", "threads"})
+    options = config.model_dump(include={"device", "batch_size", "threads"})
     return QueryEncoder(open_encoder(read, **options, named=f"{KEY}.model"), config.batch_size)
 
 

@@ -33,18 +33,16 @@ class DenseEncoder(LocalEncoder):
     _model: SentenceTransformer
 
     def _load(self) -> int:
-        import torch
         from sentence_transformers import SentenceTransformer
 
-        dtype = getattr(torch, self.spec.dtype)
-        options: dict[str, Any] = {"device": str(self._lane.device), "local_files_only": True}
+        options = self._options(self.spec.dtype)
         if (self.folder / MODULES).is_file():
             _check_modules(read_json(self.folder / MODULES)["list"], self._named)
-            options["model_kwargs"] = {"dtype": dtype}
             self._model = SentenceTransformer(str(self.folder), **options)
             self._check_pooling()
         else:
-            self._model = SentenceTransformer(modules=self._modules(dtype), **options)
+            device, given = options["device"], options["model_kwargs"]
+            self._model = SentenceTransformer(modules=self._modules(given), device=device)
         self._model.eval()
         if self.spec.bidirectional:
             attend_both_ways(self._model)
@@ -53,7 +51,7 @@ class DenseEncoder(LocalEncoder):
         dim = self._model.get_embedding_dimension()
         return self._kept(dim)
 
-    def _modules(self, dtype: Any) -> list[Any]:
+    def _modules(self, options: dict[str, Any]) -> list[Any]:
         from sentence_transformers.sentence_transformer.modules import Pooling as Pool
         from sentence_transformers.sentence_transformer.modules import Transformer
 
@@ -61,7 +59,7 @@ class DenseEncoder(LocalEncoder):
             raise UserError(
                 f"{self._named} has no {MODULES}, which would say how tokens become one vector: set pooling"
             )
-        transformer = Transformer(str(self.folder), model_kwargs={"dtype": dtype, "local_files_only": True})
+        transformer = Transformer(str(self.folder), model_kwargs={**options, "local_files_only": True})
         dim = transformer.get_embedding_dimension()
         return [transformer, Pool(dim, pooling_mode=self.spec.pooling.value)]
 
@@ -149,7 +147,6 @@ class LateTextEncoder(LocalEncoder):
     _model: MultiVectorEncoder
 
     def _load(self) -> int:
-        import torch
         from sentence_transformers import MultiVectorEncoder
 
         config = read_json(self.folder / "config.json")
@@ -164,12 +161,7 @@ class LateTextEncoder(LocalEncoder):
             )
         if self.spec.query_prompt or self.spec.page_prompt or self.spec.pooling is not Pooling.CHECKPOINT:
             raise UserError(f"{self._named}: prompts and pooling of the family colbert are the checkpoint's")
-        self._model = MultiVectorEncoder(
-            str(self.folder),
-            device=str(self._lane.device),
-            local_files_only=True,
-            model_kwargs={"dtype": getattr(torch, self.spec.dtype)},
-        )
+        self._model = MultiVectorEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         self._texts = Texts(self._model.tokenizer)
         # the marker of pages, and one token of grace: a piece can be another token at its edge

@@ -10,7 +10,7 @@ from typing import Annotated, Protocol, Self, TypeVar
 import numpy as np
 import yaml
 from PIL import Image
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, read_yaml
@@ -253,6 +253,16 @@ class PageEncoder(Encoder, Protocol):
 
     A page that is longer than a dense text encoder takes has a vector a passage.
     """
+
+    @property
+    def spec(self) -> BaseModel:
+        """The specification with which it is opened again."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """Pages of a batch at most."""
+        ...
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.

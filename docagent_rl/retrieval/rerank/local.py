@@ -79,16 +79,7 @@ def best_scores(scores: Sequence[float], owners: Sequence[int]) -> list[float]:
 class LocalReranker(LocalModel):
     """A `Reranker`; see `LocalModel`. `named` is the key of its section."""
 
-    def __init__(
-        self,
-        spec: RerankerSpec,
-        *,
-        device: str | None = None,
-        batch_size: int = 16,
-        threads: int | None = None,
-        named: str = "rerank",
-    ) -> None:
-        options: dict[str, Any] = {"device": device, "batch_size": batch_size, "threads": threads}
+    def __init__(self, spec: RerankerSpec, *, named: str = "rerank", **options: Any) -> None:
         super().__init__(spec, named=f"{named}.model", device_key=f"{named}.device", **options)
         self.spec = spec
         self._pairs: PairTexts
@@ -129,7 +120,6 @@ class CrossEncoderReranker(LocalReranker):
     """See `LocalReranker`; the logit of a classifier with one class, before any activation."""
 
     def _load(self) -> None:
-        import torch
         from sentence_transformers import CrossEncoder
 
         architectures = read_json(self.folder / "config.json").get("architectures") or []
@@ -139,12 +129,7 @@ class CrossEncoderReranker(LocalReranker):
                 f"{self._named} is no cross-encoder: its architecture is {', '.join(architectures)}, without "
                 f"the head of a model {_CLASSIFIER}"
             )
-        self._model = CrossEncoder(
-            str(self.folder),
-            device=str(self._lane.device),
-            local_files_only=True,
-            model_kwargs={"dtype": getattr(torch, self.spec.dtype)},
-        )
+        self._model = CrossEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         if self._model.num_labels != 1:
             raise UserError(f"{self._named} has {self._model.num_labels} classes; a reranker has one")

@@ -8,7 +8,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ from docagent_rl.retrieval.vectors.index import StoredDocument
 EncoderFactory = Callable[[], PageEncoder]
 """Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
 
-BATCH = 8
-"""Pages of an encoder's batch, of one that does not say it."""
 _BATCHES = 4
 """Batches of an encoder that are prepared together: of more pages, those of a size share a batch."""
 _RASTERS = 512 << 20
@@ -46,16 +43,14 @@ class EncoderFacts:
     fingerprint: str
     spec: Mapping[str, Any]
     """The JSON with which it is opened again."""
-    batch_size: int = BATCH
+    batch_size: int
     """Pages that it encodes at a time."""
 
     @classmethod
     def of(cls, encoder: PageEncoder) -> EncoderFacts:
-        """Return those of an encoder; its `spec`, if any, is a mapping or a pydantic model."""
-        spec: Any = getattr(encoder, "spec", {})
-        dumped = spec.model_dump(mode="json") if hasattr(spec, "model_dump") else dict(spec)
-        size = getattr(encoder, "batch_size", BATCH)
-        return cls(encoder.content, encoder.dim, encoder.fingerprint, dumped, size)
+        """Return those of an encoder."""
+        spec = encoder.spec.model_dump(mode="json")
+        return cls(encoder.content, encoder.dim, encoder.fingerprint, spec, encoder.batch_size)
 
 
 PageBatch = tuple[PageRef, ...]
@@ -66,19 +61,22 @@ class PageVectors:
     """Encodes batches of pages in this process, one after the other."""
 
     def __init__(self, factory: EncoderFactory) -> None:
-        self._factory = factory
+        self._factory, self._lock = factory, threading.Lock()
+        self._opened: PageEncoder | None = None
 
-    @cached_property
     def _encoder(self) -> PageEncoder:
-        return self._factory()
+        """Return the encoder; the first who needs it opens it."""
+        with self._lock:
+            self._opened = self._opened or self._factory()
+            return self._opened
 
     def facts(self) -> EncoderFacts:
         """Return those of the encoder."""
-        return EncoderFacts.of(self._encoder)
+        return EncoderFacts.of(self._encoder())
 
     def run(self, store: DocumentStore, batches: Sequence[PageBatch]) -> Iterator[list[np.ndarray]]:
         """Yield the vectors of each batch's pages, float32 of shape (n, dim), batches in their order."""
-        return (encode_batch(self._encoder, store, batch) for batch in batches)
+        return (encode_batch(self._encoder(), store, batch) for batch in batches)
 
 
 def encode_documents(
@@ -209,16 +207,8 @@ class RayVectors(PageVectors):
         return actor.remote(self._factory)
 
 
-class _EncoderActor:
-    """Encodes batches of pages on some node; the first task that needs the model opens it."""
-
-    def __init__(self, factory: EncoderFactory) -> None:
-        self._factory, self._lock = factory, threading.Lock()
-        self._opened: PageEncoder | None = None
-
-    def facts(self) -> EncoderFacts:
-        """Return those of the encoder."""
-        return EncoderFacts.of(self._encoder())
+class _EncoderActor(PageVectors):
+    """Encodes batches of pages on some node, several at a time."""
 
     def encode(self, store: Path, batch: PageBatch, fingerprint: str) -> list[np.ndarray]:
         """Return the vectors of a batch of pages.
@@ -238,12 +228,6 @@ class _EncoderActor:
         except UserError as error:
             raise InfrastructureError(f"node {node} does not see the store: {error}") from error
         return encode_batch(encoder, documents, batch)
-
-    def _encoder(self) -> PageEncoder:
-        with self._lock:
-            if self._opened is None:
-                self._opened = self._factory()
-            return self._opened
 
 
 def _result(reference: Any) -> Any:
