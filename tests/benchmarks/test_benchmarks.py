@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from benchmarks import log_probs, spo, turn_gae
-from benchmarks.bill import FEATURES, RENDER, STORE, Bill
 from docagent_rl.advantages.gae import token_gae
 from docagent_rl.advantages.inputs import Discounts
 from docagent_rl.advantages.spo import similarity_advantages
@@ -30,14 +29,3 @@ def test_both_compute_the_same_log_probs():
     stock = log_probs.both_passes(log_probs.verl_functional.logprobs_from_logits_v2, logits, labels)
     assert found == pytest.approx(stock, rel=1e-5)
     assert found[0] == pytest.approx(float(logits.log_softmax(1)[range(30), labels].sum()), rel=1e-5)
-
-
-def test_parts_add_up_and_grow():
-    bill = Bill()
-    bill.add(RENDER, 1.0, 100)
-    bill.add(RENDER, 0.5)
-    bill.add(STORE, 2.0, 300)
-    bill.add(FEATURES, 4.0)
-    grown = bill.times(64)
-    assert (grown.part(RENDER).seconds, grown.nbytes) == (96, 64 * 400)
-    assert (bill.seconds(), bill.seconds(features=False), bill.nbytes) == (7.5, 3.5, 400)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import captions
-from benchmarks.retrieval import collections, maxsim
-from benchmarks.retrieval.corpus_data import DIM, Tokens, pages
+from benchmarks.retrieval import maxsim
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
@@ -36,26 +35,3 @@ def test_ours_is_exact_where_padding_wins():
     for name in ("ours", "sentence-transformers maxsim"):
         np.testing.assert_allclose(found[name], want, atol=1e-5)
     assert np.abs(found["colpali-engine score_multi_vector"] - want).max() > 0.1
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-
-
-@pytest.fixture
-def real() -> Tokens:
-    rng = np.random.default_rng(0)
-    words = rng.standard_normal((200, DIM))
-    rows = _unit(words[rng.integers(0, 200, 3000)] + rng.standard_normal((3000, DIM)) * 0.3)
-    queries = [_unit(rows[start : start + 8] + 0.02) for start in range(0, 500, 100)]
-    return Tokens(rows, np.arange(0, 3001, 100), queries)
-
-
-def test_pages_are_those_of_the_seed(real, tmp_path):
-    bank = collections.written(tmp_path, real, 700)
-    assert bank.num_pages == 700
-    want = make_bank(list(pages(real, 700, seed=1)), DIM)
-    assert bank.offsets.tolist() == want.offsets.tolist()
-    assert bank.vectors.equal(want.vectors)
-    np.testing.assert_allclose(np.linalg.norm(bank.vectors.float(), axis=1), 1, atol=0.01)
-    assert collections.written(tmp_path, real, 700).offsets[-1] == bank.offsets[-1]

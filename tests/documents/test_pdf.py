@@ -5,10 +5,10 @@ import shutil
 import numpy as np
 import pypdfium2
 import pytest
-from reportlab.pdfgen.canvas import Canvas
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import lone_surrogate
-from docagent_rl.documents import DocumentStore, RenderSettings
+from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
@@ -159,17 +159,11 @@ def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):
 
 
 def test_every_setting_of_a_pdf_is_in_its_key_and_page_images_do_not_depend_on_dpi():
+    for name, value in (("dpi", 5000), ("max_side", 1), ("jpeg_quality", 0)):
+        with pytest.raises(UserError, match=f"{name}="):
+            RenderSettings(**{name: value})
     changes = ({}, {"dpi": 72}, {"max_side": 1000}, {"jpeg_quality": 50})
     assert len({RenderSettings(**change).pdf_key() for change in changes}) == 4
     plain = RenderSettings().image_key()
     assert plain == RenderSettings(dpi=72).image_key()
     assert plain != RenderSettings(max_side=1000).image_key()
-
-
-def test_the_title_of_a_pdf_is_stored(inbox, store_path, ingested):
-    canvas = Canvas(str(inbox / "a.pdf"))
-    canvas.setTitle("Flüsse des Nordens")
-    canvas.drawString(50, 500, "words")
-    canvas.save()
-    ingested()
-    assert DocumentStore(store_path).document("a").title == "Flüsse des Nordens"

@@ -60,15 +60,8 @@ def _path(store, ref, suffix="jpg"):
     return store.objects.root / digest[:2] / f"{digest}.{suffix}"
 
 
-def test_listing(store):
-    assert store.doc_ids() == ["deck", "report.2023"]
-    assert len(store) == 2
-    assert [name in store for name in ("deck", "report.2023.pdf", 3)] == [True, False, False]
-    expected = [("deck", 1), ("deck", 2), *(("report.2023", n) for n in (1, 2, 3))]
-    assert list(store.pages()) == [PageRef(doc_id, n) for doc_id, n in expected]
-
-
 def test_documents_and_their_pages(store, made):
+    assert [name in store for name in ("deck", "report.2023.pdf", 3)] == [True, False, False]
     document = store.document("report.2023")
     assert (document.doc_id, document.num_pages) == ("report.2023", 3)
     assert document.outline == [OutlineEntry("Start", 1, 1), OutlineEntry("More", 2, 3)]

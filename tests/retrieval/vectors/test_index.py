@@ -10,61 +10,100 @@ import pytest
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands.index import _config
 from docagent_rl.retrieval.index_files import HEADER
-from docagent_rl.retrieval.indexes import Encoding, audit_index, build_vectors
+from docagent_rl.retrieval.indexes import Encoding, audit_index, build_vectors, open_index
 from docagent_rl.retrieval.vectors.build import build_index
 from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
 from docagent_rl.retrieval.vectors.index import VectorIndex
+from docagent_rl.retrieval.vectors.retriever import VectorRetriever
 from tests.documents.here import files_of
 from tests.retrieval.vectors.conftest import CORPUS, LATE, QUERIES
 from tests.retrieval.vectors.encoders import HashingEncoder, hashing, vectors
 
 
-def build(store, path, made=None, **options):
-    return build_index(store, made or vectors(), path, **{"kind": LATE, **options})
+def embedded(store, path, made=None, **options):
+    return build_index(store, made or vectors(), path, kind=LATE, **options)
 
 
 def test_scores_are_those_of_the_pages(corpus, built):
     index, encoder = VectorIndex.open(built), HashingEncoder()
-    scores = index.scores(QUERIES)
+    queries = encoder.encode_queries(QUERIES)
+    scores = index.scores(queries)
     for row, ref in enumerate(corpus.pages()):
         assert index.rows.ref(row) == ref
         (vectors,) = encoder.encode_pages([corpus.page(ref).text()])
-        for number, query in enumerate(QUERIES):
+        for number, query in enumerate(queries):
             want = (query @ vectors.T).max(1).sum() if len(vectors) else -np.inf
             assert scores[number, row] == pytest.approx(want, abs=0.03)
     assert np.isneginf(scores).any()
     assert (scores[np.isfinite(scores)] < 0).any()
 
 
-def test_the_same_store_gives_the_same_files_and_encodes_them_once(corpus, built, tmp_path):
-    build(corpus, tmp_path / "again")
-    assert files_of(tmp_path / "again") == files_of(built)
-    done = build(corpus, tmp_path / "again")
-    assert (done.new, done.documents, done.pages) == (0, 12, sum(map(len, CORPUS.values())))
+def test_a_store_is_encoded_once_and_a_copy_has_the_same_files(build, corpus, built, tmp_path, where):
+    pages = len(list(corpus.pages()))
+    first = build(corpus)
+    assert (first.pages, first.new, first.documents) == (pages, pages, len(CORPUS))
+    assert build(corpus).new == 0
+    info = open_index(tmp_path / "index").info()
+    assert (info["documents"], info["pages"], info["pages without vectors"]) == (12, pages, first.blank)
+    assert first.blank > 0
+    assert not audit_index(tmp_path / "index").damages
+    assert where or files_of(tmp_path / "index") == files_of(built)
 
 
-def test_a_new_document_costs_that_document(make_store, index, tmp_path):
+def test_documents_are_added_changed_and_removed(build, found, make_store, tmp_path, where):
     changed = dict(CORPUS) | {"doc-03": ["one other page", "and two"], "new": ["a new document of gold"]}
     del changed["doc-05"]
     store = make_store(tmp_path / "changed", changed)
-    with pytest.raises(UserError, match="3 of its documents"):
-        VectorIndex.open(index).check(store)
-    assert build(store, index).new == 3
-    VectorIndex.open(index).check(store)
-    build(store, tmp_path / "fresh")
-    assert files_of(tmp_path / "fresh") == files_of(index)
-    assert not audit_index(index).damages
+    with pytest.raises(UserError, match=r"3 (of its )?documents"):
+        found.check(store)
+    assert build(store).new == 3
+    found = open_index(found.path)
+    found.check(store)
+    assert not audit_index(found.path).damages
+    retriever = VectorRetriever(found, HashingEncoder)
+    refs = {hit.ref for hit in retriever.search(["a new document of gold"], top_k=1000)[0]}
+    assert "doc-05" not in {ref.doc_id for ref in refs}
+    assert {ref.page for ref in refs if ref.doc_id == "doc-03"} == {1, 2}
+    assert retriever.search(["a new document of gold"], top_k=1)[0][0].ref.doc_id == "new"
+    if not where:
+        build_index(store, vectors(), tmp_path / "fresh", kind=LATE)
+        assert files_of(tmp_path / "fresh") == files_of(found.path)
 
 
-def test_another_index_is_replaced_by_force_alone(corpus, bm25, index):
-    other = vectors(salt="other")
+@pytest.mark.usefixtures("found")
+def test_another_model_is_refused_and_replaced_by_force(build, corpus):
     with pytest.raises(UserError, match="--force"):
-        build(corpus, index, other)
-    assert build(corpus, index, other, replace=True).new > 80
+        build(corpus, vectors(salt="other"))
+    assert build(corpus, vectors(salt="other"), replace=True).new > 80
+
+
+def test_interrupted_builds_go_on_and_end_alike(build, corpus, built, tmp_path, monkeypatch, where):
+    # small parts: some documents are stored before the encoder stops
+    monkeypatch.setattr("docagent_rl.retrieval.engines.build._NUMBERS", 200)
+    asked = []
+
+    class Interrupted(HashingEncoder):
+        def encode_pages(self, pages):
+            asked.extend(pages)
+            if len(asked) > 50:
+                raise KeyboardInterrupt
+            return super().encode_pages(pages)
+
+    with pytest.raises(KeyboardInterrupt):
+        build(corpus, PageVectors(Interrupted))
+    done = build(corpus)
+    assert 0 < done.new < done.pages
+    open_index(tmp_path / "index").check(corpus)
+    assert not audit_index(tmp_path / "index").damages
+    assert where or files_of(tmp_path / "index") == files_of(built)
+    assert not list((tmp_path / "index").glob(".*.tmp"))
+
+
+def test_an_index_of_words_is_replaced_by_force_alone(corpus, bm25, index):
     bm25.save(index)
     with pytest.raises(UserError, match="late_interaction"):
-        build(corpus, index)
-    build(corpus, index, replace=True)
+        build_index(corpus, vectors(), index, kind=LATE)
+    build_index(corpus, vectors(), index, kind=LATE, replace=True)
     assert len(list(index.glob("files-*"))) == 1
     VectorIndex.open(index).check(corpus)
 
@@ -72,7 +111,7 @@ def test_another_index_is_replaced_by_force_alone(corpus, bm25, index):
 def test_a_broken_header_is_told_and_replaced_by_force_alone(corpus, index, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "mine.txt").write_text("dear")
-    for use in (lambda path: build(corpus, path), VectorIndex.open):
+    for use in (lambda path: embedded(corpus, path), VectorIndex.open):
         with pytest.raises(UserError, match="letters"):
             use(tmp_path / "letters")
         for data in (b"\xff{", b'{"kind": 3}', b"[" * 100_000):
@@ -80,7 +119,7 @@ def test_a_broken_header_is_told_and_replaced_by_force_alone(corpus, index, tmp_
             with pytest.raises(UserError, match=HEADER):
                 use(index)
     assert [damage.path.name for damage in audit_index(index).damages] == [HEADER]
-    assert build(corpus, index, replace=True).new > 80
+    assert embedded(corpus, index, replace=True).new > 80
     VectorIndex.open(index).check(corpus)
 
 
@@ -98,8 +137,8 @@ def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
             VectorIndex.open(index)
         assert [damage.path for damage in audit_index(index).damages] == [path]
     with pytest.raises(UserError, match=str(path)):
-        build(corpus, index)
-    assert build(corpus, index, replace=True).new > 80
+        embedded(corpus, index)
+    assert embedded(corpus, index, replace=True).new > 80
     assert not audit_index(index).damages
 
 
@@ -110,34 +149,14 @@ def test_an_unsteady_encoder_is_no_damage_to_the_index(corpus, index):
 
     before = files_of(index)
     with pytest.raises(InfrastructureError, match="doc-00#1"):
-        build(corpus, index, PageVectors(lambda: Broken(salt="x")), replace=True)
+        embedded(corpus, index, PageVectors(lambda: Broken(salt="x")), replace=True)
     assert {name: data for name, data in files_of(index).items() if name in before} == before
     VectorIndex.open(index).check(corpus)
 
 
-def test_interrupted_builds_go_on_and_end_alike(corpus, built, tmp_path):
-    path, asked = tmp_path / "index", []
-
-    class Interrupted(HashingEncoder):
-        def encode_pages(self, pages):
-            asked.extend(pages)
-            if len(asked) > 50:
-                raise KeyboardInterrupt
-            return super().encode_pages(pages)
-
-    with pytest.raises(KeyboardInterrupt):
-        build(corpus, path, PageVectors(Interrupted))
-    with pytest.raises(UserError, match=str(path)):
-        VectorIndex.open(path)
-    done = build(corpus, path)
-    assert 0 < done.new < done.pages
-    assert files_of(path) == files_of(built)
-    assert not list(path.glob(".*.tmp"))
-
-
 def test_builders_take_turns(corpus, built, tmp_path):
     def new(_):
-        return build(corpus, tmp_path / "index").new
+        return embedded(corpus, tmp_path / "index").new
 
     with ThreadPoolExecutor(2) as pool:
         assert sorted(pool.map(new, range(2))) == [0, len(VectorIndex.open(built).rows)]
@@ -187,4 +206,4 @@ def test_failures_of_workers_are_raised_here(cluster, corpus, tmp_path):
         (other, UserError, "another model"),
     ):
         with pytest.raises(error, match=named):
-            build(corpus, tmp_path / "index", made, replace=True)
+            embedded(corpus, tmp_path / "index", made, replace=True)
