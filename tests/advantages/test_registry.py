@@ -161,7 +161,7 @@ WEIGHTED = {"std": "weighted"}
 CASES = [
     *((name, {}, {"tol": 10.0}) for name in ("trajectory_grpo", "turn_grpo", "spo", "spo_prefix")),
     ("turn_grpo", {"std": "biased"}, {"eps": 0.1}),
-    *(("spo_prefix", base, {"eps": 0.1}) for base in (WEIGHTED, {"std": "group"})),
+    *((name, base, {"eps": 0.1}) for name in ("spo", "spo_prefix") for base in (WEIGHTED, {"std": "group"})),
     *(("spo_prefix", {}, change) for change in (WEIGHTED, {"negatives": "affine"})),
     *((name, SOFTMAX, {"temperature": 0.5}) for name in ("spo", "spo_prefix")),
 ]

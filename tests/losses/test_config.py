@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import pickle
 
 import pytest
 from omegaconf import DictConfig, OmegaConf
@@ -19,9 +21,14 @@ EXACT = {"observation": {"coef": 0.01, "type": "exact"}}
 FSDP2 = ("actor_rollout_ref.actor.use_kl_loss=true", "actor_rollout_ref.actor.strategy=fsdp2")
 
 
+@functools.cache
+def _plain() -> bytes:
+    return pickle.dumps(OmegaConf.create(dict(reference())))
+
+
 def run(*changes: str) -> DictConfig:
     """verl's own configuration with a few keys changed."""
-    config = OmegaConf.create(dict(reference()))
+    config = pickle.loads(_plain())
     config.merge_with_dotlist(list(changes))
     return config
 

@@ -67,8 +67,3 @@ def test_hand_checked_questions_follow_the_templates(tmp_path):
     assert lines[0] == '{"doc_id": "x"}'
     assert {json.loads(line)["doc_id"] for line in lines[1:]} == set(HELD_OUT)
     assert len(lines) == 1 + held_out
-
-
-def number(measure, value, low=None, high=None, unit="%"):
-    ends = {"value": value, "low": low, "high": high}
-    return {"measure": measure, "title": measure, "unit": unit, **ends, "rule_judge": measure == "rule"}

@@ -233,16 +233,3 @@ def test_max_tokens_is_an_upper_bound(width, ratio):
     assume(max(size) <= 2 * min(size))
     for box in (BOX, PageBox(long_side=300, short_side=200), ENLARGED):
         assert box.tokens(box.shown(size)) <= box.max_tokens()
-
-
-@pytest.mark.parametrize(
-    ("most", "size", "kept"),
-    [
-        (12_845_056, (1536, 1680), True),
-        (12_845_056, (20, 20), True),
-        (2_000_000, (1536, 1680), False),
-        (1540 * 1680, (1536, 1680), True),
-    ],
-)
-def test_what_the_processor_leaves_alone(most, size, kept):
-    assert PageBox(grid=ImageGrid(max_pixels=most)).keeps(size) is kept

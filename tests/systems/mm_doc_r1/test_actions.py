@@ -177,25 +177,6 @@ def test_canonical_searches_are_read_back(words):
         assert again.keywords == action.keywords == tuple(" ".join(word.split()) for word in words)
 
 
-PIECES = st.sampled_from(
-    ["<search>", "</search>", "<read>", "</read>", "<FINISH>", "<think>", "</think>", '["a"]', "[", "]",
-    "{", "}", '"',
-     '{"page_ids": [1], "query": "q"}', ",", " ", "word", "\x00", "\ud83d"]
-)  # fmt: skip
-
-
-@given(st.lists(PIECES, max_size=30), st.sampled_from(list(StopCause)))
-def test_any_text_gives_an_action_with_spans_inside_it(pieces, stop):
-    text = "".join(pieces)
-    turn = parse(text, stop)
-    assert parse(text, stop) == turn
-    for action in (turn.action, *turn.surplus):
-        for span in (action.block, action.argument):
-            assert span is None or 0 <= span[0] <= span[1] <= len(text)
-    blocks = [action.block for action in (turn.action, *turn.surplus) if action.block]
-    assert blocks == sorted(blocks)
-
-
 @pytest.mark.parametrize(
     "text",
     [

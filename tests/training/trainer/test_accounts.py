@@ -169,11 +169,6 @@ def test_a_trajectory_is_read_once_a_step(queue, parsed, tmp_path):
     assert len((tmp_path / "trajectories" / "7.jsonl").read_text().splitlines()) == 4
 
 
-def test_rows_of_other_agent_loops_have_no_trajectory(queue):
-    queue.rows = {"a_0_0": {"extra_fields": {}}, "b_0_0": {"extra_fields": None}}
-    assert TrajectoryReader().fetch(batch_of(*queue.rows)) == []
-
-
 @pytest.mark.usefixtures("parsed")
 def test_copies_that_fill_a_batch_up_have_no_trajectory(queue):
     queue.rows["pad1_0_0"] = queue.rows["x_0_0"]
