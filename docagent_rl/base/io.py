@@ -38,7 +38,7 @@ def atomic_write(path: str | os.PathLike, content: bytes | str | Iterable[bytes]
     data = encodable(content).encode("utf-8") if isinstance(content, str) else content
     with writable(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        with _scratch_file(target) as (temporary, handle):
+        with _scratch(target, ".tmp") as (temporary, handle):
             with os.fdopen(os.dup(handle), "wb") as file:
                 file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
@@ -105,40 +105,36 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def _scratch_file(target: Path) -> Generator[tuple[Path, int]]:
-    """Make a file beside `target`; yield it and its handle, hold it while the block lasts, then remove it."""
-    while True:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
-        path = Path(name)
-        if _lock(handle, path) is not False:
-            break
-        os.close(handle)  # `remove_leftovers` of another process was faster
-    try:
-        yield path, handle
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(handle)
-
-
-@contextmanager
 def scratch_folder(target: Path, suffix: str = ".tmp") -> Generator[Path]:
     """Make a directory beside `target`, hold it while the block lasts, then remove it.
 
     Those of killed processes are cleared by `remove_leftovers`.
     """
+    with _scratch(target, suffix, folder=True) as (path, _):
+        yield path
+
+
+@contextmanager
+def _scratch(target: Path, suffix: str, *, folder: bool = False) -> Generator[tuple[Path, int]]:
+    """Make a file or directory beside `target`; yield it with a handle that holds it, then remove it."""
     while True:
-        folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix))
         try:
-            handle = os.open(folder, os.O_RDONLY)
+            if folder:
+                name = tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix)
+                handle = os.open(name, os.O_RDONLY)
+            else:
+                handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=suffix)
         except FileNotFoundError:
-            continue  # as above
-        if _lock(handle, folder) is not False:
+            if not target.parent.exists():
+                raise
+            continue  # `remove_leftovers` of another process was faster
+        if _lock(handle, path := Path(name)) is not False:
             break
-        os.close(handle)
+        os.close(handle)  # as above
     try:
-        yield folder
+        yield path, handle
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True) if folder else path.unlink(missing_ok=True)
         os.close(handle)
 
 

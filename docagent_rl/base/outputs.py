@@ -13,6 +13,7 @@ import typer
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 
+_OTHER = "{} holds something else; name another file, or replace it with --force"
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there and differs.")]
 
 
@@ -53,7 +54,7 @@ def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
     if path.read_bytes() == (content.encode("utf-8") if isinstance(content, str) else content):
         return True
     if not force:
-        raise UserError(f"{path} holds something else; name another file, or replace it with --force")
+        raise UserError(_OTHER.format(path))
     return False
 
 
@@ -76,5 +77,5 @@ def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) ->
     with path.open("rb") as found:
         equal = all(found.read(len(piece)) == piece for piece in pieces) and not found.read(1)
     if not equal:
-        raise UserError(f"{path} holds something else; name another file, or replace it with --force")
+        raise UserError(_OTHER.format(path))
     return False

@@ -22,9 +22,9 @@ from typing import Any
 import jinja2
 import jinja2.meta
 import jinja2.sandbox
-import yaml
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.base.section import read_yaml
 from docagent_rl.base.untrusted import fenced
 
 _PACKAGE = Path(__file__).parents[1]
@@ -114,13 +114,7 @@ def _files() -> Mapping[str, Path]:
 @functools.lru_cache(maxsize=64)
 def _load(path: Path, stamp: int, spec: PromptSpec) -> PromptTemplate:
     """`stamp` is part of the key, so that an edited file is read again."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"prompt file {path}: cannot be read as YAML: {error}") from error
-    if not isinstance(data, dict):
-        raise UserError(f"prompt file {path}: expected parts with one text each, e.g. `user: |`")
+    data = read_yaml(path, "user: |", f"prompt file {path}")
     for part, template in data.items():
         # YAML reads a bare yes, no or 5 as something else
         if not isinstance(template, str):
@@ -140,7 +134,7 @@ def _load(path: Path, stamp: int, spec: PromptSpec) -> PromptTemplate:
             f"{{{{ {name} }}}}, spelt so, and the policy would never see it"
         )
     parts = {part: template for part, (template, _) in found.items()}
-    return PromptTemplate(str(path), hashlib.sha256(text.encode()).hexdigest(), parts, used)
+    return PromptTemplate(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), parts, used)
 
 
 def _compile(template: str, spec: PromptSpec, where: str) -> tuple[jinja2.Template, frozenset[str]]:

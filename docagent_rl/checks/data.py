@@ -15,8 +15,9 @@ from docagent_rl.config import DocAgentConfig, Unplayable, data_files
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.playability import listed, open_all
 from docagent_rl.rollout.resources import TrajectoryResources
-from docagent_rl.samples.parquet import AGENT_NAME, read_table, validate_parquet
+from docagent_rl.samples.parquet import AGENT_NAME, read_table
 from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.validation import validate_file
 from docagent_rl.training.settings.models import load_tokenizer
 
 KEYS = ("train_files", "val_files")
@@ -37,9 +38,8 @@ def check_files(run: PlannedRun) -> Iterator[str]:
             if not file.is_file():
                 yield f"data.{key}: {file} does not exist; `docagent-rl data convert` writes such files"
                 continue
-            report = validate_parquet(file, store=store)
-            if not report.ok:
-                yield listed(report.problems)
+            if problems := validate_file(file, store=store).problems:
+                yield listed(problems)
                 continue
             unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - {AGENT_NAME}
             if unknown and OmegaConf.select(run.config, AGENT_LOOPS) is None:

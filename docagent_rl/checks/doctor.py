@@ -162,23 +162,23 @@ def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
     return Finding(MACHINE, name, f"{free:.1f} GiB", more)
 
 
-def examine(
-    kinds: Sequence[ProcessKind], model: Path | None = None, timeout_s: float = TIMEOUT_S
-) -> Iterator[tuple[ProcessKind, Probe]]:
-    """Ask one process of each kind after the other; one that fails or hangs leaves the others be.
+def require_model(model: Path | None) -> None:
+    """See that there is a model for the vLLM engine; without one, a tiny one has to be made."""
+    if model is not None and not (model / "config.json").is_file():
+        raise UserError(f"--model {model}: no config.json there; give the directory of a model")
+    if model is None and find_spec(TINY_MODEL_MODULE) is None:
+        raise UserError(
+            f"{TINY_MODEL_MODULE} is not installed: give --model PATH, or leave vLLM out with --no-vllm"
+        )
 
-    The vLLM engine gets `model`, or a tiny one that is made; each process may take `timeout_s` seconds.
+
+def examine(kind: ProcessKind, model: Path | None = None, timeout_s: float = TIMEOUT_S) -> Probe:
+    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is ended.
+
+    The vLLM engine gets `model`, or a tiny one that is made.
     """
-    if ProcessKind.VLLM in kinds:
-        if model is not None and not (model / "config.json").is_file():
-            raise UserError(f"--model {model}: no config.json there; give the directory of a model")
-        if model is None and find_spec(TINY_MODEL_MODULE) is None:
-            raise UserError(
-                f"{TINY_MODEL_MODULE} is not installed: give --model PATH, or leave vLLM out with --no-vllm"
-            )
-    for kind in kinds:
-        command = [sys.executable, "-m", "docagent_rl.checks.doctor", kind.name]
-        yield kind, ask_process(command, timeout_s, [str(model)] if model else [])
+    command = [sys.executable, "-m", "docagent_rl.checks.doctor", kind.name]
+    return ask_process(command, timeout_s, [str(model)] if model else [])
 
 
 def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[str] = ()) -> Probe:

@@ -86,40 +86,24 @@ def check_driver(driver: list[str] | str, cuda: str | None, *, wanted: bool) -> 
 
 
 def check_attention() -> Finding:
-    """Name the way of flash attention that this process takes."""
+    """Name the way of flash attention that this process takes, and what keeps its GPU or package from it."""
     import torch
 
     from docagent_rl.training.hardware import is_cpu_platform, without_flash_attn
 
+    value, advice = f"{TORCH_VARLEN} of torch {torch.__version__}", ""
     if is_cpu_platform():  # whatever the GPU beside it can do
-        return _attention("row by row, on the processor")
-    if not without_flash_attn():
-        return _check_flash_attn()
-    if not torch.cuda.is_available():
-        return _attention(f"{TORCH_VARLEN} of torch {torch.__version__}")
-    return check_varlen(torch.__version__, torch.cuda.get_device_capability())
-
-
-def check_varlen(torch_version: str, capability: tuple[int, int]) -> Finding:
-    """Check torch's kernels on a GPU of `capability`."""
-    found, needed = (".".join(map(str, numbers)) for numbers in (capability, OLDEST_CAPABILITY))
-    advice = (
-        f"the GPU's compute capability is {found}, flash attention needs {needed}: use another GPU, or "
-        "attn_implementation=sdpa with use_remove_padding=False"
-    )
-    return _attention(
-        f"{TORCH_VARLEN} of torch {torch_version}", "" if capability >= OLDEST_CAPABILITY else advice
-    )
-
-
-def _check_flash_attn() -> Finding:
-    advice = ""
-    try:
-        importlib.import_module("flash_attn")
-    except ImportError as error:
-        advice = f"it cannot be imported ({error}): uninstall it, then torch's kernels are used"
-    return _attention(f"flash-attn {flash_attn_version()}", advice)
-
-
-def _attention(value: str, advice: str = "") -> Finding:
+        value = "row by row, on the processor"
+    elif not without_flash_attn():
+        value = f"flash-attn {flash_attn_version()}"
+        try:
+            importlib.import_module("flash_attn")
+        except ImportError as error:
+            advice = f"it cannot be imported ({error}): uninstall it, then torch's kernels are used"
+    elif torch.cuda.is_available() and (found := torch.cuda.get_device_capability()) < OLDEST_CAPABILITY:
+        has, needs = (".".join(map(str, numbers)) for numbers in (found, OLDEST_CAPABILITY))
+        advice = (
+            f"the GPU's compute capability is {has}, flash attention needs {needs}: use another GPU, or "
+            "attn_implementation=sdpa with use_remove_padding=False"
+        )
     return Finding(MACHINE, "attention", value, advice, blocks=bool(advice))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import argument, model_options, option
@@ -63,8 +62,6 @@ def ask_command(
         set_for_asking,
     )
     from docagent_rl.lab.eval.play_config import check_play, play_config
-    from docagent_rl.rollout.recorder import new_trajectory
-    from docagent_rl.rollout.trajectory import MaskReason, Status
 
     check_model(Agent.SYSTEM, model)
     if html is not None:
@@ -86,21 +83,11 @@ def ask_command(
         )
         try:
             return await player.play(sample, 0)
-        except UserError as error:
-            if type(error) is not UserError:
-                raise  # a budget that is spent
-            trajectory = new_trajectory(sample, 0, parsed.system)
-            trajectory.status, trajectory.end = Status.MASKED.value, MaskReason.SAMPLE.value
-            trajectory.error = str(error)
-            return trajectory
         finally:
             await player.close()
 
-    try:
-        with spending(model):
-            trajectory = asyncio.run(play())
-    except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+    with spending(model):
+        trajectory = asyncio.run(play())
     found = answered(trajectory)
     if json_output:
         typer.echo(answer_json(trajectory, found))

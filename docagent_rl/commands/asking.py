@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -76,7 +76,11 @@ def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None
             Console(stderr=True).print(meter.table())
 
 
-def interrupted(message: str = "Interrupted. The same command goes on from here.") -> NoReturn:
-    """Say how to go on after Ctrl-C, and end with its status."""
-    Console(stderr=True).print(message)
-    raise typer.Exit(130) from None
+@contextmanager
+def resumable() -> Generator[None]:
+    """Say how to go on where Ctrl-C ends the block, and end the command with its status."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        Console(stderr=True).print("Interrupted. What is done is kept; the same command goes on from here.")
+        raise typer.Exit(130) from None

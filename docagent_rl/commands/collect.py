@@ -10,7 +10,7 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.asking import interrupted, spending
+from docagent_rl.commands.asking import resumable, spending
 from docagent_rl.commands.options import (
     AtATime,
     Limit,
@@ -21,7 +21,7 @@ from docagent_rl.commands.options import (
     model_options,
     option,
 )
-from docagent_rl.commands.playing import INTERRUPTED, chat_limits, keep_replies
+from docagent_rl.commands.playing import chat_limits, keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.collect.rules import AgentKind
 
@@ -101,12 +101,9 @@ def collect_command(
         finally:
             await playing.close()
 
-    with spending(teacher, {"grounder": grounder}):
-        try:
-            asyncio.run(collect())
-            _report(folder, config, parsed)
-        except KeyboardInterrupt:
-            interrupted(INTERRUPTED)
+    with resumable(), spending(teacher, {"grounder": grounder}):
+        asyncio.run(collect())
+        _report(folder, config, parsed)
 
 
 def _check_options(player: AgentKind, teacher: ModelConfig, grounder: ModelConfig) -> None:

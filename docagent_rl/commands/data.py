@@ -21,11 +21,11 @@ from docagent_rl.commands.data_sft import both_files, export_command, sft_comman
 from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed, argument, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
-from docagent_rl.samples.parquet import parquet_bytes, read_samples, validate_file
+from docagent_rl.samples.parquet import parquet_bytes, read_samples
 from docagent_rl.samples.questions import TEMPLATE, read_questions
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
-from docagent_rl.samples.validation import validate_jsonl
+from docagent_rl.samples.validation import validate_file
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
 app.command("import")(import_command)
@@ -129,7 +129,7 @@ def convert(
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
     documents = DocumentStore(store) if store is not None else None
-    report = validate_jsonl(samples, store=documents)
+    report = validate_file(samples, store=documents)
     _end_with(report.problems)
     name = Split(split) if split in set(Split) else None
     try:

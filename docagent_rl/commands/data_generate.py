@@ -18,7 +18,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output, write_output, written_before
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.asking import interrupted, judge_of, spending
+from docagent_rl.commands.asking import judge_of, resumable, spending
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.endpoint import ModelConfig, Price
@@ -160,7 +160,7 @@ def _ask(run: Generation, model: RemoteModel) -> None:
         await run.run(tick)
 
     try:
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        with resumable(), Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task(what, total=len(run.slots))
 
             def tick() -> None:
@@ -170,8 +170,6 @@ def _ask(run: Generation, model: RemoteModel) -> None:
     except BudgetError as error:
         left = f"{run.undone} of {len(run.slots)} requests for questions"
         raise error.leaving(left, model.meter.words()) from None
-    except KeyboardInterrupt:
-        interrupted()
 
 
 def _outlined(

@@ -14,14 +14,13 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_outputs
 from docagent_rl.base.terminal import shown
-from docagent_rl.commands.asking import interrupted
+from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.commands.options import AnswerableOnly, argument, option
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import ImportSettings
-from docagent_rl.samples.importers.report import ImportReport
-from docagent_rl.samples.importers.running import run_import
+from docagent_rl.samples.importers.running import ImportReport, run_import
 from docagent_rl.samples.leakage import THRESHOLD, find_leaks
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, json_lines
@@ -76,10 +75,8 @@ def import_command(
         any_count=any_count,
         first_page=page_base,
     )
-    try:
+    with resumable():
         parts, report = run_import(get_importer(benchmark), src, settings)
-    except KeyboardInterrupt:
-        interrupted()
     _write(target, parts, report, force=force)
     Console().print(_table(report))
 
@@ -105,22 +102,23 @@ def leakage_command(
     documents = None if store is None else DocumentStore(store, image_cache=0)
     report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold)
     if report.documents:
-        table = Table("First", "Second", "Same by", "Pages", title="Documents in both", title_justify="left")
+        table = Table("First", "Second", "Same by", title="Documents in both", title_justify="left")
         for each in report.documents:
-            table.add_row(shown(each.first), shown(each.second), each.how.value, f"{each.share:.0%}")
+            table.add_row(shown(each.first), shown(each.second), each.how.value)
         Console().print(table)
-    if report.leaking:
+    leaking = [pair for pair in report.questions if pair.leaks]
+    if leaking:
         title = "Questions that give each other away"
         table = Table("First", "Second", "Alike", "Question", title=title, title_justify="left")
-        for pair in report.leaking:
+        for pair in leaking:
             ids = shown(pair.first.question_id), shown(pair.second.question_id)
             table.add_row(*ids, f"{pair.score:.0f}", shown(pair.first.question[:120]))
         Console().print(table)
     typer.echo(
-        f"{len(report.documents)} documents in both, {len(report.leaking)} pairs of questions that give each "
-        f"other away, {len(report.questions) - len(report.leaking)} pairs that are only alike"
+        f"{len(report.documents)} documents in both, {len(leaking)} pairs of questions that give each "
+        f"other away, {len(report.questions) - len(leaking)} pairs that are only alike"
     )
-    if report.leaking or (report.documents and by is SplitUnit.DOCUMENT):
+    if leaking or (report.documents and by is SplitUnit.DOCUMENT):
         raise typer.Exit(2)
 
 

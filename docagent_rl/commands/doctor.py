@@ -19,6 +19,7 @@ from docagent_rl.checks.doctor import (
     check_system,
     check_versions,
     examine,
+    require_model,
 )
 from docagent_rl.checks.gpu import Finding
 from docagent_rl.commands.options import option
@@ -39,15 +40,15 @@ def doctor_command(
 
     Example: docagent-rl doctor --no-vllm
     """
+    if vllm:
+        require_model(model)
     prepare_environment()
     asked = {ProcessKind.DRIVER: True, ProcessKind.RAY: ray, ProcessKind.VLLM: vllm}
-    kinds = [kind for kind, wanted in asked.items() if wanted]
     found, progress = check_versions(), Console(stderr=True)
     with progress.status("") as status:
-        answers = examine(kinds, model, timeout)
-        for kind in kinds:
+        for kind in (kind for kind, wanted in asked.items() if wanted):
             status.update(f"asking the {kind}, at most {timeout:g} s")
-            _, probe = next(answers)
+            probe = examine(kind, model, timeout)
             progress.print(f"{kind}: {probe.error or 'answered'}", markup=False, soft_wrap=True)
             found += check_process(kind, probe)
         found += check_system()

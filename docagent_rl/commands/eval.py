@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from rich.console import Console
 
 from docagent_rl.base.outputs import Force, write_outputs, written_before
-from docagent_rl.commands.asking import interrupted, spending
+from docagent_rl.commands.asking import resumable, spending
 from docagent_rl.commands.options import (
     AtATime,
     Limit,
@@ -26,7 +26,6 @@ from docagent_rl.commands.options import (
     option,
 )
 from docagent_rl.commands.playing import (
-    INTERRUPTED,
     check_model,
     keep_replies,
     open_player,
@@ -84,11 +83,8 @@ def eval_command(
     parsed = check_play(keep_replies(run, model, out)[0], samples)
     samples = with_lengths(samples, DocumentStore(parsed.store))
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
-    try:
-        with spending(model):
-            asyncio.run(_play({out: evaluation}, model, out, at_a_time))
-    except KeyboardInterrupt:
-        interrupted(INTERRUPTED)
+    with resumable(), spending(model):
+        asyncio.run(_play({out: evaluation}, model, out, at_a_time))
     if masked := [trajectory for trajectory in RunFolder(out).trajectories() if trajectory.masked]:
         Console().print(unplayed_table(masked))
     _report(RunFolder(out))
@@ -143,11 +139,8 @@ def probe_command(
         scores = {path: await score_run(RunFolder(path), ScoringSettings()) for path in evaluations}
         return {Condition(path.name): scored for path, scored in scores.items()}
 
-    try:
-        with spending(model):
-            scored = asyncio.run(play_and_score())
-    except KeyboardInterrupt:
-        interrupted(INTERRUPTED)
+    with resumable(), spending(model):
+        scored = asyncio.run(play_and_score())
     _report_probe(scored, out, seed, force=force)
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
-from docagent_rl.commands.asking import interrupted
+from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, option
 from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
@@ -58,7 +58,7 @@ def ingest_command(
     settings = RenderSettings(renderer, dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
     limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
-    try:
+    with resumable():
         report = ingest(
             folder,
             store,
@@ -71,8 +71,6 @@ def ingest_command(
             ray=ray,
             ocr=ocr,
         )
-    except KeyboardInterrupt:
-        interrupted()
     typer.echo(_ingest_summary(report))
     if report.kept:
         text = (

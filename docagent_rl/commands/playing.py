@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 ENGINE_TRAJECTORIES = 32
 """Trajectories at a time on an engine, which batches their turns."""
 REPLIES = "replies"
-INTERRUPTED = "Interrupted. What was played is kept; the same command goes on from here."
 _QUIET = {"VLLM_LOGGING_LEVEL": "ERROR", "TOKENIZERS_PARALLELISM": "false"}
 
 

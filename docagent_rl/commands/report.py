@@ -13,7 +13,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_outputs, written_before
-from docagent_rl.commands.asking import interrupted
+from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
 
@@ -49,10 +49,8 @@ def report_command(
     if paired and len(runs) != 2:
         raise UserError(f"--paired compares two runs, {len(runs)} are named")
     names = run_names(runs)
-    try:
+    with resumable():
         scored = asyncio.run(_scored(runs, names, judge))
-    except KeyboardInterrupt:
-        interrupted("stopped; what the judges said so far is kept, and the same command goes on")
     settings = ReportSettings(draws, seed, tuple(sorted(set(pass_at or ()))))
     report(scored, settings, out, paired=paired, force=force)
     Console().print(f"written: {out / PAGE}, {DATA}", markup=False, highlight=False)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.sample import Sample
@@ -31,47 +32,34 @@ class Shared(StrEnum):
     """Half of the pages or more look or read the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedDocument:
+class SharedDocument(NamedTuple):
     """A document of both sets."""
 
     first: str
     second: str
     how: Shared
-    share: float = 1.0
-    """Pages in common, of the shorter one."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlikeQuestions:
+class AlikeQuestions(NamedTuple):
     """Two questions that are nearly the same."""
 
     first: Sample
     second: Sample
     score: float
-    same_document: bool
-    same_answer: bool
+    leaks: bool
+    """One gives the other away: one document, or one answer to a question of some length.
 
-    @property
-    def leaks(self) -> bool:
-        """True if one gives the other away: one document, or one answer to a question of some length.
-
-        Many documents are asked the same question ("What is the title?"): that alone gives nothing away.
-        """
-        return self.same_document or (self.same_answer and len(question_words(self.first.question)) >= _LONG)
+    Many documents are asked the same question ("What is the title?"): that alone gives nothing away.
+    """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LeakReport:
     """Everything that two sets share."""
 
-    documents: list[SharedDocument] = field(default_factory=list)
-    questions: list[AlikeQuestions] = field(default_factory=list)
-
-    @property
-    def leaking(self) -> list[AlikeQuestions]:
-        """Questions that give each other away."""
-        return [pair for pair in self.questions if pair.leaks]
+    documents: list[SharedDocument]
+    questions: list[AlikeQuestions]
+    """Those that give each other away come first."""
 
 
 def find_leaks(
@@ -92,12 +80,11 @@ def find_leaks(
     shared: dict[tuple[str, str], SharedDocument] = {}
     for each in _shared_documents(first, second, store):
         shared.setdefault((each.first, each.second), each)
-    pairs = [
-        AlikeQuestions(
-            a, b, score, (a.doc_id, b.doc_id) in shared, answer_words(a) == answer_words(b) != frozenset()
-        )
-        for a, b, score in alike_pairs(first, second, threshold)
-    ]
+    pairs = []
+    for a, b, score in alike_pairs(first, second, threshold):
+        long = len(question_words(a.question)) >= _LONG
+        same_answer = answer_words(a) == answer_words(b) != frozenset()
+        pairs.append(AlikeQuestions(a, b, score, (a.doc_id, b.doc_id) in shared or (same_answer and long)))
     pairs.sort(
         key=lambda pair: (not pair.leaks, -pair.score, pair.first.question_id, pair.second.question_id)
     )
@@ -190,9 +177,8 @@ def _shared_pages(
     for name, pages in ours.items():
         common = Counter(other for page in pages for other in holders.get(page, ()))
         for other, count in common.items():
-            share = count / min(len(pages), len(theirs[other]))
-            if share >= SHARE:
-                yield SharedDocument(name, other, Shared.PAGES, share)
+            if count >= SHARE * min(len(pages), len(theirs[other])):
+                yield SharedDocument(name, other, Shared.PAGES)
 
 
 def _pages(store: DocumentStore, names: Iterable[str]) -> Mapping[str, frozenset[str]]:

@@ -10,19 +10,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.samples.questions import read_questions
+from docagent_rl.samples.questions import Questions, read_questions
 from docagent_rl.samples.sample import Sample
-from docagent_rl.samples.validation import ValidationReport, report_on, validate_jsonl
-
-if TYPE_CHECKING:
-    from docagent_rl.documents import DocumentStore
 
 AGENT_NAME = "docagent"
 """The agent loop that verl starts for every row."""
@@ -103,30 +99,24 @@ def read_samples(path: Path) -> list[Sample]:
     return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
 
 
-def validate_file(path: Path, *, store: DocumentStore | None = None) -> ValidationReport:
-    """Check a `.parquet` file, or the questions of another."""
-    check = validate_parquet if path.suffix == ".parquet" else validate_jsonl
-    return check(path, store=store)
+def scan_parquet(path: str | Path) -> Questions:
+    """Read a file's samples with their places, and find columns that are missing or contradict them.
 
-
-def validate_parquet(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
-    """Check a file from the columns down to the evidence.
-
-    Columns and types; every sample by itself; unique question ids; columns that agree with their sample;
-    and, with a `store`, that each cited document exists and is long enough. A file with wrong columns gets
-    that one problem and no others.
+    A file with wrong columns gets that one problem and no others.
     """
     source = Path(path)
+    found = Questions(source)
     try:
-        table = _load(source)
-        samples = read_parquet(source)
+        table, samples = _load(source), read_parquet(source)
     except UserError as error:
-        return ValidationReport(source, 0, (str(error),))
-    places = [f"{source}: row {number}" for number in range(len(samples))]
-    problems = [] if samples else [f"{source}: the file holds no rows"]
-    for place, row, sample in zip(places, table.select(SCHEMA.names).to_pylist(), samples, strict=True):
-        problems += [f"{place}: {problem}" for problem in _column_problems(row, sample)]
-    return report_on(source, len(samples), list(zip(places, samples, strict=True)), problems, store=store)
+        found.problems.append(str(error))
+        return found
+    found.rows = len(samples)
+    for number, (row, sample) in enumerate(zip(table.select(SCHEMA.names).to_pylist(), samples, strict=True)):
+        place = f"{source}: row {number}"
+        found.samples.append((place, sample))
+        found.problems += [f"{place}: {problem}" for problem in _column_problems(row, sample)]
+    return found
 
 
 def _row(index: int, sample: Sample) -> dict[str, Any]:

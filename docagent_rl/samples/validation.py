@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.fields import box_problems
+from docagent_rl.samples.parquet import scan_parquet
 from docagent_rl.samples.questions import scan_questions
 from docagent_rl.samples.sample import (
     OTHER_BOXES,
@@ -29,50 +30,37 @@ if TYPE_CHECKING:
 class ValidationReport:
     """The findings about a file."""
 
-    path: Path
     rows: int
     """Rows in the file; 0 when it cannot be read."""
     problems: tuple[str, ...]
-    """One sentence each, naming the file and the row or column."""
-    counts: dict[str, int] = field(default_factory=dict)
+    """One sentence each, naming the file and the row or column; without any it may be trained on."""
+    counts: dict[str, int]
     """Rows by `dataset/split`, and under `unanswerable` the rows without an answer in the document."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
     """Rows that some systems refuse, like `problems`; they may be trained on by others."""
 
-    @property
-    def ok(self) -> bool:
-        """True if the file may be trained on."""
-        return not self.problems
 
+def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
+    """Check a `.parquet` file, or the questions of another; every problem of every row is in the report.
 
-def validate_jsonl(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
-    """Check a file of questions (`samples.questions`); every problem of every line is in the report."""
+    Columns and types; every sample by itself; unique question ids; and, with a `store`, that each cited
+    document exists and is long enough.
+    """
     source = Path(path)
     try:
-        found = scan_questions(source)
+        found = scan_parquet(source) if source.suffix == ".parquet" else scan_questions(source)
     except UserError as error:
-        return ValidationReport(source, 0, (str(error),))
-    problems = found.problems if found.rows else [f"{source}: the file holds no samples"]
-    return report_on(source, found.rows, found.samples, problems, store=store)
-
-
-def report_on(
-    path: Path,
-    count: int,
-    samples: Sequence[tuple[str, Sample]],
-    problems: Sequence[str],
-    *,
-    store: DocumentStore | None,
-) -> ValidationReport:
-    """Check the samples of a file of `count` rows, each with its place, with `problems` found before."""
-    found, notes = [*problems, *_repeated_ids(samples)], []
-    for place, sample in samples:
+        return ValidationReport(0, (str(error),), {}, ())
+    problems, notes = [*found.problems, *_repeated_ids(found.samples)], []
+    if not (found.rows or problems):
+        problems.append(f"{source}: the file holds no samples")
+    for place, sample in found.samples:
         where = f"{place}: question {sample.question_id!r}"
-        found += [f"{where}: {problem}" for problem in sample_problems(sample, store=store)]
+        problems += [f"{where}: {problem}" for problem in sample_problems(sample, store=store)]
         notes += [f"{where}: {note}" for note in sample_notes(sample)]
-    counts = Counter(f"{sample.dataset}/{sample.split.value}" for _, sample in samples)
-    counts["unanswerable"] = sum(sample.answerable is False for _, sample in samples)
-    return ValidationReport(path, count, tuple(found), dict(counts), tuple(notes))
+    counts = Counter(f"{sample.dataset}/{sample.split.value}" for _, sample in found.samples)
+    counts["unanswerable"] = sum(sample.answerable is False for _, sample in found.samples)
+    return ValidationReport(found.rows, tuple(problems), dict(counts), tuple(notes))
 
 
 def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str]:
@@ -125,16 +113,16 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
 
 def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
     """Return the problems of keys of `extra` that environments read."""
-    problems = []
     try:
-        own = {page for doc_id, page in sample.gold_pages if doc_id == sample.doc_id}
-        if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
-            problems.append(
-                f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but "
-                f"'evidence_pages' holds {list(sample.evidence_pages)}"
-            )
+        gold = sample.gold_pages
     except UserError as error:
-        problems.append(str(error))
+        return [str(error)]
+    problems, own = [], {page for doc_id, page in gold if doc_id == sample.doc_id}
+    if sample.extra.get("page_ids") is not None and own != set(sample.evidence_pages):
+        problems.append(
+            f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but 'evidence_pages' "
+            f"holds {list(sample.evidence_pages)}"
+        )
     window, last = sample.extra.get("window"), math.inf if num_pages is None else num_pages
     if window is not None:
         whole = isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]
@@ -143,17 +131,12 @@ def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
                 "field 'extra.window' must be the first and the last of some pages of the document, found "
                 f"{window!r}"
             )
-    return problems
-
-
-def other_box_problems(sample: Sample) -> list[str]:
-    """Return the problems of boxes and flags of further documents, one sentence each."""
     try:
-        boxes, gold = gold_boxes(sample), sample.gold_pages
+        boxes = gold_boxes(sample)
         magnified_boxes(sample)
     except UserError as error:
-        return [str(error).removeprefix(f"question {sample.question_id!r}, ")]
-    problems, field = [], f"extra.{OTHER_BOXES}"
+        return [*problems, str(error).removeprefix(f"question {sample.question_id!r}, ")]
+    field = f"extra.{OTHER_BOXES}"
     for (doc_id, page), found in boxes.items():
         if doc_id != sample.doc_id:
             if (doc_id, page) not in gold:
@@ -174,7 +157,6 @@ def sample_problems(sample: Sample, *, store: DocumentStore | None = None) -> li
     problems = validate_sample(sample, num_pages=num_pages)
     if any("extra.page_ids" in problem for problem in problems):
         return problems
-    problems += [problem for problem in other_box_problems(sample) if problem not in problems]
     stated = sample.extra.get("num_pages")
     if num_pages is not None and stated is not None and stated != num_pages:
         problems.append(f"field 'extra.num_pages' is {stated}, but the document has {num_pages} pages")

@@ -77,15 +77,6 @@ class Actor:
         return f"{self.class_name}{name} (process {self.pid} on {self.address})"
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A placement group that waits; `bundles` are the resources of each of its parts."""
-
-    id: str
-    name: str
-    bundles: tuple[Mapping[str, float], ...]
-
-
 def read_actors() -> list[Actor]:
     """Return all actors of this driver's job, those that have ended included.
 
@@ -96,15 +87,17 @@ def read_actors() -> list[Actor]:
     return [_actor(gcs_pb2.ActorTableData.FromString(row)) for row in rows]
 
 
-def waiting_groups() -> list[Group]:
-    """Return the job's placement groups that Ray has found no place for."""
+def waiting_groups() -> dict[str, str]:
+    """Return the job's placement groups that Ray has found no place for, in words, by their ids."""
     job = global_worker.current_job_id.binary()
     rows = map(gcs_pb2.PlacementGroupTableData.FromString, _accessor().get_placement_group_table())
-    return [
-        Group(row.placement_group_id.hex(), row.name, tuple(dict(b.unit_resources) for b in row.bundles))
-        for row in rows
-        if row.creator_job_id == job and row.state == gcs_pb2.PlacementGroupTableData.PENDING
-    ]
+    found = {}
+    for row in rows:
+        if row.creator_job_id == job and row.state == gcs_pb2.PlacementGroupTableData.PENDING:
+            parts = " or ".join(sorted({_listed(dict(part.unit_resources)) for part in row.bundles}))
+            words = f"the placement group {row.name} with {len(row.bundles)} times {parts}"
+            found[row.placement_group_id.hex()] = words
+    return found
 
 
 def free_resources() -> list[Mapping[str, float]]:
@@ -191,20 +184,17 @@ class Queue:
         self._since: dict[str, float] = {}
 
     def overdue(
-        self, actors: Sequence[Actor], groups: Sequence[Group], free: Sequence[Mapping[str, float]]
+        self, actors: Sequence[Actor], groups: Mapping[str, str], free: Sequence[Mapping[str, float]]
     ) -> str | None:
         """Return a message about what has waited too long; `free` is what each node has."""
         if self._patience is None:
             return None
-        stuck = {}
+        stuck = dict(groups)
         for actor in (actor for actor in actors if actor.state is State.WAITING):
             needs = actor.needs.items()
             if not any(all(node.get(name, 0) >= number for name, number in needs) for node in free):
                 name = f" {actor.name}" if actor.name else ""
                 stuck[actor.id] = f"the actor {actor.class_name}{name} with {_listed(actor.needs)}"
-        for group in groups:
-            parts = " or ".join(sorted({_listed(bundle) for bundle in group.bundles}))
-            stuck[group.id] = f"the placement group {group.name} with {len(group.bundles)} times {parts}"
         now = time.monotonic()
         self._since = {key: self._since.get(key, now) for key in stuck}
         late = [stuck[key] for key, since in self._since.items() if now - since >= self._patience]

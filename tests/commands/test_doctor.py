@@ -17,9 +17,7 @@ def examined(monkeypatch):
 
     def run(*options, status=0, **answers):
         if answers:
-            monkeypatch.setattr(
-                doctor, "examine", lambda kinds, *_: ((kind, answers[kind.name]) for kind in kinds)
-            )
+            monkeypatch.setattr(doctor, "examine", lambda kind, *_: answers[kind.name])
         return called(doctor.doctor_command, *options, status=status)
 
     return run

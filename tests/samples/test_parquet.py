@@ -9,8 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.parquet import SCHEMA, read_parquet, validate_parquet, write_parquet
+from docagent_rl.samples.parquet import SCHEMA, read_parquet, write_parquet
 from docagent_rl.samples.sample import Sample, Split
+from docagent_rl.samples.validation import validate_file
 
 Make = Callable[..., Sample]
 
@@ -36,9 +37,8 @@ def change(path: Path, column: str, value: pa.Array | None) -> None:
 def test_samples_survive(samples, tmp_path):
     path = write_parquet(iter(samples), tmp_path / "new" / "train.parquet")
     assert read_parquet(path) == samples
-    report = validate_parquet(path)
-    assert report.ok, report.problems
-    assert (report.rows, report.path) == (3, path)
+    report = validate_file(path)
+    assert (report.rows, report.problems) == (3, ())
     assert report.counts == {"synthetic/train": 2, "synthetic/val": 1, "unanswerable": 1}
     assert list(tmp_path.joinpath("new").iterdir()) == [path]
 
@@ -78,7 +78,7 @@ def test_the_rows_are_what_the_dataset_of_verl_expects(samples, tmp_path):
 def test_a_wrong_column_is_one_clear_problem(samples, tmp_path, column, value):
     path = write_parquet(samples, tmp_path / "train.parquet")
     change(path, column, value)
-    (problem,) = validate_parquet(path).problems
+    (problem,) = validate_file(path).problems
     assert problem.startswith(f"{path}: ")
     assert f"'{column}'" in problem
     with pytest.raises(UserError, match=rf"train\.parquet.*'{column}'"):
@@ -90,7 +90,7 @@ def test_large_types_and_more_columns_are_fine(samples, tmp_path):
     table = pq.read_table(path).append_column("note", pa.array([1, 2, 3]))
     texts = table.column("sample").cast(pa.large_string())
     pq.write_table(table.set_column(table.column_names.index("sample"), "sample", texts), path)
-    assert validate_parquet(path).ok
+    assert not validate_file(path).problems
     assert read_parquet(path) == samples
 
 
@@ -99,7 +99,7 @@ def test_a_bad_row_is_named(samples, tmp_path):
     change(path, "sample", pa.array([samples[0].to_json(), "{", None]))
     with pytest.raises(UserError, match="row 1"):
         read_parquet(path)
-    assert len(validate_parquet(path).problems) == 1
+    assert len(validate_file(path).problems) == 1
 
 
 def test_missing_and_foreign_files(tmp_path):
@@ -108,7 +108,7 @@ def test_missing_and_foreign_files(tmp_path):
     assert not (tmp_path / "x.parquet").exists()
     (tmp_path / "text.parquet").write_text("{}")
     for name in ("none.parquet", "text.parquet"):
-        (problem,) = validate_parquet(tmp_path / name).problems
+        (problem,) = validate_file(tmp_path / name).problems
         assert name in problem
 
 
@@ -116,12 +116,12 @@ def test_columns_must_agree_with_their_sample(samples, tmp_path):
     path = write_parquet(samples, tmp_path / "train.parquet")
     change(path, "agent_name", pa.array(["docagent", "", "docagent"]))
     change(path, "data_source", pa.array(["synthetic", "synthetic", "dude"]))
-    first, second = validate_parquet(path).problems
+    first, second = validate_file(path).problems
     assert all(named in first for named in ("row 1", "'agent_name'"))
     assert all(named in second for named in ("row 2", "'data_source'"))
     prompts = pa.array([[], None, [{"role": "user", "content": "?"}]], SCHEMA.field("prompt").type)
     change(write_parquet(samples, path), "prompt", prompts)
-    first, second = validate_parquet(path).problems
+    first, second = validate_file(path).problems
     assert all(named in first for named in ("row 0", "'prompt'"))
     assert all(named in second for named in ("row 1", "'prompt'"))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.questions import parse_question, read_questions, scan_questions
 from docagent_rl.samples.sample import FIELDS, Sample, write_jsonl
-from docagent_rl.samples.validation import sample_problems, validate_jsonl
+from docagent_rl.samples.validation import sample_problems, validate_file
 
 ROW = {"doc_id": "report.pdf", "question": "How many?", "answers": ["41"], "evidence_pages": [3]}
 
@@ -113,7 +113,7 @@ def test_all_problems_of_all_lines_are_found(tmp_path):
         "[" * 100_000,
     ]
     path.write_text("\n".join(bad))
-    report = validate_jsonl(path)
+    report = validate_file(path)
     found = [problem.removeprefix(f"{path}:").partition(": ") for problem in report.problems]
     assert report.rows == 10
     assert [int(line) for line, _, _ in found] == [1, 1, 1, 3, 4, 6, 7, 8, 10, 11, 9]

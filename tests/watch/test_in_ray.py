@@ -95,7 +95,7 @@ def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
     group = ray.util.placement_group([{"CPU": 3}, {"CPU": 3}], name="global_pool")
     until(lambda: waiting_groups() and row(actor).state is State.WAITING)
     assert queue.overdue([row(actor)], waiting_groups(), free_resources()) is None
-    assert slow.overdue([started], [], free_resources()) is None
+    assert slow.overdue([started], {}, free_resources()) is None
     clock.now += 0.6
     told = queue.overdue([row(actor)], waiting_groups(), free_resources())
     assert all(
@@ -103,7 +103,7 @@ def test_what_asks_for_more_than_there_is_is_named_after_a_while(clock):
     )
     assert Queue(None).overdue([row(actor)], waiting_groups(), free_resources()) is None
     # a slow start is no waiting for a place
-    assert slow.overdue([started], [], free_resources()) is None
+    assert slow.overdue([started], {}, free_resources()) is None
     ray.util.remove_placement_group(group)
     until(lambda: not waiting_groups())
     assert "global_pool" not in queue.overdue([row(actor)], waiting_groups(), free_resources())

@@ -25,7 +25,7 @@ class Benchmark(StrEnum):
     ALDEN = "alden"
 
 
-_MODULES = ("pdf_sets", "picture_sets", "corpora", "uda")
+_MODULES = ("pdf_sets", "picture_sets", "corpora")
 
 
 def get_importer(benchmark: Benchmark) -> Importer:

@@ -57,23 +57,15 @@ class _MPDocVQA(Importer):
     name = "mp_docvqa"
     dataset = "mpdocvqa"
     released = by_split("mpdocvqa", 36230, 5187, 5019)
-    files = ("train.json", "*/train.json", "val.json", "*/val.json", "test.json", "*/test.json")
+    files = (
+        "train.json val.json test.json */train.json */val.json */test.json",
+        "data/*.parquet",
+        "*.parquet",
+    )
     under = "data"
     pictures = tuple(f"image_{number}" for number in range(1, 21))
     document, gold, id = "doc_id", "answers", "questionId"
     first_page = 0
-
-    def paths(self, source: Source) -> Sequence[Path]:
-        if source.path.is_file():
-            return [source.path]
-        if found := [path for name in self.files for path in source.find(name)]:
-            return found
-        hub = ("data/*.parquet", "*.parquet")
-        if not source.find(*hub) and source.find("**/imdb_*.npy"):
-            raise UserError(
-                f"{source.path}: imdb_*.npy files are pickled and not read; take the competition's JSON files"
-            )
-        return source.require(*self.files, *hub)
 
     def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
         return split_named(nested(values, "data_split")) or super().split_of(values, source, path)

@@ -52,11 +52,15 @@ class Source:
         return "-".join(path.relative_to(self.root).with_suffix("").parts)
 
     def find(self, *patterns: str) -> list[Path]:
-        """Return the files of the first pattern that matches any, sorted; a named file stands for all."""
+        """Return the files of the first pattern that matches any, sorted; a named file stands for all.
+
+        Patterns of files that belong together are one text, with white space between them.
+        """
         if self.path.is_file():
             return [self.path]
-        for pattern in patterns:
-            if found := sorted(path for path in self.root.glob(pattern) if path.is_file()):
+        for together in patterns:
+            paths = {path for pattern in together.split() for path in self.root.glob(pattern)}
+            if found := sorted(path for path in paths if path.is_file()):
                 return found
         return []
 

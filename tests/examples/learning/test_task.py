@@ -10,7 +10,8 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore
-from docagent_rl.samples.parquet import read_parquet, validate_parquet
+from docagent_rl.samples.parquet import read_parquet
+from docagent_rl.samples.validation import validate_file
 from learning.oracle import oracle
 from learning.pages import SIDE_PT, NumberPage, number_pages_pdf
 from learning.plan import RECIPE, LearnPaths, base_overrides
@@ -53,7 +54,7 @@ def test_trajectories_without_a_trainer_are_played_as_the_recipe_says(tmp_path):
 def test_the_files_are_those_of_the_trainer(task):
     store = DocumentStore(task.paths.store)
     for part in Part:
-        assert validate_parquet(task.paths.data(part), store=store).ok
+        assert not validate_file(task.paths.data(part), store=store).problems
         samples = read_parquet(task.paths.data(part))
         assert len(samples) == SETTINGS.documents(part) * SETTINGS.pages
         assert {sample.dataset for sample in samples} == {part.dataset}

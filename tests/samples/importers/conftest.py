@@ -20,8 +20,7 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import ImportSettings
-from docagent_rl.samples.importers.report import ImportReport, Tally
-from docagent_rl.samples.importers.running import run_import
+from docagent_rl.samples.importers.running import ImportReport, Tally, run_import
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
 from docagent_rl.samples.validation import sample_problems

@@ -6,10 +6,8 @@ import hashlib
 import io
 import json
 
-import pytest
 from PIL import Image
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.samples.importers.finishing import LENGTH, OUTSIDE
@@ -122,12 +120,6 @@ def test_missing_images_and_pages_with_folders_in_them(files, run):
     assert (sample.doc_id, sample.evidence_pages, sample.extra["native_evidence_pages"]) == ("b", (), 5)
     assert (report.missing, rows_of(report.skipped)["page_ids"]) == (["pybv0228"], [1, 2])
     assert numbers(report.skipped) == [[0], [1, 2]]
-
-
-def test_pickled_files_are_not_read(files, run):
-    files.text("imdb_val.npy", "\x80")
-    with pytest.raises(UserError, match=r"\.npy"):
-        run("mp_docvqa")
 
 
 PAGES = [f"page_{number}" for number in range(1, 21)]
