@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ def visible(text: str) -> str:
     feed goes.
     """
     return _UNSHOWN.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def tell(text: str) -> None:
+    """Print a message of ours on standard error, where loggers may be silenced or gone."""
+    print(visible(f"docagent-rl: {text}"), file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:

@@ -28,8 +28,14 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.models import get_family
 from docagent_rl.rollout.images import CAPACITY
 from docagent_rl.systems import get_system
-from docagent_rl.training.settings.adapters import rank, read_adapters
-from docagent_rl.training.settings.models import STRATEGIES, freezes_actor, freezes_critic, known_model
+from docagent_rl.training.settings.models import (
+    STRATEGIES,
+    freezes_actor,
+    freezes_critic,
+    known_model,
+    rank,
+    read_adapters,
+)
 
 if TYPE_CHECKING:
     from torch import nn

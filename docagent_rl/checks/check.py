@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -13,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.terminal import visible
+from docagent_rl.base.terminal import tell
 from docagent_rl.base.text import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.system import System
@@ -117,7 +116,7 @@ def refuse(error: Exception, config: DictConfig) -> NoReturn:
             "the checks before the run failed unexpectedly, so the run does not start: "
             f"{type(error).__name__}: {first}\n  {_keep_traceback(traceback_text(error), config)}"
         )
-    print(visible(f"docagent-rl: {message}"), file=sys.stderr, flush=True)
+    tell(message)
     raise SystemExit(2) from error
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.base.terminal import visible
+from docagent_rl.base.terminal import tell
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import DocAgentConfig, Unplayable, data_files
 from docagent_rl.rollout.chat import template_kwargs
@@ -117,11 +116,11 @@ def _file_problems(questions: Questions, resources: TrajectoryResources, limit: 
     name, count = f"data.{questions.key}", len(questions.samples)
     validate = questions.key == "val_files"
     if count > _MANY:
-        _say(f"{name}: making {count} prompts")
+        tell(f"{name}: making {count} prompts")
     found = open_all(questions.samples, resources, limit=limit, validate=validate)
     if found.adapted:
         ways = [f"{how}: {len(names)}, e.g. {min(names)}" for how, names in sorted(found.adapted.items())]
-        _say(f"{name}: documents whose prompt was made to fit {limit} tokens:\n  " + "\n  ".join(ways))
+        tell(f"{name}: documents whose prompt was made to fit {limit} tokens:\n  " + "\n  ".join(ways))
     if not found.unplayable:
         return
     lines = []  # one a document: what cannot be played is mostly a matter of the document
@@ -138,12 +137,8 @@ def _file_problems(questions: Questions, resources: TrajectoryResources, limit: 
     if number == count:
         yield message
     elif validate:
-        _say(f"{message}\n  they count as wrong and are reported beside the score")
+        tell(f"{message}\n  they count as wrong and are reported beside the score")
     elif resources.config.rollout.unplayable is Unplayable.MASK:
-        _say(f"{message}\n  their trajectories are masked and counted")
+        tell(f"{message}\n  their trajectories are masked and counted")
     else:
         yield f"{message}\n  drop them, or set docagent.rollout.unplayable=mask to train on the others"
-
-
-def _say(text: str) -> None:
-    print(visible(f"docagent-rl: {text}"), file=sys.stderr)

@@ -1,19 +1,25 @@
-"""Checks of this machine before Ray starts: folders, device, shared memory, model."""
+"""Checks of this machine before Ray starts: folders, device, memory, model, and the Ray that is there."""
 
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import FULL
 from docagent_rl.training.hardware import is_cpu_platform
+from docagent_rl.training.loopback import RAY
+
+logger = logging.getLogger(__name__)
 
 FOLDERS = ("docagent.run_dir", "trainer.default_local_dir")
 """Keys of the folders that a run writes to."""
@@ -80,3 +86,106 @@ def check_model(config: DictConfig, workspace: Path) -> Iterator[str]:
     local = path.startswith(("/", ".", "~", f"{workspace}/"))
     if local and not (Path(path).expanduser() / "config.json").is_file():
         yield f"{MODEL}={path}: no model there (config.json is missing)"
+
+
+VARIABLE = "RAY_ADDRESS"
+ANSWER_S = 10.0
+"""Seconds for Ray to take a connection."""
+STARTING_ONLY = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "include_dashboard")
+"""Keys that `ray.init` refuses, or that mean nothing, where Ray runs already; the CPU profile sets some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A Ray that runs already, which the run becomes a part of."""
+
+    address: str
+    """`host:port` of its head."""
+    source: str
+    """The key or file that names it."""
+    asked: bool
+    """The user named it, rather than `ray start` on this machine at some time."""
+
+
+def attachment(config: DictConfig) -> Attachment | None:
+    """Return the Ray that the run attaches to, in Ray's own order; `None` where it starts its own."""
+    from ray._private.services import canonicalize_bootstrap_address
+    from ray._private.utils import get_ray_address_file
+
+    settings = OmegaConf.select(config, RAY) or {}
+    given, folder, variable = settings.get("address"), settings.get("_temp_dir"), os.environ.get(VARIABLE)
+    try:
+        # Ray's own callers give it no address either
+        found = canonicalize_bootstrap_address(given, folder)  # ty: ignore[invalid-argument-type]
+    except (ConnectionError, ValueError) as error:
+        raise UserError(
+            f"{RAY}.address={given}, {VARIABLE}={variable}: Ray finds no cluster there "
+            f"({str(error).splitlines()[0]}): give host:port of its head, or none"
+        ) from error
+    if found is None:
+        return None
+    # the variable takes the place of `auto`, and of nothing
+    if given not in (None, "auto"):
+        return Attachment(found, f"{RAY}.address={given}", asked=True)
+    if variable:
+        return Attachment(found, f"{VARIABLE}={variable}", asked=True)
+    return Attachment(found, str(get_ray_address_file(folder)), asked=given == "auto")
+
+
+def check_cluster(config: DictConfig) -> Iterator[str]:
+    """See that the Ray that a run attaches to answers, and that several nodes share a Ray and a workspace.
+
+    What every node sees and reaches is asked there, once Ray runs (`training.nodes`).
+    """
+    found, nodes = attachment(config), int(config.trainer.nnodes)
+    if found is not None:
+        yield from _attachment_problems(config, found)
+    elif nodes > 1 and int(OmegaConf.select(config, f"{RAY}.num_gpus") or 0) < nodes:
+        # several nodes may be played on one machine, by one who says how many GPUs Ray is to believe in
+        yield (
+            f"trainer.nnodes={nodes}: the run would start a Ray of its own on this machine alone: start Ray "
+            "on every node (`ray start --head` here, `ray start --address=HEAD:6379` there), or name one "
+            f"that runs by {VARIABLE}"
+        )
+    workspace = str(config.docagent.workspace)
+    if (found or nodes > 1) and not Path(workspace).expanduser().is_absolute():
+        yield (
+            f"docagent.workspace={workspace} is relative, and processes on other nodes start in folders of "
+            "their own: give an absolute path that every node sees (DOCAGENT_WORKSPACE)"
+        )
+
+
+def _attachment_problems(config: DictConfig, found: Attachment) -> Iterator[str]:
+    named = f"the Ray at {found.address}, which {found.source} names"
+    own = f"{VARIABLE}=local starts one of its own, `ray stop` ends that one"
+    host, _, port = found.address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER_S).close()
+    except (OSError, ValueError) as error:
+        remedy = f"name another one, or unset {VARIABLE}" if found.asked else own
+        yield f"the run would attach to {named}, and nothing answers there ({error}): {remedy}"
+        return
+    if found.asked:
+        logger.info("the run attaches to %s", named)
+    elif sized := _sizes(config):  # they mean a Ray of the run's own
+        yield (
+            f"the run would attach to {named}, but {RAY}.{next(iter(sized))} is for a Ray of its own: "
+            f"{VARIABLE}=local starts one, {VARIABLE}={found.address} means that one"
+        )
+    else:
+        logger.warning("the run attaches to %s: %s", named, own)
+
+
+def leave_out_own_ray(config: DictConfig) -> None:
+    """Take out of `ray_kwargs.ray_init` what only a Ray that the run starts can be given."""
+    if attachment(config) is not None and (dropped := _sizes(config)):
+        with open_dict(config):
+            for key in dropped:
+                del config.ray_kwargs.ray_init[key]
+        listed = ", ".join(f"{key}={value}" for key, value in dropped.items())
+        logger.info("%s: left out %s, which only a Ray of the run's own takes", RAY, listed)
+
+
+def _sizes(config: DictConfig) -> dict[str, object]:
+    settings = OmegaConf.select(config, RAY) or {}
+    return {key: settings[key] for key in STARTING_ONLY if settings.get(key) is not None}

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import MODULES_VARIABLE, import_module
 from docagent_rl.checkpoints.resume import settle_resume
-from docagent_rl.checks import budget_table, cluster, configuration, data, machine
+from docagent_rl.checks import budget_table, configuration, data, machine
 from docagent_rl.checks.check import Check, PlannedRun, When, refuse, run_checks
 from docagent_rl.checks.environment import settle_environment
 from docagent_rl.config import DocAgentConfig
@@ -22,7 +22,7 @@ from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
 from docagent_rl.training.serving.requests import size_server_cache
-from docagent_rl.training.settings import adapters, arithmetic, keys, models
+from docagent_rl.training.settings import arithmetic, keys, models
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
 logger = logging.getLogger(__name__)
@@ -47,12 +47,12 @@ CHECKS = (
     Check("loss", CONFIGURATION, lambda run: check_loss(run.section.loss, run.section.kl, run.config)),
     Check("roles of the policy", CONFIGURATION, configuration.check_policy_roles),
     Check("frozen tower", CONFIGURATION, lambda run: models.frozen_problems(run.config, run.section)),
-    Check("LoRA", CONFIGURATION, lambda run: adapters.adapter_problems(run.config)),
+    Check("LoRA", CONFIGURATION, lambda run: models.adapter_problems(run.config)),
     Check("batches and GPUs", CONFIGURATION, lambda run: arithmetic.size_problems(run.config)),
     Check("heads and GPUs", CONFIGURATION, lambda run: arithmetic.head_problems(run.config)),
     Check("verl's own checks", CONFIGURATION, lambda run: arithmetic.verls_problems(run.config)),
     Check("device", MACHINE, lambda run: machine.check_device(run.config)),
-    Check("cluster", MACHINE, lambda run: cluster.check_cluster(run.config)),
+    Check("cluster", MACHINE, lambda run: machine.check_cluster(run.config)),
     Check("shared memory", MACHINE, lambda run: machine.check_shared_memory(run.config)),
     Check("memory and disk", MACHINE, lambda run: budget_table.check_memory(run.config, run.section)),
     Check("provision of data", MACHINE, lambda run: _provide("data", run)),
@@ -62,7 +62,7 @@ CHECKS = (
     Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
     Check("model family", MACHINE, lambda run: models.family_problems(run.config, run.section, run.env)),
     Check("vision tower", MACHINE, lambda run: models.vision_problems(run.config, run.section)),
-    Check("adapters of the tower", MACHINE, lambda run: adapters.tower_problems(run.config)),
+    Check("adapters of the tower", MACHINE, lambda run: models.tower_problems(run.config)),
     Check("questions", MACHINE, data.check_questions),
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),
 )
@@ -116,7 +116,7 @@ class Preflight(Callback):
             settle_resume(config, run.section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)
-            cluster.leave_out_own_ray(config)
+            machine.leave_out_own_ray(config)
         except Exception as error:  # whatever it is: a run that was not checked must not start
             refuse(error, config)
 
@@ -142,7 +142,7 @@ def pass_on_environment(config: DictConfig) -> None:
     os.environ |= variables  # for the Ray that the run starts
     if modules := ",".join(config.docagent.get("modules") or ()):
         variables[MODULES_VARIABLE] = modules
-    if cluster.attachment(config) is not None:
+    if machine.attachment(config) is not None:
         variables[ATTACHED_VARIABLE] = "1"
     with open_dict(config):
         for name, value in variables.items():

@@ -33,12 +33,18 @@ def is_digits(text: Any) -> TypeGuard[str]:
     return isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 10
 
 
-def _page(key: Any) -> Any:
+def as_whole(value: Any) -> Any:
+    """Return a text of digits, or a float without a fraction, as an integer; anything else as it is."""
+    text = value.strip() if isinstance(value, str) else value
+    return int(text) if is_digits(text) or (isinstance(text, float) and text.is_integer()) else value
+
+
+def _key(key: Any) -> Any:
     """Return a page number from its decimal string, as JSON needs it for keys."""
     return int(key) if is_digits(key) else key
 
 
-PageKey = Annotated[int, Strict(), BeforeValidator(_page)]
+PageKey = Annotated[int, Strict(), BeforeValidator(_key)]
 _Edge = Annotated[float, Strict(), AllowInfNan(False)]
 Boxes = tuple[tuple[_Edge, _Edge, _Edge, _Edge], ...]
 

@@ -29,7 +29,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.fields import is_digits, type_problems
+from docagent_rl.samples.fields import as_whole, type_problems
 from docagent_rl.samples.sample import FIELDS, Sample, decode_object, read_fields
 
 TEMPLATE = """\
@@ -181,13 +181,8 @@ def _answers(value: Any) -> list[Any]:
 
 def _pages(value: Any) -> list[Any]:
     """Return pages in their order, each once; where one is no page number they stay, to be refused."""
-    found = [_page(item) for item in _listed(value)]
+    found = [as_whole(item) for item in _listed(value)]
     return sorted(set(found)) if all(type(page) is int for page in found) else found
-
-
-def _page(item: Any) -> Any:
-    text = item.strip() if isinstance(item, str) else item
-    return int(text) if is_digits(text) or (isinstance(text, float) and text.is_integer()) else item
 
 
 _READERS: Mapping[str, Callable[[Any], Any]] = {

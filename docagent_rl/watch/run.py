@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 import time
 from contextlib import suppress
@@ -18,7 +17,7 @@ from omegaconf import DictConfig
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError, RayError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import visible
+from docagent_rl.base.terminal import tell
 from docagent_rl.base.text import clean, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
 from docagent_rl.watch.actors import (
@@ -116,7 +115,7 @@ class Watch:
         kill_own_actors()
         if self._ended.wait(_LAST_S):
             return
-        _tell(trouble)
+        tell(clean(trouble))
         self._family.end()
         os._exit(1)
 
@@ -172,9 +171,5 @@ def _end(watch: Watch, trouble: str, job_return: JobReturn, config: DictConfig) 
             file.write_text(traceback_text(error), encoding="utf-8")
             trouble = f"{trouble}\n  what the trainer said: {file}"
     watch.end_processes()
-    _tell(trouble)
+    tell(clean(trouble))
     raise SystemExit(1) from None
-
-
-def _tell(trouble: str) -> None:
-    print(visible(f"docagent-rl: {clean(trouble)}"), file=sys.stderr, flush=True)

@@ -52,7 +52,7 @@ def launched(monkeypatch, file: str | None, recipe: str, *overrides: str):
         return compose(recipe, overrides=[*overrides, "docagent.workspace=w"])
 
 
-@pytest.mark.parametrize("recipe", recipe_names(kind=Kind.SFT))
+@pytest.mark.parametrize("recipe", recipe_names(kind=Kind.SFT)[:2])
 def test_the_profile_of_verls_supervised_trainer_is_its_own(monkeypatch, recipe):
     found = launched(monkeypatch, "site-packages/verl/trainer/sft_trainer.py", recipe, "+profile=cpu")
     assert found.trainer.device == found.docagent.profile == "cpu"
@@ -61,7 +61,7 @@ def test_the_profile_of_verls_supervised_trainer_is_its_own(monkeypatch, recipe)
     assert composed(recipe, ["+profile=cpu", "docagent.workspace=w"]) == found
 
 
-@pytest.mark.parametrize("file", ["site-packages/verl/trainer/main_ppo.py", "mine.py", None])
+@pytest.mark.parametrize("file", ["site-packages/verl/trainer/main_ppo.py", None])
 def test_that_of_any_other_is_of_reinforcement_learning(monkeypatch, file):
     found = launched(monkeypatch, file, "vrag_rl_qwen2_5_vl_3b", "+profile=cpu")
     assert found.docagent.judge.kind == "rule"

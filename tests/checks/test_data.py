@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.preflight import check
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rollout.chat import ChatCodec
@@ -88,6 +89,24 @@ def test_a_batch_larger_than_the_questions(checked, files):
     file = three.partition("=")[2]
     checked(f"data.train_files=[{file},{file}]")
     checked(f"data.val_files={file}", "data.val_batch_size=64")
+
+
+def test_prompts_that_are_promised_more_than_they_may_have_and_models_without_a_tokenizer(checked, tmp_path):
+    with pytest.raises(UserError, match=r"tokens=99999.*data\.max_prompt_length="):
+        checked("docagent.rollout.prompt_tokens=99999")
+    (tmp_path / "config.json").write_text("{}")
+    frozen = "actor_rollout_ref.actor.freeze_vision_tower=false"
+    with pytest.raises(UserError, match=r"model\.path=/"):
+        checked(f"actor_rollout_ref.model.path={tmp_path}", frozen)
+
+
+@pytest.mark.slow
+def test_the_report_says_how_long_documents_are_shown(long_workspace, tmp_path, capsys):
+    samples = [[long_workspace.sample(name) for name in names] for names in (["short", "long"], ["short"])]
+    check(long_workspace.config(RECIPES["doc_v_star"], *long_workspace.data(tmp_path, *samples)))
+    said = capsys.readouterr().err
+    assert re.search(r"(?s)data\.train_files.*1536.* 42 .*56.*long", said)
+    assert "data.val_files" not in said
 
 
 def test_the_longest_prompt_is_counted(checked, files, world, workspace):

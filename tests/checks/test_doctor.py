@@ -21,7 +21,7 @@ from docagent_rl.checks.doctor import (
     probe,
 )
 from docagent_rl.training.plugin import AGENT_LOOP, TRAINER_MODES
-from docagent_rl.training.registrations import Registered, registered
+from docagent_rl.training.registrations import Registered
 from tests.processes import ends
 
 HEALTHY = Registered(
@@ -71,20 +71,6 @@ def test_system_names_what_it_looks_at(tmp_path):
     assert int(checks["CPUs"].value) >= 1
     assert "mount" in check_shared_memory(tmp_path / "absent").advice
     assert check_shared_memory(tmp_path).value.endswith("GiB")
-
-
-@pytest.mark.slow
-def test_registrations_of_this_process():
-    found = registered()
-    assert AGENT_LOOP in found.agent_loops
-    assert set(TRAINER_MODES) <= set(found.trainer_modes)
-    assert {"gae", "grpo"} <= set(found.estimators)
-    assert "waiting for import" not in found.patches.values()
-    if found.platform == "cpu":
-        assert found.engines == ["language_model/fsdp2", "value_model/fsdp2"]
-        # vLLM is found already where its imports were done before
-        others = {name for name, state in found.patches.items() if state != "applied"}
-        assert others <= {"vllm_cpu_version"}
 
 
 VLLM, TORCH = "vllm==0.24.0", "torch==2.11.0"

@@ -54,7 +54,6 @@ def test_shorter_contexts_shorten_what_depends_on_them():
 @pytest.mark.parametrize(
     ("memory", "recipes", "found"),
     [
-        (24, ["vrag_rl_qwen2_5_vl_3b"], "vrag_rl_qwen2_5_vl_3b"),
         (24, ["unidoc_rl_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_3b"], "unidoc_rl_qwen2_5_vl_3b"),
         (12, ["vrag_rl_qwen2_5_vl_3b"], None),
     ],

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import logging
 import resource
 import shutil
-from contextlib import nullcontext
+import socket
+from contextlib import closing, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +13,15 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks import machine
 from docagent_rl.checks.check import refuse_for
-from docagent_rl.checks.machine import check_folders, check_shared_memory
+from docagent_rl.checks.machine import (
+    Attachment,
+    attachment,
+    check_cluster,
+    check_folders,
+    check_shared_memory,
+    leave_out_own_ray,
+)
+from docagent_rl.checks.recipe_check import composed
 
 BUCKET = 64
 
@@ -59,3 +69,97 @@ def test_shared_memory_on_the_cpu_has_to_hold_a_bucket(config, monkeypatch, mega
     message = r"/dev/shm .*63 MB.*update_weights_bucket_megabytes=64"
     with pytest.raises(UserError, match=message) if refused else nullcontext():
         refuse_for(check_shared_memory(config()))
+
+
+RECIPE = "vrag_rl_qwen2_5_vl_7b"
+SHARED = "docagent.workspace=/w"
+
+
+@pytest.fixture(autouse=True)
+def _no_ray(monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("DOCAGENT_WORKSPACE", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "ray"))
+    monkeypatch.setattr(machine, "ANSWER_S", 0.2)  # what listens here says nothing
+
+
+@pytest.fixture
+def head():
+    """Something that takes connections, as the head of a cluster does."""
+    with closing(socket.create_server(("", 0))) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def started(head, tmp_path):
+    """`ray start` was called on this machine some time."""
+    file = tmp_path / "ray" / "ray" / "ray_current_cluster"
+    file.parent.mkdir(parents=True)
+    file.write_text(head)
+    return file
+
+
+def ran(*overrides):
+    return OmegaConf.unsafe_merge(composed(RECIPE), OmegaConf.from_dotlist(list(overrides)))
+
+
+def checked(*overrides):
+    refuse_for(check_cluster(ran(*overrides)))
+
+
+def test_other_machines_would_look_for_a_relative_path_elsewhere(monkeypatch, head):
+    assert attachment(ran()) is None
+    checked()  # a run by itself
+    monkeypatch.setenv("RAY_ADDRESS", head)
+    checked(SHARED)
+    with pytest.raises(UserError, match=r"^docagent\.workspace=workspace "):
+        checked()
+
+
+def test_several_nodes_need_one_ray(monkeypatch, head):
+    several = ("trainer.nnodes=2", SHARED)
+    with pytest.raises(UserError, match=r"trainer\.nnodes=2: .*ray start"):
+        checked(*several)
+    checked(*several, "ray_kwargs.ray_init.num_gpus=2")
+    monkeypatch.setenv("RAY_ADDRESS", head)
+    checked(*several)
+
+
+def test_a_ray_left_on_this_machine_is_named(started, caplog):
+    found = attachment(ran())
+    assert (found.source, found.asked) == (str(started), False)
+    with caplog.at_level(logging.WARNING):
+        checked(SHARED)
+    assert str(started) in caplog.text
+    # a run that sizes its Ray does not fall into another
+    with pytest.raises(UserError, match=r"ray_init\.num_gpus .*RAY_ADDRESS=local"):
+        checked(SHARED, "ray_kwargs.ray_init.num_gpus=1")
+
+
+def test_the_variable_goes_before_what_was_left(started, monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    assert attachment(ran()) is None
+    address = "192.0.2.7:6379"
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    found = attachment(ran("ray_kwargs.ray_init.address=auto"))
+    assert found == Attachment(address, f"RAY_ADDRESS={address}", asked=True)
+
+
+def test_a_ray_that_has_ended_and_what_is_no_address(started, monkeypatch):
+    with closing(socket.create_server(("", 0))) as server:
+        port = server.getsockname()[1]
+    started.write_text(f"127.0.0.1:{port}")
+    with pytest.raises(UserError, match=rf"{started} "):
+        checked(SHARED)
+    monkeypatch.setenv("RAY_ADDRESS", "somewhere")
+    with pytest.raises(UserError, match="RAY_ADDRESS=somewhere: "):
+        checked(SHARED)
+
+
+def test_the_profile_does_not_tell_a_running_ray_how_large_it_is(monkeypatch, head):
+    config = composed(RECIPE, ["+profile=cpu"])
+    leave_out_own_ray(config)
+    assert config.ray_kwargs.ray_init.num_cpus == 16
+    monkeypatch.setenv("RAY_ADDRESS", head)
+    leave_out_own_ray(config)
+    assert OmegaConf.to_container(config.ray_kwargs.ray_init).keys() == {"runtime_env"}

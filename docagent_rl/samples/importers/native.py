@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.samples.fields import Box, is_digits
+from docagent_rl.samples.fields import Box, as_whole
 from docagent_rl.samples.sample import Page, Split
 
 LONGEST_TEXT = 100_000
@@ -227,12 +227,10 @@ def as_texts(value: Any) -> list[str]:
 
 def as_pages(value: Any) -> list[int]:
     """Return a list of page numbers: integers, their digits as text, or whole floats; else a `ValueError`."""
-    pages = []
-    for item in as_list(value):
-        whole = type(item) is int or (isinstance(item, float) and item.is_integer())
-        if not (whole or (isinstance(item, str) and is_digits(item.strip()))):
-            raise ValueError(f"not a page number: {str(item)[:80]!r}")
-        pages.append(int(item))
+    pages = [as_whole(item) for item in as_list(value)]
+    for page in pages:
+        if type(page) is not int:
+            raise ValueError(f"not a page number: {str(page)[:80]!r}")
     return pages
 
 

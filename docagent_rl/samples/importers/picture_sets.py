@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -157,29 +156,14 @@ def _deck(name: str, folder: Path, row: NativeRow) -> NativeDocument | None:
     The repository's script names a file as its address ends (`...-7-1024.jpg?cb=1`). By their names alone,
     slides behind a dead address would move up.
     """
-    files = {
-        path.name: path
-        for path in folder.iterdir()
-        if path.suffix.partition("?")[0].lower() in IMAGE_SUFFIXES
-    }
     try:
-        addresses = as_texts(row.get("image_urls") or [])
+        ends = [address.rpartition("/")[2] for address in as_texts(row.get("image_urls"))]
     except ValueError:
-        addresses = []
-    ends = [address.rpartition("/")[2] for address in addresses]
-    named = [files.get(end) or files.get(end.partition("?")[0]) for end in ends]
-    slides = tuple(path for path in named if path is not None)
-    if slides and len(slides) == len(set(ends)) == len(ends):
-        return NativeDocument(name, slides)
-    if not files or (addresses and len(files) != len(addresses)):
         return None
-    return NativeDocument(name, tuple(files[each] for each in sorted(files, key=_natural_key)))
-
-
-def _natural_key(name: str) -> tuple:
-    """Return a key that sorts `page2` before `page10`."""
-    parts = re.split(r"([0-9]+)", name)
-    return tuple(int(part) if i % 2 else part.casefold() for i, part in enumerate(parts)), name
+    places = ((folder / end, folder / end.partition("?")[0]) for end in ends if is_file_name(end))
+    slides = [next((path for path in each if path.is_file()), None) for each in places]
+    there = tuple(path for path in slides if path is not None)
+    return NativeDocument(name, there) if there and len(there) == len(set(ends)) == len(ends) else None
 
 
 class _Alden(Importer):

@@ -1,10 +1,119 @@
 from __future__ import annotations
 
-import pytest
+import re
 
-from docagent_rl.checks.recipe_check import composed
+import pytest
+from omegaconf import OmegaConf
+
+from docagent_rl.base.errors import UserError
+from docagent_rl.checks.recipe_check import Finding, composed, judged
+from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_kind, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.training.settings.models import family_problems
+from docagent_rl.lab.tiny.model import build_tiny_model
+from docagent_rl.training.settings.models import (
+    adapter_problems,
+    family_problems,
+    read_adapters,
+    tower_problems,
+)
+from docagent_rl.training.workers.extensions import ENCODERS, PROJECTORS
+
+VRAG, MODEL = "vrag_rl_qwen2_5_vl_7b", "actor_rollout_ref.model"
+LORA = f"{MODEL}.lora_rank=8"
+SFT = "sft_vrag_rl_qwen2_5_vl_7b"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    return build_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def run(*overrides):
+    return composed(VRAG, overrides)
+
+
+def test_adapters_of_a_known_model_are_counted():
+    """Rank 32 of the 28 layers of 7B: 32 x (in + out) for each of seven projections."""
+    found = read_adapters(run("+lora=language").actor_rollout_ref.model)
+    d, kv, inner = 3584, 512, 18944
+    widths = [2 * d, d + kv, d + kv, 2 * d, *[d + inner] * 3]
+    assert found.parameters == 28 * 32 * sum(widths) == 80_740_352
+    assert found.tower == ()
+    assert read_adapters(run().actor_rollout_ref.model) is None
+
+
+def test_verls_default_adapts_the_tower_and_is_refused(tiny):
+    path = f"{MODEL}.path={tiny}"
+    assert len(read_adapters(run(LORA, path).actor_rollout_ref.model).tower) == 12
+    (problem,) = tower_problems(run(LORA, path))
+    assert re.search(r"12 modules.*visual.*\+lora=language", problem)
+    for taken in (
+        [LORA, f"{MODEL}.lora.merge=true"],
+        [LORA, f"{MODEL}.exclude_modules='.*visual.*'"],
+        [LORA, "actor_rollout_ref.actor.freeze_vision_tower=true"],
+        ["+lora=language"],
+        [],
+    ):
+        assert not list(tower_problems(run(path, *taken)))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ([f"{MODEL}.lora.rank=8"], r"lora\.rank.*lora_rank"),
+        ([f"{MODEL}.lora_adapter_path=/adapter"], "lora_adapter_path"),
+        ([LORA, "trainer.v1.trainer_mode=docagent_separate_async"], "separate_async"),
+        ([LORA, "actor_rollout_ref.rollout.layered_summon=true"], "load_format"),
+        (["critic.enable=true", "critic.model.lora_rank=8"], r"critic\.model\.lora_rank"),
+    ],
+)
+def test_settings_that_train_or_play_something_else_are_refused(overrides, message):
+    (problem,) = adapter_problems(run(*overrides))
+    assert re.search(message, problem)
+
+
+def test_merged_weights_go_to_servers_of_their_own():
+    separate = "trainer.v1.trainer_mode=docagent_separate_async"
+    assert not list(adapter_problems(run(LORA, f"{MODEL}.lora.merge=true", separate)))
+
+
+def test_a_module_that_no_model_has_is_named():
+    with pytest.raises(UserError, match="nowhere"):
+        read_adapters(run(LORA, f"{MODEL}.target_modules=[nowhere]").actor_rollout_ref.model)
+
+
+@pytest.mark.parametrize("place", ["lora", "fine_tuning/lora"])
+def test_the_overlays_leave_out_every_tower_and_no_language_model(place):
+    read = OmegaConf.load(str(ROOT / place / "language.yaml"))
+    model = read.model if "model" in read else read.actor_rollout_ref.model
+    for name in ENCODERS + PROJECTORS:
+        for module in (f"{name}.blocks.0.mlp.up_proj", f"model.{name}.merger.mlp.0"):
+            assert re.fullmatch(model.exclude_modules, module)
+    for module in ("model.language_model.layers.0.mlp.up_proj", "model.layers.3.self_attn.q_proj"):
+        assert not re.fullmatch(model.exclude_modules, module)
+
+
+@pytest.mark.slow
+def test_every_system_takes_the_overlays():
+    # that of 24 GB is all of them, one over the other
+    of_system = {name.partition("_qwen")[0]: name for name in recipe_names()}
+    for name, size in [
+        *((name, "gpu_24") for name in of_system.values()),
+        ("vrag_rl_qwen3_vl_30b_a3b", "gpu_24"),
+        *(("vrag_rl_qwen2_5_vl_7b", size) for size in ("language", "gpu_48", "gpu_80")),
+    ]:
+        made = composed(name, [f"+lora={size}"])
+        assert judged(Finding(name), made).problem is None
+        assert made.actor_rollout_ref.model.lora_rank == 32
+        assert made.actor_rollout_ref.actor.optim.lr == 1e-5
+        assert size == "language" or made.trainer.n_gpus_per_node == 1
+
+
+def test_recipes_of_fine_tuning_have_keys_of_their_own():
+    for name in (each for each in recipe_names(kind=None) if recipe_kind(each) is Kind.SFT):
+        made = composed(name, ["+lora=language", "+profile=sft_cpu"])
+        assert (made.model.lora_rank, made.engine.model_dtype) == (32, "bfloat16")
+        assert "actor_rollout_ref" not in made
 
 
 @pytest.mark.parametrize(
