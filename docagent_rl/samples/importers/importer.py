@@ -40,6 +40,8 @@ class Importer:
     document: ClassVar[str]
     """Names of fields, as are those that follow; what is None is read by `complete`."""
     gold: ClassVar[str]
+    nothing: ClassVar[str | None] = None
+    """The gold answer of questions that their document does not answer."""
     question: ClassVar[str] = "question"
     id: ClassVar[str | None] = None
     """The id of the question; None: questions are named by their file and row."""
@@ -85,6 +87,8 @@ class Importer:
         draft.native_id = None if self.id is None else row.get(self.id)
         draft.gold = row.get(self.gold)
         self.answer(draft)
+        if self.nothing in draft.answers:
+            draft.answers, draft.answerable = (), False
         if self.pages is not None:
             draft.cite(self.pages)
         if self.sources is not None:

@@ -49,7 +49,7 @@ class _MMLongBenchDoc(Importer):
     released = by_split("mmlongbench", test=1082)
     files = ("data/samples.json", "samples.json", "data/*.parquet", "*.parquet")
     split = Split.TEST
-    document, gold, kept = "doc_id", "answer", ("doc_type",)
+    document, gold, nothing, kept = "doc_id", "answer", _UNANSWERABLE, ("doc_type",)
     pages, sources = "evidence_pages", "evidence_sources"
     pdf_files = ("data/documents/*", "documents/*", "*.pdf")
 
@@ -61,9 +61,7 @@ class _MMLongBenchDoc(Importer):
         draft.question_id = f"{draft.doc_id}#{draft.row.number:04d}"
         gold, kind = draft.row.text("answer"), draft.row.text("answer_format")
         draft.answers, draft.answer_format = (gold,), kind
-        if gold == _UNANSWERABLE:
-            draft.answers, draft.answerable = (), False
-        elif kind == "List":
+        if kind == "List":
             draft.answers = _items(draft, gold)
 
 
@@ -95,20 +93,16 @@ class _LongDocURL(Importer):
         "LongDocURL.jsonl",
     )
     split = Split.TEST
-    document, gold, id = "doc_no", "answer", "question_id"
+    document, gold, nothing, id = "doc_no", "answer", _UNANSWERABLE, "question_id"
     pages, sources = "evidence_pages", "evidence_sources"
     kept = ("question_type", "task_tag", "subTask", "subtask", "detailed_evidences")
 
     def answer(self, draft: Draft) -> None:
         gold = draft.gold
-        if gold is None:
-            raise Skip("field 'answer' is missing")
-        draft.answerable = gold != _UNANSWERABLE
-        if draft.answerable:
-            try:
-                draft.answers = answers_of("answer", as_texts(gold if isinstance(gold, list) else [gold]))
-            except ValueError:
-                raise Skip("field 'answer' is no text, number or list of them") from None
+        try:
+            draft.answers = answers_of("answer", as_texts(gold if isinstance(gold, list) else [gold]))
+        except ValueError:
+            raise Skip("field 'answer' is no text, number or list of them") from None
         draft.answer_format = draft.row.text("answer_format")
         draft.measure("total_pages")
 

@@ -39,7 +39,6 @@ from docagent_rl.samples.importers.source import (
 )
 from docagent_rl.samples.sample import Split
 
-_UNANSWERABLE = "The problem is not answerable"
 _CORPUS = "images.parquet"
 _NEEDED = frozenset({"question", "answer", "doc_id", "answer_page_idx"})
 
@@ -176,6 +175,7 @@ class _Alden(Importer):
     dataset = "alden"
     unnamed_split = Split.TRAIN
     document, gold, pages = "doc_id", "answer", "answer_page_idx"
+    nothing = "The problem is not answerable"
     first_page = 0
 
     def paths(self, source: Source) -> Sequence[Path]:
@@ -188,8 +188,6 @@ class _Alden(Importer):
     def answer(self, draft: Draft) -> None:
         several = is_texts(draft.gold) and draft.gold
         draft.answers = answers_of("answer", draft.gold) if several else (draft.row.text("answer"),)
-        if _UNANSWERABLE in draft.answers:
-            draft.answers, draft.answerable = (), False
         draft.measure("doc_length")
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:

@@ -6,7 +6,8 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -126,24 +127,24 @@ def split_in(path: Path, root: Path, default: Split | None = None) -> Split | No
 
 def parquet_columns(path: Path) -> set[str]:
     """Return the names of a Parquet file's columns; one that is damaged raises a `UserError`."""
-    try:
+    with _whole(path):
         return set(pq.read_schema(path).names)
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[None]:
+    """Name a Parquet file that turns out to be damaged in the block."""
+    try:
+        yield
     except UNREADABLE as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: Path, error: Exception) -> UserError:
-    return UserError(f"{path}: not a whole Parquet file ({error}); download it again")
+        raise UserError(f"{path}: not a whole Parquet file ({error}); download it again") from error
 
 
 def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[dict[str, Any]]:
-    try:
-        with pq.ParquetFile(path) as file:
-            names = [name for name in file.schema_arrow.names if columns is None or name in columns]
-            for batch in file.iter_batches(_BATCH, columns=names):
-                yield from batch.to_pylist()
-    except UNREADABLE as error:
-        raise _damaged(path, error) from error
+    with _whole(path), pq.ParquetFile(path) as file:
+        names = [name for name in file.schema_arrow.names if columns is None or name in columns]
+        for batch in file.iter_batches(_BATCH, columns=names):
+            yield from batch.to_pylist()
 
 
 def _lines(path: Path) -> Iterator[Any]:
@@ -221,10 +222,8 @@ class RowReader:
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self._path, self._columns = path, list(columns)
         self._group: tuple[int, pa.Table] | None = None
-        try:
+        with _whole(path):
             meta = pq.read_metadata(path)
-        except UNREADABLE as error:
-            raise _damaged(path, error) from error
         sizes = (meta.row_group(group).num_rows for group in range(meta.num_row_groups))
         self._starts = list(accumulate(sizes, initial=0))
 
@@ -237,11 +236,8 @@ class RowReader:
             start, stop = self._starts[group], min(end, self._starts[group + 1])
             if self._group is None or self._group[0] != group:
                 self._group = None  # not two at a time
-                try:
-                    with pq.ParquetFile(self._path) as file:
-                        self._group = group, file.read_row_group(group, columns=self._columns)
-                except UNREADABLE as error:
-                    raise _damaged(self._path, error) from error
+                with _whole(self._path), pq.ParquetFile(self._path) as file:
+                    self._group = group, file.read_row_group(group, columns=self._columns)
             yield from self._group[1].slice(first - start, stop - first).to_pylist()
             first = stop
 
