@@ -12,76 +12,46 @@ from docagent_rl.samples.importers.native import (
     Draft,
     NativeRow,
     Skip,
-    answers_of,
     as_pages,
     as_texts,
     document_id,
-    is_texts,
     parse_literal,
 )
-from docagent_rl.samples.importers.source import Source, nested, split_named
+from docagent_rl.samples.importers.source import Source
 from docagent_rl.samples.sample import Page, Split
 
 _UNANSWERABLE = "Not answerable"
 _PDFS = ("*_pdf_document/**/*.pdf", "pdf/*.pdf", "data/*/pdf/*.pdf", "*/pdf/*.pdf", "*.pdf")
 _IMAGES = ("img/*", "data/*/img/*", "*/img/*")
-_CONVERTED = {
-    "file_name": "file_name",
-    "reference_page": "reference_page",
-    "source_type": "content_type",
-    "query_type": "reason_type",
-    "query": "question",
-    "reference_answer": "answer",
-}
-"""Fields of the JSON, by their names in the `extra_info` of the converter's rows."""
 _UNFLAGGED = "boxes of a page come without a crop flag and were left out"
 
 
 class _CorpusImporter(Importer):
-    """The form that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: fields, and more in `meta_info`."""
+    """The form that ViDoSeek (hub `autumncc/ViDoSeek`) and VRAG-RL share: fields, and more in `meta_info`.
+
+    VRAG-RL's converter writes the same under other names, most of them in `extra_info`.
+    """
 
     under = "examples"
-    document, gold, question, id = "file_name", "reference_answer", "query", "uid"
+    document, question, id = "meta_info.file_name|extra_info.file_name", "query|extra_info.question", "uid|id"
+    gold = "reference_answer|extra_info.answer|reward_model.ground_truth"
+    sources = "meta_info.source_type|extra_info.content_type"
+    kept = (sources, "meta_info.query_type|extra_info.reason_type", "meta_info.doc_type", "data_source")
     pdf_files, page_files = _PDFS, _IMAGES
     corpus = True
 
-    def draft(self, row: NativeRow) -> Draft:
-        return super().draft(self.flat(row))
-
-    def flat(self, row: NativeRow) -> NativeRow:
-        """Return a row with the fields of its `meta_info` beside its own."""
-        found = row.inner("meta_info")
-        found.values |= {name: row.get(name) for name in ("uid", "query", "reference_answer", "data_source")}
-        return found
-
     def answer(self, draft: Draft) -> None:
-        row, gold = draft.row, draft.gold
-        row.text("file_name")
-        kind = row.get("answer_format")
+        super().answer(draft)
+        kind = draft.row.get("meta_info.answer_format")
         draft.answer_format = kind if isinstance(kind, str) and kind.strip() else "string"
-        try:
-            draft.answers = answers_of(
-                "reference_answer", as_texts(gold if isinstance(gold, list) else [gold])
-            )
-        except ValueError:
-            raise Skip("field 'reference_answer' is no text") from None
-        if not draft.answers:
-            raise Skip("field 'reference_answer' is blank")
-        if gold == _UNANSWERABLE and draft.answer_format == "None":  # a row of MMLongBench-Doc
+        if draft.gold == _UNANSWERABLE and kind == "None":  # a row of MMLongBench-Doc
             draft.answers, draft.answerable = (), False
-        draft.native_pages = pages = row.get("reference_page")
+        draft.native_pages = pages = draft.row.get("meta_info.reference_page|extra_info.reference_page")
         try:
             numbers = as_pages(pages if isinstance(pages, list | str) else [pages])
         except ValueError:
             raise Skip("field 'reference_page' is no list of pages") from None
         draft.cites = [(draft.doc_id, page) for page in numbers]
-
-    def complete(self, draft: Draft) -> None:
-        row = draft.row
-        kinds = row.get("source_type")
-        draft.sources = tuple(kinds) if is_texts(kinds) else (kinds,) if isinstance(kinds, str) else ()
-        draft.keep(*(name for name in ("source_type", "query_type", "doc_type") if row.get(name)))
-        draft.extra["retrieval_scope"] = "corpus"
 
 
 class _ViDoSeek(_CorpusImporter):
@@ -114,27 +84,13 @@ class _VragRL(_CorpusImporter):
         "*.json",
         "data/*.json",
     )
+    split_field = ("extra_info", "split")
     unnamed_split = Split.TRAIN
 
-    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
-        return split_named(nested(values, "extra_info", "split")) or super().split_of(values, source, path)
-
-    def flat(self, row: NativeRow) -> NativeRow:
+    def draft(self, row: NativeRow) -> Draft:
         if row.get("messages") is not None:
             raise Skip("a dialogue for SFT, no question")
-        if row.get("extra_info") is None:
-            return super().flat(row)
-        found = row.inner("extra_info")
-        found.values = {name: found.get(native) for name, native in _CONVERTED.items()}
-        if found.values["reference_answer"] is None:
-            found.values["reference_answer"] = nested(row.values, "reward_model", "ground_truth")
-        found.values |= {"uid": row.get("id"), "data_source": row.get("data_source")}
-        return found
-
-    def complete(self, draft: Draft) -> None:
-        super().complete(draft)
-        if draft.row.get("data_source"):
-            draft.keep("data_source")
+        return super().draft(row)
 
 
 class _UniDocRL(Importer):
@@ -149,22 +105,18 @@ class _UniDocRL(Importer):
     dataset = "unidoc"
     files = ("*.parquet", "data/*.parquet", "*/*.parquet")
     unnamed_split = Split.TRAIN
+    gold, question = "reward_model.ground_truth|extra_info.answer", "extra_info.question"
+    kept = ("data_source", "file_name")
     pdf_files, page_files = _PDFS, _IMAGES
     corpus = True
 
-    def draft(self, row: NativeRow) -> Draft:
-        inner = row.inner("reward_model", "extra_info")
-        graded = nested(row.values, "reward_model", "ground_truth") is not None
-        gold = inner.text("ground_truth" if graded else "answer")
-        cites = _cites(row)
-        name, split = f"{row.label}#{row.number:06d}", row.split or Split.TRAIN
-        draft = Draft(row, name, split, cites[0][0], inner.text("question"), (gold,), gold)
-        draft.native_id = nested(row.values, "extra_info", "index")
-        draft.cites, draft.native_pages = cites, row.get("reference_page")
-        draft.keep("data_source", "file_name")
-        draft.extra["retrieval_scope"] = "corpus"
+    def document_of(self, row: NativeRow) -> str:
+        return _cites(row)[0][0]
+
+    def complete(self, draft: Draft) -> None:
+        draft.native_id = draft.row.get("extra_info.index")
+        draft.cites, draft.native_pages = _cites(draft.row), draft.row.get("reference_page")
         _attach_boxes(draft)
-        return draft
 
 
 def _cites(row: NativeRow) -> list[Page]:

@@ -166,8 +166,7 @@ def _refuse_another(holdings: Holdings, store: DocumentStore, native: NativeDocu
     """
     name, document = native.doc_id, store.document(native.doc_id)
     try:
-        same = native.num_pages in (None, document.num_pages)
-        if not (same and document.source.sha256 == (holdings.digests.get(name) or native.digest())):
+        if document.source.sha256 != (holdings.digests.get(name) or native.digest()):
             holdings.failed[name] = "the store holds another document of this id"
     except DocumentError as error:
         holdings.failed[name] = str(error)

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from docagent_rl.samples.importers.native import Draft, NativeRow, Skip
+from docagent_rl.samples.importers.native import (
+    Draft,
+    NativeRow,
+    Skip,
+    answers_of,
+    as_texts,
+    name_of,
+    nested,
+)
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,
@@ -16,6 +24,7 @@ from docagent_rl.samples.importers.source import (
     parquet_columns,
     pdfs,
     split_in,
+    split_named,
 )
 from docagent_rl.samples.sample import Split
 
@@ -37,8 +46,10 @@ class Importer:
     """Split of every row; None: as the name of its file says."""
     unnamed_split: ClassVar[Split | None] = None
     """Split of files whose names tell none."""
+    split_field: ClassVar[tuple[str, ...]] = ()
+    """The field with the split, which counts before these, after the objects that hold it."""
     document: ClassVar[str]
-    """Names of fields, as are those that follow; what is None is read by `complete`."""
+    """A field (`NativeRow.get`), as are those that follow; what is None is read by `complete`."""
     gold: ClassVar[str]
     nothing: ClassVar[str | None] = None
     """The gold answer of questions that their document does not answer."""
@@ -47,6 +58,8 @@ class Importer:
     """The id of the question; None: questions are named by their file and row."""
     pages: ClassVar[str | None] = None
     sources: ClassVar[str | None] = None
+    length: ClassVar[str | None] = None
+    """The number of pages of the document."""
     kept: ClassVar[tuple[str, ...]] = ()
     """Fields that go to `extra` under their own names."""
     first_page: ClassVar[int] = 1
@@ -76,14 +89,15 @@ class Importer:
 
     def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
         """Return the split of a row; None: it names none."""
-        return self.split or split_in(path, source.root, self.unnamed_split)
+        named = split_named(nested(values, *self.split_field))
+        return named or self.split or split_in(path, source.root, self.unnamed_split)
 
     def draft(self, row: NativeRow) -> Draft:
         """Return a row as a question, or skip it."""
         if row.split is None:
             raise Skip("neither the row nor the name of its file tells a split")
         name = f"{row.label}#{row.number:06d}" if self.id is None else row.id(self.id)
-        draft = Draft(row, name, row.split, row.document(self.document), row.text(self.question))
+        draft = Draft(row, name, row.split, self.document_of(row), row.text(self.question))
         draft.native_id = None if self.id is None else row.get(self.id)
         draft.gold = row.get(self.gold)
         self.answer(draft)
@@ -93,12 +107,27 @@ class Importer:
             draft.cite(self.pages)
         if self.sources is not None:
             draft.label(self.sources)
+        if self.length is not None:
+            draft.measure(self.length)
         draft.keep(*self.kept)
+        if self.corpus:
+            draft.extra["retrieval_scope"] = "corpus"
         self.complete(draft)
         return draft
 
+    def document_of(self, row: NativeRow) -> str:
+        """Return the id of the document that a row asks about."""
+        return row.document(self.document)
+
     def answer(self, draft: Draft) -> None:
-        """Set the answers of a draft, and whether there is one, by its gold value."""
+        """Set the answers of a draft by its gold value: a text, a number or a list of them."""
+        gold, name = draft.gold, name_of(self.gold)
+        try:
+            draft.answers = answers_of(name, as_texts(gold if isinstance(gold, list) else [gold]))
+        except ValueError:
+            raise Skip(f"field {name!r} is no text, number or list of them") from None
+        if not draft.answers:
+            raise Skip(f"field {name!r} is blank")
 
     def complete(self, draft: Draft) -> None:
         """Set what the field map leaves open."""

@@ -26,6 +26,18 @@ class Skip(Exception):  # noqa: N818 - no error: the row is left out and counted
     """A row that no sample can be made of; the message is the reason under which it is counted."""
 
 
+def nested(values: Any, *names: str) -> Any:
+    """Return a field of an object, or of an object in it; None where there is none."""
+    for name in names:
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values
+
+
+def name_of(field: str) -> str:
+    """Return the name of a field that may lie within objects, or be one of several (`NativeRow.get`)."""
+    return field.partition("|")[0].rpartition(".")[2]
+
+
 @dataclass(slots=True)
 class NativeRow:
     """A row of a benchmark's file; readers raise `Skip` naming the field."""
@@ -41,39 +53,35 @@ class NativeRow:
     label: str = ""
     """The name of its file within the download, for ids that are built."""
 
-    def get(self, name: str) -> Any:
-        """Return a field as it stands; None where there is none."""
+    def get(self, field: str) -> Any:
+        """Return a field as it stands; None where there is none.
+
+        A field inside of objects is named after these (`meta_info.uid`). Of several (`a|meta_info.b`) the
+        first counts that is there; `name_of` is what messages call it.
+        """
         if not isinstance(self.values, Mapping):
             raise Skip("the row is no object")
-        return self.values.get(name)
+        found = (nested(self.values, *place.split(".")) for place in field.split("|"))
+        return next((value for value in found if value is not None), None)
 
-    def text(self, name: str) -> str:
+    def text(self, field: str) -> str:
         """Return a text that is not blank."""
-        value = self.get(name)
+        value, name = self.get(field), name_of(field)
         if not isinstance(value, str) or not value.strip():
             raise Skip(f"field {name!r} is missing, blank or no text")
         return bounded(name, value)
 
-    def id(self, name: str) -> str:
+    def id(self, field: str) -> str:
         """Return a text or a whole number, as text."""
-        value = self.get(name)
-        found = str(value) if type(value) is int else self.text(name)
+        value = self.get(field)
+        found = str(value) if type(value) is int else self.text(field)
         if problem := id_problem(found):
-            raise Skip(f"field {name!r}: {problem}")
+            raise Skip(f"field {name_of(field)!r}: {problem}")
         return found
 
-    def document(self, name: str) -> str:
+    def document(self, field: str) -> str:
         """Return the name of a document, without `.pdf`, that can be the name of a file."""
-        return document_id(self.id(name), name)
-
-    def inner(self, *names: str) -> NativeRow:
-        """Return a row of the fields inside of some objects; those of later ones count."""
-        values: dict[str, Any] = {}
-        for name in names:
-            if not isinstance(found := self.get(name), Mapping):
-                raise Skip(f"field {name!r} is no object")
-            values |= found
-        return NativeRow(self.path, self.number, values, self.dataset, self.split)
+        return document_id(self.id(field), name_of(field))
 
 
 @dataclass(slots=True)
@@ -112,7 +120,7 @@ class Draft:
 
     def parse(self, name: str, read: Callable[[Any], T], empty: T) -> T:
         """Read a field that may be written as text; keep one that cannot be read in `extra.parse_error`."""
-        value = self.row.get(name)
+        value, name = self.row.get(name), name_of(name)
         if value is None:
             return empty
         try:
@@ -138,7 +146,8 @@ class Draft:
 
     def keep(self, *names: str) -> None:
         """Put fields that have no home in a sample into `extra` under their own names."""
-        self.extra.update({name: self.row.get(name) for name in names if self.row.get(name) is not None})
+        found = {name_of(name): self.row.get(name) for name in names}
+        self.extra.update({name: value for name, value in found.items() if value is not None})
 
     def measure(self, name: str) -> None:
         """Set the length of the document by a field, if it is a number of pages."""
@@ -176,11 +185,6 @@ def is_file_name(text: str) -> bool:
     plain = text.isprintable() and text == text.strip() and not text.startswith(".")
     short = 0 < len(text.encode("utf-8", "replace")) <= LONGEST_ID
     return plain and short and not set(text) & set("/\\")
-
-
-def is_texts(value: Any) -> bool:
-    """Return whether a value is a list of texts."""
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def is_span(value: Any) -> bool:
@@ -222,7 +226,7 @@ def as_texts(value: Any) -> list[str]:
     items = as_list(value)
     if not all(isinstance(item, str) or type(item) in (int, float) for item in items):
         raise ValueError(f"not a list of texts: {str(value)[:80]!r}")
-    return [item if isinstance(item, str) else json.dumps(item) for item in items]
+    return [item if isinstance(item, str) else json.dumps(item, allow_nan=False) for item in items]
 
 
 def as_pages(value: Any) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,12 +20,12 @@ from docagent_rl.samples.importers.native import (
     as_list,
     as_texts,
     is_span,
+    nested,
     without_pdf,
 )
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     Source,
-    nested,
     page_images,
     pdfs,
     split_named,
@@ -59,19 +60,12 @@ class _MMLongBenchDoc(Importer):
 
     def answer(self, draft: Draft) -> None:
         draft.question_id = f"{draft.doc_id}#{draft.row.number:04d}"
-        gold, kind = draft.row.text("answer"), draft.row.text("answer_format")
-        draft.answers, draft.answer_format = (gold,), kind
-        if kind == "List":
-            draft.answers = _items(draft, gold)
-
-
-def _items(draft: Draft, gold: str) -> tuple[str, ...]:
-    """Return the items of a list; two golds are plain numbers, one list is empty: these stay whole."""
-    try:
-        items = answers_of("answer", as_texts(gold))
-    except ValueError:
-        return (gold,)
-    return items or (gold,)
+        gold, draft.answer_format = draft.row.text("answer"), draft.row.text("answer_format")
+        if draft.answer_format == "List":
+            with suppress(ValueError):
+                draft.answers = answers_of("answer", as_texts(gold))
+        # of the lists, two golds are plain numbers and one is empty: these stay whole
+        draft.answers = draft.answers or (gold,)
 
 
 class _LongDocURL(Importer):
@@ -94,17 +88,12 @@ class _LongDocURL(Importer):
     )
     split = Split.TEST
     document, gold, nothing, id = "doc_no", "answer", _UNANSWERABLE, "question_id"
-    pages, sources = "evidence_pages", "evidence_sources"
+    pages, sources, length = "evidence_pages", "evidence_sources", "total_pages"
     kept = ("question_type", "task_tag", "subTask", "subtask", "detailed_evidences")
 
     def answer(self, draft: Draft) -> None:
-        gold = draft.gold
-        try:
-            draft.answers = answers_of("answer", as_texts(gold if isinstance(gold, list) else [gold]))
-        except ValueError:
-            raise Skip("field 'answer' is no text, number or list of them") from None
+        super().answer(draft)
         draft.answer_format = draft.row.text("answer_format")
-        draft.measure("total_pages")
 
     def complete(self, draft: Draft) -> None:
         window = draft.row.get("start_end_idx")

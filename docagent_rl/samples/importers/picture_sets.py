@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
@@ -25,17 +23,14 @@ from docagent_rl.samples.importers.native import (
     as_texts,
     is_file_name,
     is_span,
-    is_texts,
     without_pdf,
 )
 from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,
     Source,
-    nested,
     parquet_columns,
     picture_bytes,
-    split_named,
 )
 from docagent_rl.samples.sample import Split
 
@@ -63,10 +58,8 @@ class _MPDocVQA(Importer):
     under = "data"
     pictures = tuple(f"image_{number}" for number in range(1, 21))
     document, gold, id = "doc_id", "answers", "questionId"
+    split_field = ("data_split",)
     first_page = 0
-
-    def split_of(self, values: Any, source: Source, path: Path) -> Split | None:
-        return split_named(nested(values, "data_split")) or super().split_of(values, source, path)
 
     def answer(self, draft: Draft) -> None:
         draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
@@ -123,10 +116,8 @@ class _SlideVQA(Importer):
     document, gold, id, pages = "deck_name", "answer", "qa_id", "evidence_pages"
 
     def answer(self, draft: Draft) -> None:
+        super().answer(draft)  # some golds are numbers in the repository's files
         draft.question_id = f"{draft.split.value}-{draft.question_id}"
-        # some golds are numbers in the repository's files
-        number = type(draft.gold) is float and math.isfinite(draft.gold)
-        draft.answers = (json.dumps(draft.gold) if number else draft.row.id("answer"),)
 
     def complete(self, draft: Draft) -> None:
         # the official evidence score goes by their order
@@ -175,7 +166,7 @@ class _Alden(Importer):
     dataset = "alden"
     unnamed_split = Split.TRAIN
     document, gold, pages = "doc_id", "answer", "answer_page_idx"
-    nothing = "The problem is not answerable"
+    nothing, length = "The problem is not answerable", "doc_length"
     first_page = 0
 
     def paths(self, source: Source) -> Sequence[Path]:
@@ -184,11 +175,6 @@ class _Alden(Importer):
             return found
         columns = ", ".join(sorted(_NEEDED))
         raise UserError(f"{source.path}: no Parquet file has the columns {columns}; see docs/benchmarks.md")
-
-    def answer(self, draft: Draft) -> None:
-        several = is_texts(draft.gold) and draft.gold
-        draft.answers = answers_of("answer", draft.gold) if several else (draft.row.text("answer"),)
-        draft.measure("doc_length")
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         found: dict[str, NativeDocument] = {}

@@ -6,7 +6,7 @@ import hashlib
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -102,13 +102,6 @@ class Source:
         if problem := link_out(path, self.root):
             raise UserError(f"{path}: {problem}")
         self.read.append(path)
-
-
-def nested(values: Any, *names: str) -> Any:
-    """Return a field of an object, or of an object in it; None where there is none."""
-    for name in names:
-        values = values.get(name) if isinstance(values, Mapping) else None
-    return values
 
 
 def split_named(name: Any) -> Split | None:

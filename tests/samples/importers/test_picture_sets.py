@@ -8,8 +8,7 @@ import json
 
 from PIL import Image
 
-from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.ingestion import ingest
+from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.importers.finishing import LENGTH, OUTSIDE
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import Selection
@@ -257,19 +256,6 @@ def test_a_document_with_a_page_missing_costs_its_rows_alone(files, run):
     assert sample.doc_id == "scan"
     assert list(report.failed) == ["deck"]
     assert numbers(report.skipped) == [[0]]
-
-
-def test_a_document_of_another_length_in_the_store_is_not_taken_for_it(files, run, tmp_path):
-    other = Files(tmp_path / "other")
-    other.pdf("scan.pdf", 3)
-    ingest(other.root, tmp_path / "store", workers=1, settings=RenderSettings(dpi=36))
-    corpus(files, {"scan": ORDER["scan"], "whole": ["0", "1"]})
-    files.parquet(
-        "dude/train.parquet", [alden_row(), alden_row(doc_id="whole", doc_length=2, answer_page_idx=["1"])]
-    )
-    samples, report = run("alden", store=True)
-    assert [sample.doc_id for sample in samples] == ["whole"]
-    assert list(report.failed) == ["scan"]
 
 
 def test_without_a_store_lengths_come_from_the_corpus(files, run):
