@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.meter import BudgetError
@@ -28,18 +27,6 @@ class RunSettings:
     """Starts of a trajectory that a service fails, before it is recorded as masked."""
     stop_after: int = 16
     """Trajectories in a row that a service failed, after which it is taken for dead."""
-
-
-class Task(NamedTuple):
-    """A trajectory that is to be played."""
-
-    sample: Sample
-    number: int
-
-    @property
-    def key(self) -> Key:
-        """Question and number of the trajectory."""
-        return self.sample.question_id, self.number
 
 
 @dataclass(slots=True)
@@ -68,19 +55,18 @@ class Runner:
             InfrastructureError: the service is dead; what was played is kept.
         """
         tasks = tasks_of(samples, self.settings.trajectories)
-        keys = {task.key for task in tasks}
         with self.folder.writing() as append:
             played = set()
             for trajectory in self.folder.trajectories():
-                if key_of(trajectory) in keys and not service_failed(trajectory):
+                if key_of(trajectory) in tasks and not service_failed(trajectory):
                     played.add(key_of(trajectory))
                     self.listener(trajectory)
-            left = [task for task in tasks if task.key not in played]
+            left = [key for key in tasks if key not in played]
             undone, one_at_a_time = len(left), asyncio.Lock()
 
-            async def play(task: Task) -> None:
+            async def play(key: Key) -> None:
                 nonlocal undone
-                trajectory = await self._trajectory(task)
+                trajectory = await self._trajectory(tasks[key], key[1])
                 async with one_at_a_time:  # off the loop: the disk is waited for
                     await asyncio.to_thread(append, trajectory)
                 undone -= 1
@@ -90,17 +76,17 @@ class Runner:
                 await run_jobs(left, play, at_once=self.settings.concurrency)
             except BudgetError as error:
                 raise error.leaving(f"{undone} of {len(tasks)} trajectories") from error
-            self.folder.order([task.key for task in tasks])
+            self.folder.order(list(tasks))
 
-    async def _trajectory(self, task: Task) -> Trajectory:
+    async def _trajectory(self, sample: Sample, number: int) -> Trajectory:
         error = ""
         for attempt in range(1, self.settings.attempts + 1):
             try:
-                trajectory = await self.player.play(task.sample, task.number)
+                trajectory = await self.player.play(sample, number)
             except BudgetError:
                 raise
             except UserError as problem:
-                return self._masked(task, MaskReason.SAMPLE, str(problem), attempt)
+                return self._masked(sample, number, MaskReason.SAMPLE, str(problem), attempt)
             except (InfrastructureError, OSError, TimeoutError) as problem:
                 error = f"{type(problem).__name__}: {problem}"
             else:
@@ -113,17 +99,19 @@ class Runner:
                 f"{self._failed_in_row} trajectories in a row failed, the last one with {error}; "
                 "what was played is kept, and the same command goes on"
             )
-        return self._masked(task, MaskReason.INFRASTRUCTURE, error, self.settings.attempts)
+        return self._masked(sample, number, MaskReason.INFRASTRUCTURE, error, self.settings.attempts)
 
-    def _masked(self, task: Task, reason: MaskReason, error: str, attempts: int) -> Trajectory:
-        trajectory = new_trajectory(task.sample, task.number, self.system)
+    def _masked(
+        self, sample: Sample, number: int, reason: MaskReason, error: str, attempts: int
+    ) -> Trajectory:
+        trajectory = new_trajectory(sample, number, self.system)
         trajectory.status, trajectory.end, trajectory.error = Status.MASKED.value, reason.value, error
         trajectory.attempts = attempts
         return trajectory
 
 
-def tasks_of(samples: Iterable[Sample], trajectories: int) -> list[Task]:
-    """Return the trajectories of questions, in order.
+def tasks_of(samples: Iterable[Sample], trajectories: int) -> dict[Key, Sample]:
+    """Return the questions of the trajectories that are to be played, by these, in order.
 
     Raises:
         UserError: two questions share an id.
@@ -136,4 +124,4 @@ def tasks_of(samples: Iterable[Sample], trajectories: int) -> list[Task]:
                 f"{sample.dataset}: play each benchmark by itself, or give them ids of their own"
             )
         seen[sample.question_id] = sample.dataset
-    return [Task(sample, number) for sample in samples for number in range(trajectories)]
+    return {(each.question_id, number): each for each in samples for number in range(trajectories)}

@@ -75,7 +75,7 @@ def is_whole(folder: RunFolder, samples: Sequence[Sample], trajectories: int) ->
     if not folder.trajectories_file.exists():
         return False
     played = {key_of(each) for each in folder.trajectories() if not service_failed(each)}
-    return all(task.key in played for task in tasks_of(samples, trajectories))
+    return tasks_of(samples, trajectories).keys() <= played
 
 
 def manifest_of(recipe: str, player: Player, samples: Sequence[Sample], trajectories: int) -> dict[str, Any]:

@@ -22,9 +22,7 @@ from docagent_rl.lab.collect.filters import (
     First,
     Format,
     Length,
-    Scoring,
     Sequel,
-    score,
 )
 from tests.lab.collect.cases import case
 
@@ -79,12 +77,6 @@ def test_an_answer_is_right_by_likeness(changes, wanted):
     assert Answer(threshold=0.7).keep([case(**changes)]) == [wanted]
 
 
-def test_answers_are_scored_as_asked():
-    near = case(prediction=LONG[:-4], references=(LONG,), outcome=0.0)
-    assert score(near, Scoring.LIKENESS) == pytest.approx(1 - 4 / len(LONG))
-    assert score(near, Scoring.OUTCOME) == score(case(outcome=None), Scoring.OUTCOME) == 0
-
-
 @pytest.mark.parametrize(
     ("changes", "shown", "listed"),
     [
@@ -128,15 +120,6 @@ def made(*kinds: tuple[int, str]) -> list[Case]:
 
 def left(cases: list[Case], rule: Balance) -> list[Case]:
     return [each for each, keep in zip(cases, rule.keep(cases), strict=True) if keep]
-
-
-def test_no_group_is_larger_than_so_many_times_an_even_share():
-    cases = made(*((count, "search") for count in [2] * 40 + [3] * 4 + [5] * 10))
-    # 54 trajectories in three groups: an even share is 18
-    assert Counter(len(each.actions) for each in left(cases, Balance(times=1))) == {2: 18, 3: 4, 5: 10}
-    assert Counter(len(each.actions) for each in left(cases, Balance(times=2))) == {2: 36, 3: 4, 5: 10}
-    assert Balance(times=1).keep(cases) != Balance(times=1, seed=1).keep(cases)
-    assert all(Balance(by=(Aspect.ACTIONS,), times=1).keep(cases))
 
 
 def test_a_single_odd_trajectory_costs_the_others_nothing_and_small_groups_are_left_whole():

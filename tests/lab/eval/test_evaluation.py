@@ -31,13 +31,6 @@ def configured(recipe, agent, *overrides):
     return run, parsed, get_system(parsed.system).parse_config(parsed.env)
 
 
-def test_the_system_of_a_recipe_plays_as_it_is_and_searches_here():
-    run, parsed, env = configured(VRAG, Agent.SYSTEM, "docagent.env.max_turns=3")
-    assert (parsed.system, env.max_turns) == ("vrag_rl", 3)
-    assert (parsed.retriever.backend.value, parsed.retriever.kind) == ("local", "late_interaction")
-    assert (run.data.max_prompt_length, run.data.max_response_length) == (1024, 9216)
-
-
 def test_a_whole_document_gets_the_context_of_the_recipe_but_one_turn():
     run, parsed, env = configured(VRAG, Agent.WHOLE_DOCUMENT)
     assert run.data.max_prompt_length == parsed.rollout.prompt_tokens == 10240 - 2048
@@ -55,13 +48,6 @@ def test_searches_look_where_the_recipes_do(recipe, scope):
     assert env.scope.value == scope
     assert parsed.retriever.kind != "bm25"
     assert parsed.text_retriever is parsed.prompt is None
-
-
-def test_react_has_the_turns_of_the_recipe():
-    run, _, env = configured(ALDEN, Agent.REACT)
-    own, _, own_env = configured(ALDEN, Agent.SYSTEM)
-    assert env.max_turns == own_env.max_turns
-    assert run.data.max_prompt_length == own.data.max_prompt_length
 
 
 def test_overrides_of_the_environment_are_the_baselines_and_the_cpu_profile_keeps_its_sizes():

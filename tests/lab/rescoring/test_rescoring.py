@@ -151,12 +151,6 @@ def test_groups_that_are_flat_and_those_that_turn_round():
     assert found["best_changed"] == pytest.approx(1 / 3)
 
 
-def test_ties_weigh_in_the_agreement():
-    """Tau-b: of three pairs one agrees, one is tied before and one after."""
-    pairs = [pair("a", n, *each) for n, each in enumerate([(0, 0), (0, 1), (1, 1)])]
-    assert difference(pairs)["groups"]["agreement"] == pytest.approx(0.5)  # 1 / sqrt(2 * 2)
-
-
 def test_credit():
     trajectories = [pair("a", 0, 1, 1), pair("a", 1, 0, 0)]
     found = difference(trajectories, [[1.0, -1.0], [0.5, 0.0]], [[2.0, 1.0], [1.0]])["credit"]

@@ -85,17 +85,6 @@ def test_another_tokenisation_and_a_masked_trajectory_are_refused(task, played):
         replay(trajectory, task.resources.codec)
 
 
-def test_tokens_of_another_model_are_encoded_anew_only_when_asked(task, played):
-    trajectory = copied(played)
-    for turn in trajectory.turns:
-        turn.token_ids = [1, *turn.token_ids]
-    trajectory.prompt_tokens += 3
-    with pytest.raises(UserError, match=f"{trajectory.uid}_0"):
-        replay(trajectory, task.resources.codec)
-    ledgers = replay(trajectory, task.resources.codec, retokenise=True)
-    assert sft_rows(trajectory, ledgers) == sft_rows(played.trajectory, played.ledgers)
-
-
 def test_a_text_that_was_cut_off_teaches_no_end_of_turn(task):
     played = task.play(stumble)
     trajectory = in_texts(copied(played))

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -21,7 +19,6 @@ from docagent_rl.lab.sft import preflight as sft_preflight
 from docagent_rl.lab.sft.preflight import check_sft, settle_process
 from docagent_rl.lab.sft.rows import SftRow, write_sft
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
-from docagent_rl.training.patching import PatchState
 
 RECIPES = recipe_names(kind=Kind.SFT)
 VRAG, UNIDOC, DOC_V_STAR = (f"sft_{name}_qwen2_5_vl_7b" for name in ("vrag_rl", "unidoc_rl", "doc_v_star"))
@@ -97,7 +94,6 @@ def test_a_batch_has_to_be_shared_evenly(overrides, processes, problem):
 
 
 RECIPE = "sft_vrag_rl_qwen2_5_vl_7b"
-MODULE = "verl.trainer.sft_trainer"
 
 
 @pytest.fixture(scope="module")
@@ -202,30 +198,3 @@ def test_one_process_needs_no_torchrun_and_metrics_have_a_file_for_each_start(sf
     (tmp_path / "checkpoints" / "latest_checkpointed_iteration.txt").write_text("7")
     settle_process(run)
     assert os.environ[sft_preflight.LOG_VARIABLE].endswith("after_7.jsonl")
-
-
-PROGRAM = f"""
-import json, runpy
-runpy.run_module({MODULE!r}, run_name="trainer")
-import verl.workers.engine.fsdp.transformer_impl
-from verl.workers.engine import EngineRegistry
-from docagent_rl.training.patching import patch_status
-from docagent_rl.training.workers.extensions import register_frozen_engine
-print(json.dumps({{s.name: s.state.value for s in patch_status()}}))
-before = EngineRegistry.get_engine_cls("language_model", "fsdp2")
-register_frozen_engine("fsdp2")
-after, other = (EngineRegistry.get_engine_cls(kind, "fsdp2") for kind in ("language_model", "value_model"))
-print(after.__name__, issubclass(after, before), other.__name__)
-"""
-
-
-@pytest.mark.slow
-def test_patches_kernels_and_the_engine_that_freezes_are_in_the_trainers_process(warm_python):
-    ended = subprocess.run([warm_python, "-c", PROGRAM], capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    *_, states, engines = ended.stdout.splitlines()
-    states = json.loads(states)
-    applied = {name for name, state in states.items() if state == PatchState.APPLIED.value}
-    assert {"sft_resume_at_epoch_end", "flash_attention_by_torch", "gloo_process_group"} <= applied
-    assert PatchState.VERSION_MISMATCH.value not in states.values()
-    assert engines == "FrozenVisionEngine True FSDPEngineWithValueHead"

@@ -69,7 +69,12 @@ def prepare(documents: Sequence[Path], root: Path, settings: RenderSettings | No
     if len({name.casefold() for name in names}) < len(names):
         names = [f"{name}-{digest[:8]}" for name, digest in zip(names, digests, strict=True)]
     workspace = Workspace(folder, tuple(names))
-    if not _holds(workspace):
+    try:
+        store = DocumentStore(workspace.store)
+        whole = all(name in store for name in names)  # where each appears when it is whole
+    except UserError:
+        whole = False
+    if not whole:
         sources = [
             SourceDocument(name, SourceKind.PDF, (document,), f"{name}.pdf")
             for document, name in zip(documents, names, strict=True)
@@ -93,27 +98,17 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
     store, progress = DocumentStore(workspace.store), sys.stderr.isatty()
     for section, whole in config.retrievers().items():
         for _, each in whole.flat(section):
-            if each.backend is not Backend.LOCAL or each.index is None:
-                continue
-            if each.model is None:
-                build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
-            else:
-                build_vectors(store, each.index, each.model, progress=progress)
+            if each.backend is Backend.LOCAL and each.index is not None:
+                if each.model is None:
+                    build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
+                else:
+                    build_vectors(store, each.index, each.model, progress=progress)
 
 
 def _name(document: Path) -> str:
     """Return a file's name as the name of a document: letters, digits, dots and dashes alone."""
     kept = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in document.stem)
     return kept.strip("._")[:_NAME] or "document"
-
-
-def _holds(workspace: Workspace) -> bool:
-    """Return True where all documents are in the store, where each appears when it is whole."""
-    try:
-        store = DocumentStore(workspace.store)
-    except UserError:
-        return False
-    return all(name in store for name in workspace.doc_ids)
 
 
 def own_question(workspace: Workspace, question: str) -> Sample:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -96,5 +96,4 @@ def _text(fact: Any) -> str:
 
 @functools.cache
 def _data() -> dict[str, Any]:
-    text = (files("docagent_rl.lab.eval") / "report" / "targets.yaml").read_text(encoding="utf-8")
-    return yaml.safe_load(text)
+    return yaml.safe_load(Path(__file__).with_name("targets.yaml").read_text(encoding="utf-8"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from docagent_rl.lab.eval.report.benchmark import (
@@ -20,8 +20,6 @@ from docagent_rl.lab.eval.scoring.protocols import JUDGED, protocol_of
 from docagent_rl.lab.eval.scoring.scored import Measure, Unit
 
 _WORDS = "prompts of this package are in our words; whether a model is trained as the authors' is not known"
-
-
 OVERALL = "All benchmarks of a paper"
 
 
@@ -29,18 +27,12 @@ OVERALL = "All benchmarks of a paper"
 class Line:
     """One number of several runs."""
 
-    title: str
     measure: Measure
     row: Row
     numbers: tuple[Number | None, ...]
     """A run each; `None` of a run without it."""
     printed: Sequence[tuple[str, float]]
     """Numbers that papers print for each run, with the label of their row."""
-
-    @property
-    def ruled(self) -> bool:
-        """True where the embedded rule judge stood in for a model in some run."""
-        return any(number is not None and number.ruled for number in self.numbers)
 
     def judges(self) -> str:
         """Return the judges or extractors of all runs."""
@@ -76,7 +68,7 @@ def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[Line]:
     found = []
     for key, measure in measures.items():
         numbers = tuple(None if report is None else report.number(*key) for report in reports)
-        found.append(Line(measure.title, measure, key[1], numbers, printed.get(key, ())))
+        found.append(Line(measure, key[1], numbers, printed.get(key, ())))
     return found
 
 
@@ -90,7 +82,7 @@ def overall(runs: Sequence[RunReport]) -> list[Line]:
         rows = [row for row in papers_of(runs) if overall_title(row) == title]
         printed = [(row.label, value) for row in rows if (value := overall_value(row)) is not None]
         numbers = tuple(run.overall.get(title) for run in runs)
-        found.append(Line(title, JUDGED, ALL, numbers, printed))
+        found.append(Line(replace(JUDGED, title=title), ALL, numbers, printed))
     return found
 
 
@@ -126,14 +118,14 @@ def _answers(
     title: str, runs: Sequence[RunReport], found: Sequence[Line], dataset: str | None = None
 ) -> Grid:
     head = ("number", "judged by", "questions", *(run.name for run in runs), "paper")
-    rows = [(line.title, line.judges(), line.questions(), *line.cells()) for line in found]
+    rows = [(line.measure.title, line.judges(), line.questions(), *line.cells()) for line in found]
     notes = [] if dataset is None else [_note(run, dataset) for run in runs]
-    notes += [RULED] if any(line.ruled for line in found) else []
+    notes += [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
     return Grid(f"{title}: answers", head, tuple(rows), tuple(notes))
 
 
 def _use(title: str, names: Sequence[str], found: Sequence[Line]) -> Grid:
-    rows = [(line.title, *line.cells()) for line in found]
+    rows = [(line.measure.title, *line.cells()) for line in found]
     return Grid(f"{title}: navigation and use", ("number", *names, "paper"), tuple(rows))
 
 

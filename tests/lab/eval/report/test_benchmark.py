@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from docagent_rl.lab.eval.metrics.answers import ranking_scores
 from docagent_rl.lab.eval.report.benchmark import ReportSettings, benchmark
 from docagent_rl.lab.eval.scoring.played import Tool
 from docagent_rl.lab.eval.scoring.protocols import use_values
@@ -92,19 +91,6 @@ async def test_navigation_and_use_are_means_over_the_trajectories_played(tmp_pat
     assert {name: numbers[name] for name in wanted} == {name: near(values) for name, values in wanted.items()}
     assert numbers["invalid_turns"] == pytest.approx(sum(invalid) / sum(map(len, turns)))
     assert found.masked == {"sample": len(rows) - len(played)}
-
-
-async def test_vidoseek_is_graded_and_ranked_as_its_script_does(tmp_path):
-    rows, numbers, _ = await reported(tmp_path, "vidoseek", 6)
-    ranked: dict[str, list[float]] = {}
-    for row in rows:
-        shown = [page for each in row[0].turns for page in each.info.get("effect", {}).get("pages", ())]
-        order = list(dict.fromkeys(page["number"] for page in shown))
-        for name, value in ranking_scores(gold(row), order).items():
-            ranked.setdefault(name, []).extend([] if value is None else [value])
-    assert {name: numbers[name] for name in ranked} == {name: near(each) for name, each in ranked.items()}
-    grades = [0 if row[2] is None else 5 if right(row) else 1 for row in rows]
-    assert (numbers["grade"], numbers["passing"]) == (near(grades), near([grade >= 4 for grade in grades]))
 
 
 def test_a_fresh_context_begins_with_its_own_prompt():

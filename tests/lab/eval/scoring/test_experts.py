@@ -70,11 +70,6 @@ def test_what_a_judge_quotes_is_no_verdict(expert, verdict, text):
             assert other not in body
 
 
-def test_extractors_never_see_the_reference():
-    for expert in Extractor:
-        assert "teal" not in str(messages(expert, "Which colour?", ["teal"], "blue"))
-
-
 RETRIEVER = {"retriever": {"model": "r"}}
 
 

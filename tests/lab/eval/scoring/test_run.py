@@ -102,18 +102,6 @@ async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
     assert not {"rule", "exact"} & set(hidden.values)
 
 
-async def test_models_extract_and_judge(tmp_path):
-    async with serving(ChatServer(compute=verdict)) as one:
-        found = await score_run(run_of(tmp_path, mixed()), ScoringSettings(panel(one.url)))
-    assert found[1].experts["mmlongbench_doc_extractor"]["by"] == "judge-1"
-    assert found[1].experts["alden_judge"] == {"value": "Correct", "by": "judge-1", "failed": False}
-    assert found[0].experts["alden_judge"]["value"] == "Incorrect"
-    assert found[1].values["correct"] == 1.0
-    # no answer: nobody was asked
-    unasked = {"value": None, "by": Author.NOBODY.value, "failed": False}
-    assert found[4].experts["mmlongbench_doc_extractor"] == unasked
-
-
 @pytest.mark.parametrize(
     ("text", "grade"),
     [("4 because of what it says about", 4.0), ("<think>Is it 4 or", None), ("It is as good as", None)],
