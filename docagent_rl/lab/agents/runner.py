@@ -79,35 +79,35 @@ class Runner:
             self.folder.order(list(tasks))
 
     async def _trajectory(self, sample: Sample, number: int) -> Trajectory:
-        error = ""
+        trajectory = masked(sample, number, self.system, MaskReason.INFRASTRUCTURE, "")
         for attempt in range(1, self.settings.attempts + 1):
             try:
                 trajectory = await self.player.play(sample, number)
             except BudgetError:
                 raise
             except UserError as problem:
-                return self._masked(sample, number, MaskReason.SAMPLE, str(problem), attempt)
+                trajectory = masked(sample, number, self.system, MaskReason.SAMPLE, str(problem))
             except (InfrastructureError, OSError, TimeoutError) as problem:
-                error = f"{type(problem).__name__}: {problem}"
+                trajectory.error, trajectory.attempts = f"{type(problem).__name__}: {problem}", attempt
+                continue
             else:
                 self._failed_in_row = 0
-                trajectory.attempts = attempt
-                return trajectory
+            trajectory.attempts = attempt
+            return trajectory
         self._failed_in_row += 1
         if self._failed_in_row >= self.settings.stop_after:
             raise InfrastructureError(
-                f"{self._failed_in_row} trajectories in a row failed, the last one with {error}; "
+                f"{self._failed_in_row} trajectories in a row failed, the last one with {trajectory.error}; "
                 "what was played is kept, and the same command goes on"
             )
-        return self._masked(sample, number, MaskReason.INFRASTRUCTURE, error, self.settings.attempts)
-
-    def _masked(
-        self, sample: Sample, number: int, reason: MaskReason, error: str, attempts: int
-    ) -> Trajectory:
-        trajectory = new_trajectory(sample, number, self.system)
-        trajectory.status, trajectory.end, trajectory.error = Status.MASKED.value, reason.value, error
-        trajectory.attempts = attempts
         return trajectory
+
+
+def masked(sample: Sample, number: int, system: str, reason: MaskReason, error: str) -> Trajectory:
+    """Return the record of a trajectory that was not played, for a reason."""
+    trajectory = new_trajectory(sample, number, system)
+    trajectory.status, trajectory.end, trajectory.error = Status.MASKED.value, reason.value, error
+    return trajectory
 
 
 def tasks_of(samples: Iterable[Sample], trajectories: int) -> dict[Key, Sample]:

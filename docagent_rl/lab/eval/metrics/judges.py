@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from docagent_rl.base.prompts import PromptSpec
+from docagent_rl.envs.system import PaperJudge
 
 EXTRACTOR_PROMPT = PromptSpec(
     required=frozenset({"user"}),
@@ -42,13 +43,6 @@ class AnswerJudge(StrEnum):
     ALDEN = "alden_judge"
 
 
-class Flavour(StrEnum):
-    """The release whose rules read True and False."""
-
-    VRAG = "vrag"
-    UNIDOC = "unidoc"
-
-
 class Label(StrEnum):
     """Verdicts of ALDEN's judge."""
 
@@ -73,14 +67,15 @@ def first_tag(text: str, name: str) -> str | None:
     return inside if opened and closed else None
 
 
-def parse_bool_judge(text: str, flavour: Flavour) -> bool | None:
+def parse_bool_judge(text: str, judge: PaperJudge | None = None) -> bool | None:
     """Read the verdict between the first pair of `<judge>` tags (`verl/workers/reward_manager` of both).
 
-    VRAG-RL takes `true` or `True` in it for yes, else `false` or `False` for no, and asks again (`None`)
-    otherwise; UniDoc-RL takes `true` in any case for yes, and all else for no, also a reply without tags.
+    UniDoc-RL (`PaperJudge.TRUE_FALSE`) takes `true` in any case for yes, and all else for no, also a reply
+    without tags; VRAG-RL, and whoever else, takes `true` or `True` in it for yes, else `false` or `False` for
+    no, and asks again (`None`) otherwise.
     """
     verdict = first_tag(text, "judge")
-    if flavour is Flavour.UNIDOC:
+    if judge is PaperJudge.TRUE_FALSE:
         return verdict is not None and "true" in verdict.lower()
     if verdict is None:
         return None

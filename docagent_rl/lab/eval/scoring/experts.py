@@ -18,9 +18,10 @@ from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import CutOffError, ReplyError, reply_text
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.envs.checks import references
+from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics import judges
 from docagent_rl.lab.eval.metrics.accuracy import FAILED, longdocurl_parse
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Flavour, Label
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor, Label
 from docagent_rl.lab.eval.scoring.played import Played
 from docagent_rl.rewards.mmlongbench import extracted_answer, unlabelled
 from docagent_rl.rewards.rule_judge import RuleJudge
@@ -68,8 +69,8 @@ class Subject:
     opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
     extractor: str = Author.SYSTEM.value
     """Author of the system's own short answer (`run_facts.extractor_of`)."""
-    flavour: Flavour = Flavour.VRAG
-    """The rules by which a reply of True or False is read."""
+    judge: PaperJudge | None = None
+    """The judge of its system's paper, by whose rules a reply of True or False is read."""
 
     def reply(self, expert: Expert) -> str | None:
         """Return the reply of an expert, where it gave one."""
@@ -118,8 +119,8 @@ def messages(expert: Expert, question: str, references: Sequence[str], answer: s
     return [{"role": role, "content": prompt.render(role, **values)} for role in roles]
 
 
-def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -> Any:
-    """Read a reply as the benchmark's parser does; `flavour` has the rules for True and False.
+def parsed(expert: Expert, reply: str | None, judge: PaperJudge | None = None) -> Any:
+    """Read a reply as the benchmark's parser does; that of the system's paper for True and False.
 
     Returns:
         The extracted answer, a grade, True or False, or the name of a label; `None` without a reply, or where
@@ -128,7 +129,7 @@ def parsed(expert: Expert, reply: str | None, flavour: Flavour = Flavour.VRAG) -
     if reply is None:
         return None
     if expert is AnswerJudge.TRUE_FALSE:
-        return judges.parse_bool_judge(reply, flavour)
+        return judges.parse_bool_judge(reply, judge)
     return _READERS[expert](reply)
 
 
@@ -182,7 +183,7 @@ async def _asked(model: RemoteModel, expert: Expert, subject: Subject, answer: s
     sent = messages(expert, sample.question, references(sample), answer)
 
     def accept(text: str) -> None:
-        if parsed(expert, reply_text(text), subject.flavour) is None:
+        if parsed(expert, reply_text(text), subject.judge) is None:
             raise ReplyError(f"a reply that does not hold to the form of {expert.value}")
 
     try:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
@@ -22,7 +22,7 @@ from docagent_rl.envs.checks import references
 from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.metrics.answers import squad_f1
-from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Flavour, is_judged
+from docagent_rl.lab.eval.metrics.judges import AnswerJudge, is_judged
 from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
@@ -84,9 +84,8 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
     played, judge = read_trajectory(trajectory), paper_judge(trajectory.system)
     # test rows of some benchmarks hide the right answer
     known = sample.answerable is False or bool(sample.answers)
-    flavour = Flavour.UNIDOC if judge is PaperJudge.TRUE_FALSE else Flavour.VRAG
     opinions: dict[Expert, Opinion] = {}
-    subject, rule = Subject(sample, played, opinions, settings.extractor, flavour), 0.0
+    subject, rule = Subject(sample, played, opinions, settings.extractor, judge), 0.0
     if known:
         of_paper = {measure.expert for measure in paper_measures(trajectory.system)}
         wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
@@ -102,7 +101,7 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
 
     def scored() -> ScoredTrajectory:
         official, values = Official({}, played.answer), {}
-        verdicts = {expert: parsed(expert, given.reply, flavour) for expert, given in opinions.items()}
+        verdicts = {expert: parsed(expert, given.reply, judge) for expert, given in opinions.items()}
         if known:
             official = protocol_of(sample.dataset).score(subject)
             values = _general(sample, played.answer, rule >= 1.0) | official.values | judged_values(verdicts)
@@ -124,7 +123,10 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             labels=labels_of(sample),
             groups=list(official.groups),
             values=values | use_values(trajectory),
-            experts=_described(opinions, flavour),
+            experts={
+                expert.value: {"value": plain(verdicts[expert]), "by": given.by, "failed": given.failed}
+                for expert, given in opinions.items()
+            },
             environment=dict(trajectory.metrics),
         )
 
@@ -143,17 +145,6 @@ def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float 
         "exact": float(bool(words) and any(words == squad_normalise(gold) for gold in golds)),
         "word_f1": max(squad_f1(gold, given) for gold in golds),
         "similarity": max(anls(gold, given) for gold in golds),
-    }
-
-
-def _described(opinions: Mapping[Expert, Opinion], flavour: Flavour) -> dict[str, dict[str, Any]]:
-    return {
-        expert.value: {
-            "value": plain(parsed(expert, opinion.reply, flavour)),
-            "by": opinion.by,
-            "failed": opinion.failed,
-        }
-        for expert, opinion in opinions.items()
     }
 
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docagent_rl.base.prompts import load_prompt
+from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.eval.metrics.accuracy import longdocurl_parse
 from docagent_rl.lab.eval.metrics.judges import (
     EXTRACTOR_PROMPT,
     JUDGE_PROMPT,
     AnswerJudge,
     Extractor,
-    Flavour,
     Label,
     parse_bool_judge,
     parse_label_judge,
@@ -34,8 +34,8 @@ def test_verdicts_equal_the_slow_reading(reply):
         vrag = True
     elif found and re.search("[fF]alse", found[1]):
         vrag = False
-    assert parse_bool_judge(reply, Flavour.VRAG) is vrag
-    assert parse_bool_judge(reply, Flavour.UNIDOC) is bool(
+    assert parse_bool_judge(reply) is vrag
+    assert parse_bool_judge(reply, PaperJudge.TRUE_FALSE) is bool(
         found and re.search("true", found[1], re.IGNORECASE)
     )
 
@@ -80,5 +80,5 @@ def test_the_forms_that_judges_are_shown_are_read_by_the_parsers():
         last[name] = text.strip().split("\n")[-1]
     assert parse_score_judge(last[AnswerJudge.VIDOSEEK]) == 4
     for form, verdict in zip(last[AnswerJudge.TRUE_FALSE].split(" or "), (True, False), strict=True):
-        assert parse_bool_judge(form, Flavour.VRAG) is parse_bool_judge(form, Flavour.UNIDOC) is verdict
+        assert parse_bool_judge(form) is parse_bool_judge(form, PaperJudge.TRUE_FALSE) is verdict
     assert parse_label_judge(last[AnswerJudge.ALDEN]) is Label.CORRECT
