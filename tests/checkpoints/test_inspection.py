@@ -97,14 +97,3 @@ def test_without_a_manifest_archives_without_an_end_are_seen(tmp_path, file, dam
     verdict = inspect(folder, FULL)
     assert verdict.state is State.UNFINISHED
     assert verdict.reason.startswith(file)
-
-
-def test_no_position_of_a_flipped_bit_goes_unseen(tmp_path):
-    folder = save(tmp_path, 3, size=10)
-    for name in (MODEL, "data.pt", "manifest.json"):
-        data = (folder / name).read_bytes()
-        for position in range(0, len(data), 331):
-            flip(folder / name, position)
-            assert inspect(folder, FULL).state is State.DAMAGED, (name, position)
-            (folder / name).write_bytes(data)
-    assert inspect(folder, FULL).state is State.WHOLE

@@ -37,7 +37,8 @@ def test_a_command_out_of_time_is_interrupted_and_may_go_on(tmp_path, monkeypatc
     code = (
         "import time\n"
         f"file = open({str(file)!r}, 'a', buffering=1)\n"
-        "try:\n    print('begun', file=file)\n    time.sleep(600)\n"
+        # short sleeps: a signal between a look for signals and a sleep is seen after it
+        "try:\n    print('begun', file=file)\n    while True:\n        time.sleep(0.05)\n"
         "except KeyboardInterrupt:\n    print('saved', file=file)\n"
     )
     monkeypatch.setattr(subprocess, "Popen", Impatient)

@@ -67,12 +67,6 @@ def test_pages_with_boxes_have_to_be_magnified_unless_a_flag_says_otherwise(make
     assert gold_regions(make_sample(extra={"crop_required": {"3": True}})) == {}
 
 
-@pytest.mark.parametrize("flags", [[3], {"K#3": True}, {"3": 1}, {"-3": True}, {"3": None}, "3"])
-def test_malformed_flags(make_sample, flags):
-    with pytest.raises(UserError, match=r"'q1'.*crop_required"):
-        gold_regions(make_sample(evidence_boxes={3: (BOX,)}, extra={"crop_required": flags}))
-
-
 @pytest.mark.parametrize("box", [(100.0, 100.0, 900.0, 500.0), (0.5, 0.2, 0.1, 0.6), (float("nan"), 0, 1, 1)])
 def test_boxes_off_the_page(make_sample, box):
     with pytest.raises(UserError, match=r"'q1'.*'evidence_boxes'.*K#3"):
