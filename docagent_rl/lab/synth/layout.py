@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -207,17 +206,9 @@ def draw_chart(chart: Chart, size: tuple[float, float], accent: str) -> Image.Im
 
 def _draw(axes: Axes, chart: Chart, accent: str) -> None:
     heights = [float(value.replace(",", "")) for value in chart.values]
-    positions = range(len(heights))
-    if chart.bars:
-        axes.bar(positions, heights, width=0.55, color=accent)
-    else:
-        axes.plot(positions, heights, color=accent, marker="o", linewidth=2)
-    # the white ground keeps a value readable where a line passes behind it
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    options: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "zorder": 5, "bbox": ground}
-    for place, value in zip(zip(positions, heights, strict=True), chart.values, strict=True):
-        axes.annotate(value, place, xytext=(0, 8), size=10, **options)
-    axes.set_xticks(positions, chart.labels)
+    bars = axes.bar(range(len(heights)), heights, width=0.55, color=accent)
+    axes.bar_label(bars, chart.values, padding=3, size=10)
+    axes.set_xticks(range(len(heights)), chart.labels)
     axes.set_xlim(-0.6, len(heights) - 0.4)
     axes.set_ylim(0, 1.18 * max(heights))
     axes.set_ylabel(chart.measure.heading, size=9)

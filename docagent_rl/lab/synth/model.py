@@ -53,10 +53,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of a few labelled values, as bars or as a line."""
+    """A picture of a few labelled values as bars."""
 
     key: str
-    bars: bool
     caption: str
     labels: tuple[str, ...]
     values: tuple[str, ...]

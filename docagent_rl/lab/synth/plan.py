@@ -80,24 +80,22 @@ class DocumentPlan:
         yield self._section(f"Staff and training at {unit.name}", 1, self._facts(unit, LEXICON.staff))
         yield self._section(f"Premises and contracts of {unit.name}", 1, self._facts(unit, LEXICON.premises))
         if not self.easy or number % 2 == 0:
-            yield self._chart_section(unit, self.theme.charted[number % 2], bars=number // 2 % 2 == 0)
+            yield self._chart_section(unit, self.theme.charted[number % 2])
         if not self.easy or number % 2 == 1:
             yield self._section(f"Quarterly figures of {unit.name}", 1, self._quarterly_table(unit))
 
     def _phrase(self, unit: Unit) -> str:
         return f"the {unit.name} {self.theme.unit}"
 
-    def _chart_section(self, unit: Unit, measure: Measure, *, bars: bool) -> Section:
+    def _chart_section(self, unit: Unit, measure: Measure) -> Section:
         values = tuple(distinct_numbers(self.rng, measure, len(QUARTERS)))
         caption = f"{measure.heading} of {self._phrase(unit)} by quarter, {self.year}."
         if not self.hard:
             data = "; ".join(f"{label} {value}" for label, value in zip(QUARTERS, values, strict=True))
             caption += f" Data: {data}."
-        key = self._key("chart")
-        chart = Chart(key, bars, caption, QUARTERS, values, measure, unit.name, not self.hard)
-        return self._section(
-            f"{measure.title} at {unit.name}", 1, self._prose(f"the {unit.name} site"), chart
-        )
+        chart = Chart(self._key("chart"), caption, QUARTERS, values, measure, unit.name, not self.hard)
+        prose = self._prose(f"the {unit.name} site")
+        return self._section(f"{measure.title} at {unit.name}", 1, prose, chart)
 
     def _yearly_table(self, measure: Measure) -> Table:
         years = range(self.year - _YEARS_BACK, self.year + 1)
