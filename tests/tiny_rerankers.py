@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from docagent_rl.lab.tiny.indexes import randomise
+from docagent_rl.lab.tiny.model import initialise
 from docagent_rl.retrieval.rerank.spec import RERANKERS, RerankerSpec
 from tests.tiny_qwen3 import TEXT, answering_tokenizer, qwen3_vl, qwen3_vl_processor
 from tests.tiny_retrievers import word_piece_tokenizer
@@ -44,7 +44,7 @@ def build_reranker(kind: TinyReranker, folder: Path, seed: int = 0) -> Path:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model, processor = _BUILDERS[kind]()
-    randomise(model.eval(), seed)
+    initialise(model.eval(), seed)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder

@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from docagent_rl.lab.tiny.corpus import sentences
-from docagent_rl.lab.tiny.indexes import make_retriever, qwen2_vl, qwen2_vl_processor, randomise
+from docagent_rl.lab.tiny.indexes import make_retriever, qwen2_vl, qwen2_vl_processor
+from docagent_rl.lab.tiny.model import initialise
 from tests.tiny_qwen3 import answering_tokenizer, qwen3_5, qwen3_vl, qwen3_vl_processor
 
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2}
@@ -57,7 +58,7 @@ def build_retriever(kind: TinyRetriever, folder: Path, seed: int = 0) -> Path:
 
 
 def _save(model: Any, processor: Any, folder: Path, seed: int) -> None:
-    randomise(model.eval(), seed)
+    initialise(model.eval(), seed)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
@@ -239,7 +240,7 @@ def _bert(seed: int) -> tuple[Any, Any]:
     tokenizer = word_piece_tokenizer()
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=128, **TEXT)
     model = BertModel(config, add_pooling_layer=False).eval()
-    randomise(model, seed)
+    initialise(model, seed)
     return model, tokenizer
 
 

@@ -54,34 +54,18 @@ def make_retriever(folder: Path, seed: int = 0) -> None:
     import torch
     from colpali_engine.models import ColQwen2
 
+    from docagent_rl.lab.tiny.model import initialise
+
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer, config = qwen2_vl()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = ColQwen2(config).eval()
-    randomise(model, seed)
+    initialise(model, seed)
     model.save_pretrained(folder)
     qwen2_vl_processor(tokenizer).save_pretrained(folder)
     spec = {"family": Family.COLQWEN2.value, "content": "image", "max_pixels": _PIXELS}
     atomic_write(folder / SPEC_FILE, yaml.safe_dump(spec))
-
-
-def randomise(model: Any, seed: int) -> None:
-    """Draw all weights but those of norms; pad rows and biases too, so that leaks of padding are seen."""
-    import torch
-
-    generator = torch.Generator().manual_seed(seed)
-    norms = {
-        id(parameter)
-        for module in model.modules()
-        if "norm" in type(module).__name__.lower()
-        for parameter in module.parameters(recurse=False)
-    }
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if id(parameter) not in norms:
-                scale = parameter[0].numel() ** -0.5 if parameter.ndim >= 2 else 0.02
-                parameter.normal_(0.0, scale, generator=generator)
 
 
 def qwen2_vl() -> tuple[Any, Any]:

@@ -50,7 +50,7 @@ MAX_LENGTH = 32_768
 
 CHAT_TEMPLATE = """\
 {#- Every turn is `<|im_start|>role, newline, content, <|im_end|>, newline`. -#}
-{%- set seen = namespace(images=0, videos=0) -%}
+{%- set seen = namespace(images=0) -%}
 {%- if messages[0]['role'] != 'system' -%}
     {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' -}}
 {%- endif -%}
@@ -60,18 +60,12 @@ CHAT_TEMPLATE = """\
         {{- message['content'] -}}
     {%- else -%}
         {%- for part in message['content'] -%}
-            {%- if part['type'] == 'image' or 'image' in part or 'image_url' in part -%}
+            {%- if part['type'] == 'image' or 'image' in part -%}
                 {%- set seen.images = seen.images + 1 -%}
                 {%- if add_vision_id -%}
                     {{- 'Picture ' ~ seen.images ~ ': ' -}}
                 {%- endif -%}
                 {{- '<|vision_start|><|image_pad|><|vision_end|>' -}}
-            {%- elif part['type'] == 'video' or 'video' in part -%}
-                {%- set seen.videos = seen.videos + 1 -%}
-                {%- if add_vision_id -%}
-                    {{- 'Video ' ~ seen.videos ~ ': ' -}}
-                {%- endif -%}
-                {{- '<|vision_start|><|video_pad|><|vision_end|>' -}}
             {%- elif 'text' in part -%}
                 {{- part['text'] -}}
             {%- endif -%}
@@ -83,7 +77,7 @@ CHAT_TEMPLATE = """\
     {{- '<|im_start|>assistant\\n' -}}
 {%- endif -%}
 """
-"""Jinja source. Images and videos become their placeholder between `<|vision_start|>` and `<|vision_end|>`;
+"""Jinja source. Images become their placeholder between `<|vision_start|>` and `<|vision_end|>`;
 `add_vision_id=True` numbers them; `add_generation_prompt=True` opens the assistant's turn."""
 
 

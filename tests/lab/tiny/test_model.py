@@ -73,7 +73,6 @@ PARTS = [
     {"type": "image"},
     {"type": "text", "text": " and "},
     {"image": "page.png"},
-    {"type": "image_url", "image_url": {"url": "x"}},
     {"type": "text", "text": ".\n"},
 ]
 
@@ -86,7 +85,7 @@ CASES = {
     "parts in their order, no separators": (
         [{"role": "user", "content": PARTS}],
         {},
-        DEFAULT + turn("user", f"See {IMAGE} and {IMAGE}{IMAGE}.\n"),
+        DEFAULT + turn("user", f"See {IMAGE} and {IMAGE}.\n"),
     ),
     "several turns and a generation prompt": (
         [
@@ -102,13 +101,10 @@ CASES = {
         + turn("user", IMAGE)
         + "<|im_start|>assistant\n",
     ),
-    "numbered images and videos": (
-        [SHOWN, SHOWN, {"role": "user", "content": [{"type": "video"}]}],
+    "numbered images": (
+        [SHOWN, SHOWN],
         {"add_vision_id": True},
-        DEFAULT
-        + turn("user", f"Picture 1: {IMAGE}")
-        + turn("user", f"Picture 2: {IMAGE}")
-        + turn("user", "Video 1: <|vision_start|><|video_pad|><|vision_end|>"),
+        DEFAULT + turn("user", f"Picture 1: {IMAGE}") + turn("user", f"Picture 2: {IMAGE}"),
     ),
 }
 

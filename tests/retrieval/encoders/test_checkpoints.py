@@ -191,14 +191,14 @@ def test_a_causal_model_is_made_to_read_both_ways(tmp_path):
     """gte-Qwen2; with and without padding, which are two ways through the library."""
     from transformers import Qwen2Config, Qwen2Model
 
-    from docagent_rl.lab.tiny.indexes import randomise
+    from docagent_rl.lab.tiny.model import initialise
     from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 
     tokenizer = build_tokenizer()
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
     model = Qwen2Model(Qwen2Config(vocab_size=len(tokenizer), **sizes, **heads)).eval()
-    randomise(model, 0)
+    initialise(model, 0)
     model.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
     spec = {"family": "sentence_transformer", "model": str(tmp_path), "pooling": "cls", "page_tokens": 64}
