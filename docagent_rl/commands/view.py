@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
 from docagent_rl.commands.options import argument, option
@@ -43,7 +42,7 @@ def view_command(
     if export is not None:
         for run in opened:
             run.update()
-        content = page(answers(Api(opened, __version__), query or ""))
+        content = page(answers(Api(opened), query or ""))
         write_output(export, content, force=force)
         return typer.echo(f"written: {export}")
     return serve(

@@ -36,9 +36,8 @@ class Reply(NamedTuple):
 class Api:
     """The answers over the runs of a command line."""
 
-    def __init__(self, runs: Sequence[OpenRun], version: str = "") -> None:
+    def __init__(self, runs: Sequence[OpenRun]) -> None:
         self.runs = list(runs)
-        self._version = version
 
     def answer(self, path: str, query: str = "") -> Reply:
         """Return the answer to a path, percent-encoded or not, with the query after its question mark.
@@ -48,7 +47,7 @@ class Api:
         """
         pairs = read_pairs(query)
         if path == "/api/runs":
-            return as_json({"version": self._version, "runs": [run.described() for run in self.runs]})
+            return as_json({"runs": [run.described() for run in self.runs]})
         if path == "/api/compare":
             options = dict(pairs)
             runs = [self._run(options.get(side, "")) for side in ("a", "b")]
@@ -93,9 +92,7 @@ def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]
     # a validation has none: what lies there is that of the step of its number
     trained = trajectory.get("split") == "train"
     credit = trajectory_credit(run.folder.path, *place) if trained else None
-    view = trajectory_view(
-        trajectory, run=run.number, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens
-    )
+    view = trajectory_view(trajectory, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens)
     with run.index() as base:
         view["stage"] = queries.trajectory_row(base, view["id"])["stage"] or None
     reward = run.folder.reward

@@ -14,7 +14,6 @@ from importlib.resources.abc import Traversable
 from fastapi import FastAPI, Request
 from starlette.responses import Response
 
-from docagent_rl import __version__
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.guard import Guard
 from docagent_rl.lab.viewer.api import Api, as_json
@@ -100,7 +99,7 @@ def serve(
     listener = listen(host, port)
     token = secrets.token_urlsafe(32)
     # browsers keep cookies by name and machine, whatever the port
-    app = make_app(Api(runs, __version__), token, f"docagent-view-{listener.getsockname()[1]}")
+    app = make_app(Api(runs), token, f"docagent-view-{listener.getsockname()[1]}")
     address = f"{url_of(listener)}/?token={token}"
     over = threading.Event()
     threading.Thread(target=follow, args=(runs, over), daemon=True).start()

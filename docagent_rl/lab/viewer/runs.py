@@ -96,8 +96,6 @@ class OpenRun:
             "revision": found["revision"] + metrics,
             "indexing": indexing and {"done": indexing[0], "total": indexing[1]},
             "failure": self.failure,
-            "store": self.store is not None,
-            "tokenizer": self.tokenizer is not None,
         }
 
     @cached_property

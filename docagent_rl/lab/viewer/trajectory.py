@@ -26,7 +26,7 @@ _TOKEN_PX = 28 * 28
 """Pixels of a visual token where a trajectory does not say: patches of 14, merged two by two."""
 _PLAIN = (
     "step", "split", "system", "status", "end", "error", "uid", "number", "reward", "metrics", "sample",
-    "prompt_tokens", "response_tokens",
+    "prompt_tokens",
 )  # fmt: skip
 _INFO = ("action", "reason", "detail", "outcome")
 MOST_DOCUMENTS = 12
@@ -40,7 +40,6 @@ Page = tuple[str, int]
 def trajectory_view(
     trajectory: Mapping[str, Any],
     *,
-    run: int,
     store: DocumentStore | None = None,
     tokenizer: Any = None,
     credit: TrajectoryCredit | None = None,
@@ -58,7 +57,6 @@ def trajectory_view(
     found = evidence_of(trajectory)
     return {
         "id": trajectory_id(trajectory),
-        "run": run,
         **{name: trajectory.get(name) for name in _PLAIN},
         "stage": found.stage,
         "guessed": found.guessed,

@@ -33,7 +33,7 @@ async def call(app, path, method, headers):
 
 
 def served(runs):
-    app = make_app(Api(runs, "1.2"), "right", "kept")
+    app = make_app(Api(runs), "right", "kept")
 
     def get(path, method="GET", headers=((b"cookie", b"kept=right"),)):
         return asyncio.run(call(app, path, method, headers))
@@ -50,9 +50,9 @@ def get(opened, made):
 def test_a_run_is_described(get):
     status, headers, body = get("/api/runs")
     found = json.loads(body)
-    assert (status, headers["content-type"], found["version"]) == (200, "application/json", "1.2")
+    assert (status, headers["content-type"]) == (200, "application/json")
     (one,), steps = found["runs"], {"train": [1, 2], "val": [2]}
-    expected = {"trajectories": 5, "systems": ["alden", "vrag_rl"], "kind": "training", "store": True}
+    expected = {"trajectories": 5, "systems": ["alden", "vrag_rl"], "kind": "training"}
     expected |= {"steps": steps, "terms": ["format", "outcome"], "indexing": None}
     assert {name: one[name] for name in expected} == expected
 

@@ -19,7 +19,7 @@ def line(store):
 
 @pytest.fixture
 def view(line, store):
-    return trajectory_view(line, run=0, store=store)
+    return trajectory_view(line, store=store)
 
 
 def credit(number=0, row=0, **lists):
@@ -74,7 +74,7 @@ def test_the_path_through_the_document_is_marked_and_the_strip_is_to_scale(view)
 def test_evidence_in_further_documents_is_marked(line):
     line["sample"]["extra"] |= {"page_ids": [GOLD, "M#8"], "other_boxes": {"M#8": [BOX]}}
     line["turns"][2]["observation"][0]["parts"][0]["image"]["page"] = "M#8"
-    view = trajectory_view(line, run=0)
+    view = trajectory_view(line)
     found = {each["doc_id"]: each["boxes"] for each in view["document"]}
     assert found == {"K": {"3": [BOX]}, "M": {"8": [BOX]}}
     shown = view["turns"][2]["observation"][0]["parts"][0]
@@ -83,26 +83,26 @@ def test_evidence_in_further_documents_is_marked(line):
 
 def test_documents_of_a_search_over_a_corpus_stand_apart(line, store):
     line["turns"][0]["searches"][0]["hits"] += [["M#8", 1.0], ["Q#1", 0.5]]
-    found = trajectory_view(line, run=0, store=store)["document"]
+    found = trajectory_view(line, store=store)["document"]
     searched = [(each["doc_id"], each["pages"], each["searched"]) for each in found]
     assert searched == [("K", 5, [2, 3]), ("M", 8, [8]), ("Q", 3, [1])]
 
 
 def test_tokens_have_texts_where_there_is_a_tokenizer(line):
     tokenizer = SimpleNamespace(decode=lambda ids, **_: f"<{ids[0]}>")
-    tokens = trajectory_view(line, run=0, tokenizer=tokenizer)["turns"][0]["tokens"]
+    tokens = trajectory_view(line, tokenizer=tokenizer)["turns"][0]["tokens"]
     assert tokens["texts"] == ["<5>", "<6>", "<7>", "<8>"]
     assert tokens["log_probs"] == [-0.1, -0.2, -0.3, -0.4]
     assert tokens["trainer_log_probs"][3] == -0.5
     assert tokens["advantages"] is None
-    assert "tokens" not in trajectory_view(line, run=0, tokens=False)["turns"][0]
+    assert "tokens" not in trajectory_view(line, tokens=False)["turns"][0]
 
 
 def test_tokens_have_what_they_were_credited_with(line, tmp_path):
     line["turns"][2]["row"] = line["turns"][3]["row"] = 1
     rows = [credit(row=n, advantages=np.arange(8) + 8 * n, values=np.full(8, float(n))) for n in range(2)]
     write_credit(tmp_path, 1, "turn_gae", [*rows, credit(1, advantages=np.zeros(4))])
-    view = trajectory_view(line, run=0, credit=trajectory_credit(tmp_path, 1, "group1", 0))
+    view = trajectory_view(line, credit=trajectory_credit(tmp_path, 1, "group1", 0))
     advantages = [turn["tokens"]["advantages"] for turn in view["turns"]]
     assert advantages == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11], [12, 13, 14, 15]]
     assert view["turns"][3]["tokens"]["values"] == [1.0] * 4
@@ -114,7 +114,7 @@ def test_tokens_have_what_they_were_credited_with(line, tmp_path):
 def test_credit_of_another_trajectory_is_not_shown(line, tmp_path):
     """A row with fewer tokens than the trajectory has is none of its own."""
     write_credit(tmp_path, 1, "grpo", [credit(advantages=np.zeros(3))])
-    view = trajectory_view(line, run=0, credit=trajectory_credit(tmp_path, 1, "group1", 0))
+    view = trajectory_view(line, credit=trajectory_credit(tmp_path, 1, "group1", 0))
     assert [turn["tokens"]["advantages"] for turn in view["turns"]] == [None] * 4
     assert trajectory_credit(tmp_path, 2, "group1", 0) is trajectory_credit(tmp_path, 1, "other", 0) is None
 

@@ -16,8 +16,6 @@ export interface Run {
   terms: string[];
   revision: number;
   indexing: { done: number; total: number } | null;
-  store: boolean;
-  tokenizer: boolean;
   /** Lines that are no trajectories. */
   damaged?: number;
   /** Why the index cannot be kept. */
@@ -25,7 +23,6 @@ export interface Run {
 }
 
 export interface Runs {
-  version: string;
   runs: Run[];
 }
 
@@ -179,7 +176,6 @@ export interface Credit {
 
 export interface Trajectory {
   id: number;
-  run: number;
   step: number;
   split: Split;
   system: string;
@@ -199,7 +195,6 @@ export interface Trajectory {
   prompt_strip?: { text: number; visual: number };
   turns: Turn[];
   prompt_tokens: number;
-  response_tokens: number;
   images: number;
   credit?: Credit | null;
   advantage?: number | null;
