@@ -29,8 +29,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.fields import as_whole, type_problems
-from docagent_rl.samples.sample import FIELDS, Sample, decode_object, read_fields
+from docagent_rl.samples.sample import FIELDS, Sample, as_whole, decode_object, read_fields, type_problems
 
 TEMPLATE = """\
 {"doc_id": "report.pdf", "question": "How many people work for the company?", "answers": "1,204", "evidence_pages": [3]}

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.fields import box_problems
 from docagent_rl.samples.parquet import scan_parquet
 from docagent_rl.samples.questions import scan_questions
 from docagent_rl.samples.sample import (
     OTHER_BOXES,
     REQUIRED_EXTRA,
+    Box,
     Sample,
     Split,
     gold_boxes,
@@ -107,7 +107,7 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
     for page, boxes in sorted(sample.evidence_boxes.items()):
         if page not in pages:
             problems.append(f"field 'evidence_boxes': page {page} is not among 'evidence_pages'")
-        problems += box_problems("evidence_boxes", page, boxes)
+        problems += _box_problems("evidence_boxes", page, boxes)
     return problems
 
 
@@ -141,7 +141,7 @@ def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
         if doc_id != sample.doc_id:
             if (doc_id, page) not in gold:
                 problems.append(f"field '{field}': page '{doc_id}#{page}' is not among 'extra.page_ids'")
-            problems += box_problems(field, f"'{doc_id}#{page}'", found)
+            problems += _box_problems(field, f"'{doc_id}#{page}'", found)
     return problems
 
 
@@ -208,3 +208,13 @@ def _store_problems(sample: Sample, store: DocumentStore) -> list[str]:
                 if other == doc_id and not 1 <= page <= length
             ]
     return problems
+
+
+def _box_problems(field: str, page: int | str, found: tuple[Box, ...]) -> list[str]:
+    """Return what is wrong with the boxes of a page, one sentence a box."""
+    return [
+        f"field '{field}': box {list(box)} on page {page} must satisfy 0 <= x0 < x1 <= 1 and "
+        "0 <= y0 < y1 <= 1"
+        for box in found
+        if not (0 <= box[0] < box[2] <= 1 and 0 <= box[1] < box[3] <= 1)
+    ]

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, merged, read_yaml
 from docagent_rl.endpoints.endpoint import Sampling
-from docagent_rl.samples.fields import EvidenceSource, Split
+from docagent_rl.samples.sample import EvidenceSource, Split
 
 
 class Kind(StrEnum):

@@ -16,9 +16,8 @@ from docagent_rl.lab.generate.plan import Slot
 from docagent_rl.lab.generate.replies import WrittenQuestion
 from docagent_rl.rewards.rule.claims import is_refusal
 from docagent_rl.rewards.text import squad_normalise
-from docagent_rl.samples.fields import EvidenceSource, Split
 from docagent_rl.samples.leakage import THRESHOLD, alike_pairs, answer_words, question_words
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import EvidenceSource, Sample, Split
 from docagent_rl.samples.validation import check_sample
 
 _PAGE = re.compile(r"(?i)\b(?:pages?|pg\.?|p\.)\s*(?:no\.?|number)?\s*(\d{1,6})\b")

@@ -15,8 +15,7 @@ from docagent_rl.documents.contents import Heading, list_of_figures, table_of_co
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.draft import made_sample, question_name
-from docagent_rl.samples.fields import EvidenceSource, Split
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import EvidenceSource, Sample, Split
 
 DATASET = "outline"
 Titled = OutlineEntry | Heading

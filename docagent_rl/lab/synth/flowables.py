@@ -18,7 +18,7 @@ from reportlab.platypus import Table as GridTable
 
 from docagent_rl.lab.synth.model import Section, Table
 from docagent_rl.lab.synth.plan import DocumentPlan
-from docagent_rl.samples.fields import Box
+from docagent_rl.samples.sample import Box
 
 FONT, BOLD = "Helvetica", "Helvetica-Bold"
 MARGIN = 54.0

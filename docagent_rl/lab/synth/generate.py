@@ -11,8 +11,7 @@ from rich.progress import track
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir
 from docagent_rl.lab.synth.settings import SynthSettings
-from docagent_rl.samples.fields import Split
-from docagent_rl.samples.sample import Sample, write_jsonl
+from docagent_rl.samples.sample import Sample, Split, write_jsonl
 
 MANIFEST, SAMPLES = "synth.json", "samples.jsonl"
 HELD_OUT = 0.15

@@ -15,8 +15,7 @@ from docagent_rl.lab.synth.lexicon import LEXICON
 from docagent_rl.lab.synth.model import Block, Chart, Prose, Table, TableKind
 from docagent_rl.lab.synth.plan import format_number
 from docagent_rl.lab.synth.settings import PROFILES, QuestionKind, SynthSettings
-from docagent_rl.samples.fields import Box, EvidenceSource, Split
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import Box, EvidenceSource, Sample, Split
 from docagent_rl.samples.validation import check_sample
 
 _REPEAT = 0.5

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from docagent_rl.samples.fields import is_digits
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
     Draft,
@@ -18,7 +17,7 @@ from docagent_rl.samples.importers.native import (
     parse_literal,
 )
 from docagent_rl.samples.importers.source import Source
-from docagent_rl.samples.sample import Page, Split
+from docagent_rl.samples.sample import Page, Split, is_digits
 
 _UNANSWERABLE = "Not answerable"
 _PDFS = ("*_pdf_document/**/*.pdf", "pdf/*.pdf", "data/*/pdf/*.pdf", "*/pdf/*.pdf", "*.pdf")

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.fields import Box
 from docagent_rl.samples.importers.holdings import Holdings
 from docagent_rl.samples.importers.native import Draft, Skip
-from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Page, Sample
+from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Box, Page, Sample
 from docagent_rl.samples.validation import validate_sample
 
 OUTSIDE = "pages outside the document were dropped (--page-base says what pages count from)"

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from docagent_rl.base.terminal import id_problem
-from docagent_rl.samples.fields import Box, as_whole
-from docagent_rl.samples.sample import Page, Split
+from docagent_rl.samples.sample import Box, Page, Split, as_whole
 
 LONGEST_TEXT = 100_000
 """Characters of a question or an answer, and of a text that is parsed as a list."""

@@ -12,7 +12,6 @@ from pathlib import Path
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES
-from docagent_rl.samples.fields import is_digits
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
     Draft,
@@ -32,7 +31,7 @@ from docagent_rl.samples.importers.source import (
     parquet_columns,
     picture_bytes,
 )
-from docagent_rl.samples.sample import Split
+from docagent_rl.samples.sample import Split, is_digits
 
 _CORPUS = "images.parquet"
 _NEEDED = frozenset({"question", "answer", "doc_id", "answer_page_idx"})

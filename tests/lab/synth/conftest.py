@@ -6,8 +6,7 @@ from docagent_rl.lab.synth.layout import Rendered, render
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import SynthSettings
-from docagent_rl.samples.fields import Split
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import Sample, Split
 
 # every question that can be asked about these documents, not a sample: one of each difficulty
 SETTINGS = SynthSettings(documents=6, seed=5, questions_per_document=10_000)

@@ -15,8 +15,7 @@ from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.plan import DocumentPlan
 from docagent_rl.lab.synth.questions import make_questions
 from docagent_rl.lab.synth.settings import Difficulty, QuestionKind, SynthSettings
-from docagent_rl.samples.fields import Split
-from docagent_rl.samples.sample import Sample
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.samples.validation import validate_sample
 
 
