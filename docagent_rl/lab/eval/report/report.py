@@ -1,28 +1,202 @@
-"""A report: from scored runs to tables, a page and JSON."""
+"""A report: from scored runs to tables, a column a run and one for what papers print, a page and JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from typing import Any
 
 from docagent_rl.lab.eval.report.benchmark import (
+    BenchmarkReport,
+    Number,
     ReportSettings,
     RunReport,
     ScoredRun,
     answer_measures,
     authors,
+    overall_title,
+    overall_value,
     report_on,
 )
-from docagent_rl.lab.eval.report.grid import Grid, markdown
+from docagent_rl.lab.eval.report.grid import NOTHING, RULED, Grid, interval_text, markdown
 from docagent_rl.lab.eval.report.paired import Comparison, compare, paired_table
-from docagent_rl.lab.eval.report.tables import facts_table, overall_table, tables
+from docagent_rl.lab.eval.report.papers import PaperRow, questions_of
+from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
-from docagent_rl.lab.eval.scoring.protocols import NAVIGATION, USE, protocol_of
+from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
+from docagent_rl.lab.eval.scoring.scored import Measure, Unit
 
 PAGE, DATA = "report.md", "report.json"
 VERSION = 2
+_WORDS = "prompts of this package are in our words; whether a model is trained as the authors' is not known"
+OVERALL = "All benchmarks of a paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One number of several runs."""
+
+    measure: Measure
+    row: Row
+    numbers: tuple[Number | None, ...]
+    """A run each; `None` of a run without it."""
+    printed: Sequence[tuple[str, float]]
+    """Numbers that papers print for each run, with the label of their row."""
+
+    def judges(self) -> str:
+        """Return the judges or extractors of all runs."""
+        return ", ".join(sorted({by for number in self.numbers if number for by in number.by})) or NOTHING
+
+    def questions(self) -> str:
+        """Return the counts of questions of all runs, once where they agree."""
+        counts = [0 if number is None else number.interval.questions for number in self.numbers]
+        return " / ".join(f"{count:,}" for count in (counts[:1] if len(set(counts)) == 1 else counts))
+
+    def cells(self) -> tuple[str, ...]:
+        """Return a text a run, and one of the papers, with labels where there are several."""
+        runs = (
+            NOTHING if each is None else interval_text(each.interval, self.measure.unit, ruled=each.ruled)
+            for each in self.numbers
+        )
+        printed = {label: f"{value:g}" for label, value in self.printed}
+        several = len({label.partition(", ")[0] for label in printed}) > 1
+        names = {label: label if several else label.partition(", ")[2] for label in printed}
+        beside = [f"{value} ({names[label]})" for label, value in printed.items()]
+        return (*runs, "; ".join(beside if len(printed) > 1 else printed.values()) or NOTHING)
+
+
+def lines(runs: Sequence[RunReport], dataset: str, part: str) -> list[Line]:
+    """Return the numbers that some run has, of `answers`, `use` or `breakdowns` of its report."""
+    reports = [run.benchmarks.get(dataset) for run in runs]
+    printed: dict[tuple[str, Row], list[tuple[str, float]]] = {}
+    for row in papers_of(runs):
+        for target in (each for each in row.numbers if each.dataset == dataset):
+            printed.setdefault((target.measure, target.row), []).append((row.label, target.value))
+    every: list[Number] = [n for report in reports if report is not None for n in getattr(report, part)]
+    measures = {(number.measure.name, number.row): number.measure for number in every}
+    found = []
+    for key, measure in measures.items():
+        numbers = tuple(None if report is None else report.number(*key) for report in reports)
+        found.append(Line(measure, key[1], numbers, printed.get(key, ())))
+    return found
+
+
+def papers_of(runs: Iterable[RunReport]) -> list[PaperRow]:
+    """Return the rows of papers that runs are held against, each once."""
+    return list({row.label: row for run in runs for row in run.papers}.values())
+
+
+def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
+    """Return the tables of one benchmark."""
+    runs = [run for run in runs if dataset in run.benchmarks]
+    reports = [run.benchmarks[dataset] for run in runs]
+    title, names = protocol_of(dataset).name, tuple(run.name for run in runs)
+    found = [
+        _answers(title, runs, lines(runs, dataset, "answers"), dataset),
+        _use(title, names, lines(runs, dataset, "use")),
+        *_breakdowns(title, names, lines(runs, dataset, "breakdowns")),
+    ]
+    if any(report.pass_at for report in reports):
+        found.append(_several(title, names, reports))
+    if any(report.environment for report in reports):
+        found.append(_environment(title, names, reports))
+    return found
+
+
+def overall_table(runs: Sequence[RunReport]) -> list[Grid]:
+    """Return the table of numbers over all benchmarks of the papers that the runs are held against.
+
+    A run that lacks a benchmark has none; there is no table where no run has all of a paper.
+    """
+    found = []
+    for title in sorted({title for run in runs for title in run.overall}):
+        rows = [row for row in papers_of(runs) if overall_title(row) == title]
+        printed = [(row.label, value) for row in rows if (value := overall_value(row)) is not None]
+        numbers = tuple(run.overall.get(title) for run in runs)
+        found.append(Line(replace(JUDGED, title=title), ALL, numbers, printed))
+    return [_answers(OVERALL, runs, found)] if found else []
+
+
+def _answers(
+    title: str, runs: Sequence[RunReport], found: Sequence[Line], dataset: str | None = None
+) -> Grid:
+    head = ("number", "judged by", "questions", *(run.name for run in runs), "paper")
+    rows = [(line.measure.title, line.judges(), line.questions(), *line.cells()) for line in found]
+    notes = [] if dataset is None else [_note(run, dataset) for run in runs]
+    notes += [RULED] if any(number and number.ruled for line in found for number in line.numbers) else []
+    return Grid(f"{title}: answers", head, tuple(rows), tuple(notes))
+
+
+def _use(title: str, names: Sequence[str], found: Sequence[Line]) -> Grid:
+    rows = [(line.measure.title, *line.cells()) for line in found]
+    return Grid(f"{title}: navigation and use", ("number", *names, "paper"), tuple(rows))
+
+
+def _breakdowns(title: str, names: Sequence[str], found: Sequence[Line]) -> Iterator[Grid]:
+    order = list(dict.fromkeys(line.measure.name for line in found))
+    found = sorted(found, key=lambda line: (order.index(line.measure.name), line.row))
+    for measure, group in groupby(found, key=lambda line: line.measure.title):
+        rows = [(*line.row, line.questions(), *line.cells()) for line in group]
+        head = ("by", "line", "questions", *names, "paper")
+        yield Grid(f"{title}: {measure} by line", head, tuple(rows))
+
+
+def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
+    rows = []
+    for k in sorted({k for report in reports for k in report.pass_at}):
+        cells = []
+        for report in reports:
+            number = report.number(report.headline)
+            ruled = number is not None and number.ruled
+            cells.append(interval_text(report.pass_at.get(k), Unit.PERCENT, ruled=ruled))
+        rows.append((f"pass@{k}", *cells))
+    note = "one of k trajectories is right; questions with fewer trajectories are left out"
+    return Grid(f"{title}: several trajectories of a question", ("number", *names), tuple(rows), (note,))
+
+
+def _environment(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
+    rows = []
+    for name in sorted({name for report in reports for name in report.environment}):
+        means = [report.environment.get(name, {}).get("value") for report in reports]
+        rows.append((name, *(NOTHING if mean is None else f"{mean:,.4g}" for mean in means)))
+    note = "means over the trajectories played; names as environments and trainer have them"
+    return Grid(f"{title}: the system's own numbers", ("number", *names), tuple(rows), (note,))
+
+
+def _note(run: RunReport, dataset: str) -> str:
+    """Return a note on the trajectories of a run, and on those that count as wrong or not at all."""
+    report, whole_set = run.benchmarks[dataset], questions_of(dataset)
+    of = f" of {whole_set:,}" if whole_set not in (None, report.questions) else ""
+    several = "" if report.trajectories == report.questions else f", {report.trajectories:,} trajectories"
+    text = f"{run.name}: {run.agent} plays {', '.join(report.systems)}, "
+    text += f"{report.questions:,}{of} questions about {report.documents:,} documents{several}"
+    whole = run.expected_trajectories
+    if whole is not None and run.trajectories < whole:
+        text += f"; THE RUN IS NOT WHOLE: {run.trajectories:,} of {whole:,} trajectories"
+    if report.masked:
+        text += f"; not played, and so wrong: {_tally(report.masked)}"
+    if report.unscored:
+        text += f"; {report.unscored:,} questions have no known answer"
+    for judge, verdicts in report.verdicts.items():
+        text += f"; {judge}: {_tally(verdicts)}"
+    for name, count in report.judge_failures.items():
+        text += f"; judgements that failed, and so are wrong: {count:,} of {name}"
+    return text
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def facts_table(runs: Sequence[RunReport]) -> list[Grid]:
+    """Return a table of what the numbers of runs and of their papers rest on; none without papers."""
+    papers = papers_of(runs)
+    columns = {run.name: run.facts for run in runs} | {f"paper: {row.label}": row.facts for row in papers}
+    names = dict.fromkeys(name for facts in columns.values() for name in facts)
+    rows = [(name, *(facts.get(name, NOTHING) for facts in columns.values())) for name in names]
+    return [Grid("What the numbers rest on", ("", *columns), tuple(rows), (_WORDS,))] if papers else []
 
 
 @dataclass(frozen=True, slots=True)
