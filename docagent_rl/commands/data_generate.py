@@ -169,7 +169,7 @@ def _ask(run: Generation, model: RemoteModel) -> None:
             asyncio.run(work(tick))
     except BudgetError as error:
         left = f"{run.undone} of {len(run.slots)} requests for questions"
-        raise error.leaving(left, model.meter.words()) from None
+        raise error.leaving(left) from None
 
 
 def _outlined(

@@ -44,14 +44,6 @@ _TOO_LONG = re.compile(
 )
 
 
-class ReplyError(ValueError):
-    """A reply that cannot be used; another attempt may bring a better one."""
-
-
-class CutOffError(ValueError):
-    """A reply that was cut off at the limit of its length."""
-
-
 @dataclass(frozen=True, slots=True)
 class ChatReply:
     """A reply as the model wrote it, thoughts included, and its tokens."""
@@ -160,6 +152,14 @@ def reply_text(text: str) -> str:
     if not words:
         raise ReplyError("a reply without text; a model that thinks may need more max_tokens")
     return words
+
+
+class ReplyError(ValueError):
+    """A reply that cannot be used; another attempt may bring a better one."""
+
+
+class CutOffError(ValueError):
+    """A reply that was cut off at the limit of its length."""
 
 
 class TransientError(Exception):

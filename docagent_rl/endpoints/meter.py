@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import Price
@@ -23,35 +24,19 @@ _ROUNDING = 1e-9
 
 
 class BudgetError(UserError):
-    """The next request would pass the budget; results so far are kept.
+    """The next request would pass the budget; results so far are kept."""
 
-    The words of the message: the sum `spent`, the `limit` that the next request would pass, the `key` of that
-    limit as an option, and the work `left` undone.
-    """
-
-    def __init__(self, spent: str, limit: str, key: str, left: str = "") -> None:
-        undone = f" Left undone: {left}." if left else ""
-        super().__init__(
-            f"the budget is used up: {spent} so far, and the next request {limit}.{undone} What was paid for "
-            f"is kept: the same command goes on from here, at best with a larger {key}"
-        )
-        self._parts = (spent, limit, key)
-
-    def leaving(self, left: str, spent: str | None = None) -> BudgetError:
-        """Return the same error, with the work that is left and the sum spent when all requests had ended."""
-        return BudgetError(spent or self._parts[0], *self._parts[1:], left)
+    def leaving(self, left: str) -> BudgetError:
+        """Return the same error with the work that is left undone."""
+        return BudgetError(f"{self}. Left undone: {left}")
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
-    """Requests, tokens (sent and sampled, together) and money."""
+class Amount(NamedTuple):
+    """Money, tokens (sent and sampled, together) and requests."""
 
-    requests: int = 0
-    tokens: int = 0
     cost: float = 0.0
-
-    def __add__(self, other: Amount) -> Amount:
-        return Amount(self.requests + other.requests, self.tokens + other.tokens, self.cost + other.cost)
+    tokens: float = 0
+    requests: float = 0
 
 
 @dataclass(slots=True)
@@ -78,9 +63,6 @@ class Meter:
     A request reserves what it may cost at most and is charged what it did cost. One that would pass a limit
     together with requests in flight waits for them; one that would pass it anyway is refused. Threads and
     event loops may share a meter.
-
-    Raises:
-        UserError: a limit is negative or not finite.
     """
 
     def __init__(
@@ -90,10 +72,8 @@ class Meter:
         max_requests: int | None = None,
         currency: str = "USD",
     ) -> None:
-        self._limits = {"cost": max_cost, "tokens": max_tokens, "requests": max_requests}
-        for name, limit in self._limits.items():
-            if limit is not None and not (limit >= 0 and math.isfinite(limit)):
-                raise UserError(f"max_{name} must be a number from 0 on, found {limit}")
+        limits = (max_cost, max_tokens, max_requests)
+        self._limits = Amount(*(math.inf if limit is None else limit for limit in limits))
         self.currency = currency
         self._reserved: list[Amount] = []
         self._accounts: dict[str, Account] = {}
@@ -102,11 +82,10 @@ class Meter:
     @property
     def spent(self) -> Amount:
         """The sum of all accounts."""
-        amounts = (
-            Amount(each.requests, each.prompt_tokens + each.completion_tokens, each.cost or 0.0)
+        return _sum(
+            Amount(each.cost or 0.0, each.prompt_tokens + each.completion_tokens, each.requests)
             for each in self.accounts.values()
         )
-        return sum(amounts, Amount())
 
     @property
     def accounts(self) -> Mapping[str, Account]:
@@ -118,7 +97,7 @@ class Meter:
         """Return the sum of all charges in words."""
         spent = self.spent
         words = f"{spent.requests:,} requests, {spent.tokens:,} tokens"
-        if spent.cost or self._limits["cost"] is not None:
+        if spent.cost or self._limits.cost < math.inf:
             words += f", {spent.cost:,.6g} {self.currency}"
         return words
 
@@ -159,8 +138,8 @@ class Meter:
         Raises:
             BudgetError: there is no room, nor will there be when the requests in flight are done.
         """
-        room = Amount(1, sent + sampled, price.cost(sent, sampled))
-        held = replace(room, requests=0)
+        room = Amount(price.cost(sent, sampled), sent + sampled, 1)
+        held = room._replace(requests=0)
         while not self._take(model, room, held):
             await asyncio.sleep(_POLL_S)
         try:
@@ -175,13 +154,16 @@ class Meter:
     def _take(self, model: str, room: Amount, held: Amount) -> bool:
         """Count a request and hold its tokens and money, if there is room beside those in flight."""
         with self._lock:
-            after = self.spent + room
+            after = _sum((self.spent, room))
             if name := self._passed(after):
                 unit = self.currency if name == "cost" else name
-                takes = f"may take {getattr(room, name):,.6g} {unit}"
-                limit = f"{takes} and pass the {self._limits[name]:,.6g} that are allowed"
-                raise BudgetError(self.words(), limit, f"--max-{name}")
-            if self._passed(sum(self._reserved, after)):
+                raise BudgetError(
+                    f"the budget is used up: {self.words()} so far, and the next request may take "
+                    f"{getattr(room, name):,.6g} {unit} and pass the {getattr(self._limits, name):,.6g} that "
+                    "are allowed. What was paid for is kept: the same command goes on from here, at best "
+                    f"with a larger --max-{name}"
+                )
+            if self._passed(_sum((after, *self._reserved))):
                 return False
             self._reserved.append(held)
             self.count(model, requests=1)
@@ -189,10 +171,8 @@ class Meter:
 
     def _passed(self, amount: Amount) -> str | None:
         """Return the limit that the amount passes; sums of prices are rounded."""
-        for name, limit in self._limits.items():
-            if limit is not None and getattr(amount, name) > limit * (1 + _ROUNDING):
-                return name
-        return None
+        passed = (each > most * (1 + _ROUNDING) for each, most in zip(amount, self._limits, strict=True))
+        return next(compress(Amount._fields, passed), None)
 
     def _pay(self, model: str, price: Price, usage: Usage) -> None:
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
@@ -203,6 +183,10 @@ class Meter:
                 account = self._accounts[model]
                 account.cost = (account.cost or 0.0) + price.cost(prompt, completion)
                 account.currency = price.currency
+
+
+def _sum(amounts: Iterable[Amount]) -> Amount:
+    return Amount(*map(sum, zip(Amount(), *amounts, strict=True)))
 
 
 _current: ContextVar[Meter | None] = ContextVar("docagent_meter", default=None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 import openai
 from pydantic import TypeAdapter, ValidationError
@@ -100,8 +100,8 @@ class RemoteModel:
         self._meter, self._own_meter = meter, Meter()
         self._places = Places(endpoint.concurrency)
         self._coming: Answers[ChatReply] = Answers(remembered)
-        self._connections: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
-            weakref.WeakKeyDictionary()
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI] = (
+            WeakKeyDictionary()
         )
 
     @property
@@ -146,7 +146,12 @@ class RemoteModel:
             if (kept := await asyncio.to_thread(self._kept, key)) is not None:
                 self.meter.count(self.model, cached=1)
                 return kept
-            reply = await self._counted(messages, accept, sampling, partial)
+            try:
+                reply = await self._complete(messages, accept, sampling, partial, self.endpoint.deadline_s)
+            except InfrastructureError as error:
+                self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
+                raise
+            self.failed_in_a_row = 0
             if self._cache is None:
                 return reply
             # another process may be faster, and all agree on one reply
@@ -218,21 +223,6 @@ class RemoteModel:
 
     def _kept(self, key: str) -> ChatReply | None:
         return None if self._cache is None else _read(self._cache.get(key))
-
-    async def _counted(
-        self,
-        messages: Sequence[ChatMessage],
-        accept: Callable[[str], object],
-        sampling: Sampling,
-        partial: bool,
-    ) -> ChatReply:
-        try:
-            reply = await self._complete(messages, accept, sampling, partial, self.endpoint.deadline_s)
-        except InfrastructureError as error:
-            self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
-            raise
-        self.failed_in_a_row = 0
-        return reply
 
     async def _complete(
         self,
@@ -330,8 +320,7 @@ def _sendable(message: ChatMessage) -> ChatMessage:
     if isinstance(content, str):
         return {**message, "content": without_tokens(encodable(content))}
     # a server may join the texts, also those on both sides of an image
-    texts = iter(
-        without_joint_tokens([encodable(part["text"]) for part in content if part["type"] == "text"])
-    )
-    parts = [{**part, "text": next(texts)} if part["type"] == "text" else part for part in content]
+    texts = without_joint_tokens([encodable(part["text"]) for part in content if part["type"] == "text"])
+    left = iter(texts)
+    parts = [{**part, "text": next(left)} if part["type"] == "text" else part for part in content]
     return {**message, "content": parts}

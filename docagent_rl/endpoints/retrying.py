@@ -6,10 +6,10 @@ import asyncio
 import math
 import random
 import threading
-import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import cachetools
 
@@ -30,9 +30,7 @@ class Places:
 
     def __init__(self, number: int) -> None:
         self._number = number
-        self._free: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._free: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
@@ -164,9 +162,9 @@ class Answers(Generic[T]):
         self._capacity = capacity
         self._known: cachetools.LRUCache[Hashable, T] = cachetools.LRUCache(capacity or 1)
         self._lock = threading.Lock()
-        self._coming: weakref.WeakKeyDictionary[
-            asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[T]]
-        ] = weakref.WeakKeyDictionary()
+        self._coming: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, asyncio.Future[T]]] = (
+            WeakKeyDictionary()
+        )
 
     async def get(self, question: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Return the answer, and whether somebody else had asked for it."""

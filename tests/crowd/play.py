@@ -39,14 +39,11 @@ class Ended:
 
 
 class Crowd:
-    """A recipe over a world that is ready to play; `seed`: of the scripts, `late_s`: of a turn at most."""
+    """A recipe over a world that is ready to play; `seed`: of the scripts."""
 
-    def __init__(
-        self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0, late_s: float = 0.02
-    ) -> None:
+    def __init__(self, world: Any, recipe: str, overrides: Sequence[str] = (), *, seed: int = 0) -> None:
         self.config = configuration(world, recipe, overrides)
         self.samples = world.samples
-        self.remark = ""  # behind every question: another one makes other conversations of the same length
         self.tokenizer, self.processor = load_tokenizer(self.config)
         section = OmegaConf.to_container(self.config.docagent, resolve=True)
         system = get_system(section["system"])
@@ -59,14 +56,11 @@ class Crowd:
             pages,
             QuestionStatistics.of(self.samples),
             seed,
-            late_s,
         )
 
     async def trajectory(self, number: int) -> list[Any]:
         """The rows of one trajectory, as verl gets them."""
         sample = self.samples[number % len(self.samples)]
-        if self.remark:
-            sample = dataclasses.replace(sample, question=f"{sample.question} {self.remark}")
         loop = WatchedLoop(DictConfigWrap(self.config), self.server, self.tokenizer, self.processor)
         uid, of_group = str(number % len(self.samples)), number // len(self.samples)
         rows = await loop.run(
@@ -78,7 +72,7 @@ class Crowd:
     async def ended(self, number: int) -> Ended:
         """What became of one trajectory."""
         rows = await self.trajectory(number)
-        trajectory = trajectory_of(rows)
+        trajectory = Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
         return Ended(comparable(trajectory), digest(rows), trajectory)
 
     def together(self, numbers: Sequence[int], pulse: Pulse | None = None) -> list[Ended]:
@@ -115,11 +109,6 @@ def configuration(world: Any, recipe: str, overrides: Sequence[str]) -> DictConf
     config = composed(recipe, [*ablations, *fixed, *(each for each in overrides if each not in ablations)])
     OmegaConf.update(config, "hydra", {})
     return config
-
-
-def trajectory_of(rows: Sequence[Any]) -> Trajectory:
-    """The record that the rows of a trajectory carry."""
-    return Trajectory.from_json(whole_line(b"".join(row.line for row in rows)))
 
 
 def comparable(trajectory: Trajectory) -> dict[str, Any]:

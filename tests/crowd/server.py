@@ -28,7 +28,7 @@ class Part:
 
 @dataclass
 class ScriptedServer:
-    """Stands in for vLLM's server: takes token ids, gives token ids, after `late_s` seconds at most.
+    """Stands in for vLLM's server: takes token ids, gives token ids, after 20 ms at most.
 
     What a trajectory says depends on the seed, its name and what its own turns led to, never on other
     trajectories.
@@ -39,8 +39,7 @@ class ScriptedServer:
     turns: int
     pages: dict[str, int]
     statistics: QuestionStatistics
-    seed: int = 0
-    late_s: float = 0.02
+    seed: int
     playing: dict[str, Part] = field(default_factory=dict)
 
     def begin(self, trajectory: Trajectory, sample: Any) -> None:
@@ -60,7 +59,7 @@ class ScriptedServer:
         self, *, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], image_data: Any
     ) -> TokenOutput:
         part = self.playing[speaking.get()]
-        await asyncio.sleep(self.late_s * part.context.rng.random())
+        await asyncio.sleep(0.02 * part.context.rng.random())
         if sampling_params["temperature"] == 0:  # the policy as answer agent
             text = f"{len(prompt_ids) % 9} people"
         else:

@@ -23,18 +23,15 @@ class Service(ChatServer):
     """Answers by what it is asked: equal conversations get equal replies, at any time and in any order.
 
     Args:
-        late_s: seconds of a reply at most.
         broken: share of conversations that always fail, so that their trajectories are masked.
         shaky: share of conversations that fail the first time they are asked, and answer after that.
     """
 
-    late_s: float = 0.02
     broken: float = 0.0
     shaky: float = 0.0
     under_way: Counter[str] = field(default_factory=Counter)
     most: Counter[str] = field(default_factory=Counter)
     failed: int = 0
-    by_model: Counter[str] = field(default_factory=Counter)
     _seen: set[str] = field(default_factory=set)
 
     def __enter__(self) -> Service:
@@ -49,11 +46,10 @@ class Service(ChatServer):
         body = await request.json()
         key, model = key_of(body), body["model"]
         draw = int(key[:8], 16) / 0xFFFFFFFF
-        self.by_model[model] += 1
         self.under_way[model] += 1
         self.most[model] = max(self.most[model], self.under_way[model])
         try:
-            await asyncio.sleep(self.late_s * (int(key[8:12], 16) / 0xFFFF))
+            await asyncio.sleep(0.02 * (int(key[8:12], 16) / 0xFFFF))
             first = key not in self._seen
             if self.shaky:
                 self._seen.add(key)
@@ -87,10 +83,10 @@ def reply_of(body: Mapping[str, Any]) -> str:
     return f"{number} people"
 
 
-def overrides(system: str, url: str, roles: Sequence[str] = ROLES, **changes: Any) -> list[str]:
+def overrides(system: str, url: str, roles: Sequence[str] = ROLES) -> list[str]:
     """Keys of a configuration that has the judge, or the roles of MM-Doc-R1, ask at an address.
 
-    Systems that nobody judges get a judge as well, whom they do not ask; `changes`: of how patiently.
+    Systems that nobody judges get a judge as well, whom they do not ask.
     """
     patience = {"attempts": 2, "backoff_s": 0.02, "timeout_s": 60, "deadline_s": 120, "concurrency": AT_ONCE}
     if system == "mm_doc_r1":
@@ -100,6 +96,6 @@ def overrides(system: str, url: str, roles: Sequence[str] = ROLES, **changes: An
     told = []
     for section, model in sections.items():
         kind = "kind" if model == "judge" else "backend"
-        keys = {kind: "openai", "base_url": f'"{url}"', "model": model, **patience, **changes}
+        keys = {kind: "openai", "base_url": f'"{url}"', "model": model, **patience}
         told += [f"++{section}.{name}={value}" for name, value in keys.items()]
     return told

@@ -9,7 +9,6 @@ from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.chat_reply import ReplyError
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge, VerdictError, parse_verdict
-from tests.base.test_untrusted import FORMS
 from tests.chat_server import completion
 
 QUESTION = ("What is it?", ["a fox", "a red fox"], "A fox")
@@ -127,17 +126,6 @@ async def test_a_verdict_that_was_cut_off_is_none(judge_server, openai_judge):
         await openai_judge().check()
 
 
-async def test_asks_once_at_temperature_zero(judge_server, openai_judge):
-    assert await openai_judge().judge(*QUESTION) == 1.0
-    (request,) = judge_server.requests
-    assert request["model"] == "m"
-    assert request["temperature"] == 0
-    text = "".join(message["content"] for message in request["messages"])
-    assert [message["role"] for message in request["messages"]] == ["system", "user"]
-    for part in ("What is it?", "a red fox", "A fox"):
-        assert part in text
-
-
 async def test_another_prompt_is_another_key(judge_server, openai_judge, tmp_path):
     prompt = tmp_path / "mine.yaml"
     prompt.write_text("user: 'Grade {{ prediction }} for {{ question }} by {{ references }}'")
@@ -152,6 +140,11 @@ async def test_check(judge_server, openai_judge, tmp_path):
     await judge.check()
     await judge.check()
     assert len(judge_server.requests) == 2
+    request = judge_server.requests[0]
+    assert ([message["role"] for message in request["messages"]], request["temperature"]) == (
+        ["system", "user"],
+        0,
+    )
     judge_server.script = [401]
     with pytest.raises(UserError, match=f"'m' at {judge_server.url}.*base_url, model and api_key_env"):
         await judge.check()
@@ -174,34 +167,10 @@ async def test_a_silent_judge_is_not_waited_for(openai_judge):
     assert judge.model.endpoint.deadline_s == 300
 
 
-@pytest.mark.parametrize("token", FORMS)
-async def test_no_two_values_of_a_prompt_spell_a_special_token(judge_server, openai_judge, tmp_path, token):
-    prompt = tmp_path / "judge.yaml"
-    prompt.write_text(
-        "user: |-\n  {{ question }}{{ prediction }} for {{ references[0] }}{{ references[1] }}. "
-        "Reply <judge>True</judge> or <judge>False</judge>.\n"
-    )
-    judge = openai_judge(prompt=str(prompt))
-    for cut in range(len(token) + 1):
-        await judge.judge(f"a{token[:cut]}", [token[:cut], token[cut:]], f"{token[cut:]}b")
-        (message,) = judge_server.requests[-1]["messages"]
-        assert token not in message["content"]
-        assert message["content"].replace("\u200b", "").startswith(f"a{token}b for {token}.")
-
-
-def remote(server, folder) -> RemoteJudge:
-    config = ModelConfig(base_url=server.url, model="m", backoff_s=0)
-    return RemoteJudge(config.open("judge", folder), load_prompt("judge", JUDGE_PROMPT))
-
-
-async def test_a_remote_judge_keeps_replies_and_counts_failures(judge_server, tmp_path):
-    for _ in range(2):
-        assert await remote(judge_server, tmp_path).judge("Who?", ["Ada"], "Ada Lovelace") == 1.0
-    assert len(judge_server.requests) == 1
-    judge_server.script = ["<judge>False</judge>"]
-    assert await remote(judge_server, tmp_path).judge("Who?", ["Ada"], "Bob") == 0.0
+async def test_failures_are_counted_and_a_quotation_is_one(judge_server):
+    config = ModelConfig(base_url=judge_server.url, model="m", backoff_s=0)
+    asked = RemoteJudge(config.open("judge", None), load_prompt("judge", JUDGE_PROMPT))
     judge_server.script = [completion("perhaps")]
-    asked = remote(judge_server, tmp_path)
     with pytest.raises(InfrastructureError, match="no verdict"):
         await asked.judge("Who?", ["Ada"], "Carl")
     assert asked.model.meter.accounts["m"].failed == 3
