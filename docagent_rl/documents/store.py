@@ -198,7 +198,7 @@ class Document:
     def digests(self, content: PageContent) -> list[str]:
         """Return the hashes of all that an index of such a content is made of, pages in their order.
 
-        An index of texts holds titles and headings too (`docagent_rl.retrieval.context`).
+        An index of texts holds titles and headings too (`docagent_rl.retrieval.bm25`).
         """
         pages = self._manifest.pages
         if content is PageContent.IMAGE:

@@ -3,14 +3,18 @@
 The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each occurrence of a
 token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`,
 where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
+
+A page is indexed behind the title of its document and its headings; the text that agents read stays as it is.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,12 +26,12 @@ from rich.console import Console
 from rich.progress import track
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import DocumentStore, PageContent
+from docagent_rl.documents import Document, DocumentStore, PageContent
+from docagent_rl.documents.contents import Heading, document_title, table_of_contents
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
-from docagent_rl.retrieval.context import indexed_texts
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
-from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
+from docagent_rl.retrieval.tokens import WORD, Stemmer, Tokenizer
 
 if TYPE_CHECKING:
     import bm25s
@@ -159,7 +163,7 @@ class BM25Retriever:
     def build(
         cls, store: DocumentStore, *, settings: BM25Settings | None = None, progress: bool = False
     ) -> BM25Retriever:
-        """Index the text of all pages of `store`, each with its title and headings (`context`).
+        """Index the text of all pages of `store`, see `indexed_texts`.
 
         Raises:
             UserError: No page has text.
@@ -285,3 +289,45 @@ def open_bm25(config: RetrieverConfig, store: DocumentStore, key: str = KEY) -> 
     retriever = BM25Retriever.load(config.required_index(key))
     retriever.check(store)
     return retriever
+
+
+def indexed_texts(document: Document) -> Iterator[str]:
+    """Yield the text of each page behind the title and the headings that it stands under, each once.
+
+    A page without text has none.
+    """
+    pages = [document.page(number) for number in range(1, document.num_pages + 1)]
+    texts = {page.ref.page: page.text() for page in pages}
+    headings = table_of_contents(document.outline, texts, first_lines=False)
+    title = document_title(document.title, texts) or " ".join(WORD.findall(document.doc_id))
+    for text, above in zip(texts.values(), page_headings(headings, texts), strict=True):
+        words = "\n".join(dict.fromkeys(filter(None, (title, *above))))
+        yield f"{words}\n{text}" if text.strip() else ""
+
+
+def page_headings(headings: Sequence[Heading], texts: Mapping[int, str]) -> Iterator[list[str]]:
+    """Yield the headings over the parts of each page, with those above them, in the order of the text.
+
+    `texts` are those of the pages by number; a heading that is not found begins its page.
+    """
+    on: dict[int, list[Heading]] = defaultdict(list)
+    for heading in headings:
+        on[heading.page].append(heading)
+    path: tuple[Heading, ...] = ()
+    for number, text in sorted(texts.items()):
+        starts = {0: path}
+        place = 0
+        for heading in on[number]:
+            place = _find(heading.title, text, place)
+            path = (*(above for above in path if above.level < heading.level), heading)
+            starts[place] = path
+        yield [heading.title for _, found in sorted(starts.items()) for heading in found]
+
+
+def _find(title: str, text: str, place: int) -> int:
+    """Return where a title stands in a text from a place on, at the beginning of a line if it does so."""
+    words = r"[\W_]+".join(map(re.escape, WORD.findall(title)))
+    for begin in (r"(?m)^[\W\d_]*", r"\b"):
+        if words and (match := re.compile(begin + words, re.IGNORECASE).search(text, place)):
+            return match.start()
+    return place

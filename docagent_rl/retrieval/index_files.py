@@ -16,7 +16,6 @@ import hashlib
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.io import atomic_write, is_sealed, seal, writable
+from docagent_rl.base.io import atomic_write, is_sealed, scratch_folder, seal, writable
 from docagent_rl.documents.objects import SHA256_PATTERN, force
 from docagent_rl.retrieval.config import SearchEngine
 
@@ -103,8 +102,7 @@ class IndexFiles:
         `write` fills an empty folder with the array files; their checksums are filled in to the header.
         """
         self.sweep(r"\..*\.tmp")
-        temporary = Path(tempfile.mkdtemp(dir=self.root, prefix=".", suffix=".tmp"))
-        try:
+        with scratch_folder(self.root / "files") as temporary:
             write(temporary)
             checksums = {path.name: file_digest(path) for path in sorted(temporary.iterdir())}
             force((*temporary.iterdir(), temporary))
@@ -115,8 +113,6 @@ class IndexFiles:
                 temporary.replace(target)
             force([self.root])
             self.write_header(header.model_copy(update={"files": checksums}))
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         self.sweep(rf"(?!{target.name}$).*")
 
     def write_header(self, header: IndexHeader) -> None:

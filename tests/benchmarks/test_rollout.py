@@ -50,7 +50,7 @@ def test_trajectories_go_on_to_their_last_turn(name, folder, questions, processo
         else:
             assert (len(trajectory.ledgers), images) == (1, len(trajectory.requests[-1]))
         if name == "alden":
-            assert images == 30
+            assert 4 * (TURNS[name] - 1) < images <= 5 * (TURNS[name] - 1)  # as pages with the words go
         if name == "doc_v_star":
             assert images > 3 * (TURNS[name] - 2)
 
