@@ -59,6 +59,40 @@ def test_mistakes_are_named_with_their_key(name, given, key):
         get_system(name).parse_config(given)
 
 
+MISTAKES = {
+    "alden": [({"search": {"pages_per_search": 2}}, "top_k=1")],
+    "doc_v_star": [
+        ({"retrieval": {"enabled": False}, "fetch": {"enabled": False}}, r"retrieval.*fetch"),
+        ({"reward": {"answer": 0.9}}, r"0\.9"),
+        ({"overview": {"fit_cells_px": [88, 88]}}, "fit_cells_px"),
+        ({"overview": {"font_px": 30}}, "font_px=30"),
+        ({"display": {"long_side": 500, "short_side": 600}}, "short_side"),
+        ({"display": {"long_side": 27, "short_side": 27}}, "28"),
+        ({"display": {"grid": {"min_pixels": 9, "max_pixels": 8}}}, "display.grid"),
+        ({"display": {"grid": {"max_pixels": 2_000_000}}}, "1280x1680"),
+        ({"context_tokens": 2048}, "context_tokens=2048"),
+        ({"answer": {"abstentions": ["  "]}}, "answer.abstentions"),
+    ],
+    "unidoc_rl": [
+        ({"search": {"candidates": 11}}, "top_k=10"),
+        ({"grammar": {"select": False}, "search": {"candidates": 3}}, r"search\.candidates=1"),
+        ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
+        ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),
+    ],
+    "vrag_rl": [
+        ({"search": {"pages_per_search": 11}}, "top_k=10"),
+        ({"reward": {"alpha": 0.5}}, r"0\.5"),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_values_that_do_not_fit_each_other(name):
+    for given, message in MISTAKES[name]:
+        with pytest.raises(UserError, match=message):
+            get_system(name).parse_config(given)
+
+
 @pytest.mark.parametrize(
     ("path", "named"),
     [

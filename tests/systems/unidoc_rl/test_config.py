@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
@@ -36,20 +35,6 @@ def test_switched_off_actions_drop_their_terms(grammar, candidates, weights):
     assert config.search.candidates == candidates
     assert tuple(config.reward.weights.model_dump().values()) == weights
     assert UniDocConfig.model_validate_json(config.model_dump_json()) == config
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"search": {"candidates": 11}}, "top_k=10"),
-        ({"grammar": {"select": False}, "search": {"candidates": 3}}, r"search\.candidates=1"),
-        ({"grammar": {"select": False}, "reward": {"weights": {"select": 0.1}}}, "weights.select=0"),
-        ({"grammar": {"crop": False}, "reward": {"weights": {"roi": 0.1}}}, "weights.roi=0"),
-    ],
-)
-def test_mistakes(overrides, message):
-    with pytest.raises(ValidationError, match=message):
-        UniDocConfig.model_validate(overrides)
 
 
 BOX = (0.1, 0.2, 0.5, 0.6)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from docagent_rl.actions.base import Answer, Invalid, InvalidReason, StopCause
 from docagent_rl.documents import PageRef
@@ -158,15 +157,3 @@ def test_without_crop_its_tags_mean_nothing():
     grammar = grammar_of(crop=False, region_alias=True)
     assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.reason is InvalidReason.NO_ACTION
     assert grammar.parse("<search>the <bbox> tag</search>").action.query == "the <bbox> tag"
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        ({"search": {"pages_per_search": 11}}, "top_k=10"),
-        ({"reward": {"alpha": 0.5}}, r"0\.5"),
-    ],
-)
-def test_mistakes(overrides, message):
-    with pytest.raises(ValidationError, match=message):
-        VragConfig.model_validate(overrides)
