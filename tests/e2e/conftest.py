@@ -264,8 +264,14 @@ def add_model(workspace: Path, system: str, python: Path, family: str | None = N
 
 
 def make_demo(workspace: Path, system: str | None, python: Path, family: str | None = None) -> Path:
-    """Make what a demo lacks, in a process of its own."""
-    script = f"prepare_demo(Path({str(workspace)!r}), system={system!r}, family={family!r})"
-    imports = "from pathlib import Path; from docagent_rl.lab.tiny.demo import prepare_demo"
-    subprocess.run([python, "-c", f"{imports}; {script}"], check=True)
+    """Make what a demo lacks, in a process of its own; half the pages of a user's demo."""
+    synthetic = "SynthSettings(documents=16, difficulties=(D.EASY, D.MEDIUM, D.EASY, D.HARD))"
+    where = f"Path({str(workspace)!r}), system={system!r}, family={family!r}"
+    command = f"prepare_demo({where}, synthetic={synthetic})"
+    imports = (
+        "from pathlib import Path",
+        "from docagent_rl.lab.synth.settings import Difficulty as D, SynthSettings",
+        "from docagent_rl.lab.tiny.demo import prepare_demo",
+    )
+    subprocess.run([python, "-c", "; ".join([*imports, command])], check=True)
     return workspace

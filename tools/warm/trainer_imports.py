@@ -52,3 +52,7 @@ for name in MODULES:
     importlib.import_module(name)
     if without_ray and "ray" in sys.modules:
         raise ImportError(f"{name} has imported ray: leave it out of {__name__}.MODULES")
+
+# a model's class is looked at in a process of its own so that CUDA is not initialised, which is not here: it would
+# import for nine seconds
+sys.modules["vllm.model_executor.models.registry"]._run_in_subprocess = lambda look: look()
