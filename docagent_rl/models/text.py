@@ -1,0 +1,39 @@
+"""Models of text alone: Qwen3, whose thoughts are turned off by `enable_thinking`, Llama and Gemma 3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from docagent_rl.models.family import Family
+
+
+def _config(hidden: int, inner: int, *, tied: bool) -> dict[str, Any]:
+    return {
+        "model_type": "qwen3",
+        "vocab_size": 151936,
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_hidden_layers": 36,
+        "max_window_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "tie_word_embeddings": tied,
+    }
+
+
+# arXiv 2505.09388
+QWEN3 = Family(
+    name="qwen3",
+    title="Qwen3",
+    model_types=("qwen3",),
+    released={
+        "Qwen/Qwen3-8B": _config(4096, 12288, tied=False),
+        "Qwen/Qwen3-4B": _config(2560, 9728, tied=True),
+    },
+)
+
+# versions 2 and 3, arXiv 2407.21783
+LLAMA = Family(name="llama", title="Llama", model_types=("llama",))
+# arXiv 2503.19786: the checkpoint of 1B, or the language model of a larger one
+GEMMA3 = Family(name="gemma3", title="Gemma 3", model_types=("gemma3_text",))
