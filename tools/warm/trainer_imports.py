@@ -53,6 +53,6 @@ for name in MODULES:
     if without_ray and "ray" in sys.modules:
         raise ImportError(f"{name} has imported ray: leave it out of {__name__}.MODULES")
 
-# a model's class is looked at in a process of its own so that CUDA is not initialised, which is not here: it would
-# import for nine seconds
+# vLLM looks at a class in another process, which imports for nine seconds, so that CUDA is not initialised;
+# there is none here
 sys.modules["vllm.model_executor.models.registry"]._run_in_subprocess = lambda look: look()
