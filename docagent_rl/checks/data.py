@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from omegaconf import DictConfig, OmegaConf
@@ -50,37 +49,29 @@ def check_files(run: PlannedRun) -> Iterator[str]:
 
 def check_questions(run: PlannedRun) -> Iterator[str]:
     """Find batches above the questions: verl drops an incomplete last batch of training."""
-    config, train = run.config, run_questions(run.config, "train_files")
+    config = run.config
+    _, used, rows = run_questions(config, "train_files")
     sizes = {"data.train_batch_size": config.data.train_batch_size}
     if str(config.trainer.v1.trainer_mode) == "sync" and config.data.get("gen_batch_size"):
         sizes["data.gen_batch_size"] = config.data.gen_batch_size
-    limited = f"(data.train_max_samples={train.used} of {train.rows} questions in data.train_files)"
-    source = limited if train.used < train.rows else "in data.train_files"
+    limited = f"(data.train_max_samples={used} of {rows} questions in data.train_files)"
+    source = limited if used < rows else "in data.train_files"
     for key, size in sizes.items():
-        if size > train.used:
+        if size > used:
             yield (
-                f"{key}={size} is above the {train.used} questions {source}: verl drops an incomplete batch, "
-                f"so there would be no step. Set {key} to {train.used} or less (and "
+                f"{key}={size} is above the {used} questions {source}: verl drops an incomplete batch, "
+                f"so there would be no step. Set {key} to {used} or less (and "
                 "actor_rollout_ref.actor.ppo_mini_batch_size with it), or add questions"
             )
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """The questions of `data.train_files` or `data.val_files` that verl takes and our loop plays.
+def run_questions(config: DictConfig, key: str) -> tuple[list[Sample], int, int]:
+    """Read the questions of `train_files` or `val_files`, which exist and are valid.
 
-    `rows` counts the questions in the files, `used` those that verl takes (`data.train_max_samples`,
-    `data.val_max_samples`); `samples` are those that may be played, without those of other agent loops.
+    Returns:
+        Those that may be played, without those of other agent loops; the number that verl takes
+        (`data.train_max_samples`, `data.val_max_samples`), and that in the files.
     """
-
-    key: str
-    rows: int
-    samples: tuple[Sample, ...]
-    used: int
-
-
-def run_questions(config: DictConfig, key: str) -> Questions:
-    """Read the questions of `train_files` or `val_files`, which exist and are valid."""
     rows: list[tuple[str, str]] = []
     for file in data_files(config, key):
         columns = read_table(file, columns=["agent_name", "sample"]).to_pydict()
@@ -89,8 +80,7 @@ def run_questions(config: DictConfig, key: str) -> Questions:
     used = min(most, len(rows)) if most > 0 else len(rows)
     # verl draws them at random when it shuffles
     drawn = rows if OmegaConf.select(config, "data.shuffle") else rows[:used]
-    samples = tuple(Sample.from_json(text) for agent, text in drawn if agent == AGENT_NAME)
-    return Questions(key, len(rows), samples, used)
+    return [Sample.from_json(text) for agent, text in drawn if agent == AGENT_NAME], used, len(rows)
 
 
 def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
@@ -109,15 +99,16 @@ def check_openings(config: DictConfig, parsed: DocAgentConfig) -> Iterator[str]:
         return
     resources = TrajectoryResources(parsed, *load_tokenizer(config), template_kwargs(config), running=False)
     for key in KEYS:
-        yield from _file_problems(run_questions(config, key), resources, limit)
+        yield from _file_problems(key, run_questions(config, key)[0], resources, limit)
 
 
-def _file_problems(questions: Questions, resources: TrajectoryResources, limit: int) -> Iterator[str]:
-    name, count = f"data.{questions.key}", len(questions.samples)
-    validate = questions.key == "val_files"
+def _file_problems(
+    key: str, questions: Sequence[Sample], resources: TrajectoryResources, limit: int
+) -> Iterator[str]:
+    name, count, validate = f"data.{key}", len(questions), key == "val_files"
     if count > _MANY:
         tell(f"{name}: making {count} prompts")
-    found = open_all(questions.samples, resources, limit=limit, validate=validate)
+    found = open_all(questions, resources, limit=limit, validate=validate)
     if found.adapted:
         ways = [f"{how}: {len(names)}, e.g. {min(names)}" for how, names in sorted(found.adapted.items())]
         tell(f"{name}: documents whose prompt was made to fit {limit} tokens:\n  " + "\n  ".join(ways))

@@ -22,10 +22,10 @@ from docagent_rl.commands.options import AnswerableOnly, Evidence, FractionSeed,
 from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.samples.parquet import parquet_bytes, read_samples
-from docagent_rl.samples.questions import TEMPLATE, read_questions
+from docagent_rl.samples.questions import TEMPLATE, Questions, read_questions
 from docagent_rl.samples.sample import Split
 from docagent_rl.samples.selection import SplitUnit, split_samples
-from docagent_rl.samples.validation import validate_file
+from docagent_rl.samples.validation import sample_notes, validate_file
 
 app = typer.Typer(help="Make, check, convert and look at questions about documents.", no_args_is_help=True)
 app.command("import")(import_command)
@@ -92,8 +92,8 @@ def validate(
     Example: docagent-rl data validate data/train.parquet --store data/store
     """
     documents = DocumentStore(store) if store is not None else None
-    report = validate_file(file, store=documents)
-    _end_with(report.problems)
+    found = validate_file(file, store=documents)
+    _end_with(found.problems)
     if recipe is not None:
         # these import verl, which takes seconds
         from docagent_rl.checks.recipe_check import composed
@@ -103,11 +103,11 @@ def validate(
         if documents is None:
             raise UserError("--recipe needs --store: a system is asked about questions and documents")
         check = recipe_playability(DocAgentConfig.parse(plain(composed(recipe).docagent)), documents)
-        problems = (check.problem(sample, validate=False) for sample in read_samples(file))
+        problems = (check.problem(sample, validate=False) for _, sample in found.samples)
         _end_with([f"{file}: {problem}" for problem in problems if problem])
-    typer.echo(f"{file}: {report.rows} rows are well ({_counts(report.counts)})")
-    if recipe is None and report.notes:
-        _print_problems(report.notes)
+    typer.echo(f"{file}: {found.rows} rows are well ({_counts(_parts(found))})")
+    if recipe is None:
+        _print_problems(_notes(found))
 
 
 @app.command()
@@ -129,22 +129,22 @@ def convert(
     Example: docagent-rl data convert questions.jsonl --store data/store --out data --split 0.1
     """
     documents = DocumentStore(store) if store is not None else None
-    report = validate_file(samples, store=documents)
-    _end_with(report.problems)
+    found = validate_file(samples, store=documents)
+    _end_with(found.problems)
     name = Split(split) if split in set(Split) else None
     try:
         fraction = None if split is None or name is not None else float(split)
     except ValueError:
         raise UserError(f"--split {split}: expected {', '.join(Split)} or a fraction such as 0.1") from None
     kept = []
-    for sample in read_questions(samples):
+    for _, sample in found.samples:
         if name in (None, sample.split) and not (answerable_only and sample.answerable is False):
             if documents is not None and sample.extra.get("num_pages") is None:
                 pages = documents.document(sample.doc_id).num_pages
                 sample = dataclasses.replace(sample, extra={**sample.extra, "num_pages": pages})
             kept.append(sample)
     if not kept:
-        raise UserError(f"{samples}: no sample is left to write (split {split}, {_counts(report.counts)})")
+        raise UserError(f"{samples}: no sample is left to write (split {split}, {_counts(_parts(found))})")
     parts = {out: kept}
     if fraction is not None:
         train, val = split_samples(kept, fraction, seed=seed, unit=by)
@@ -152,9 +152,8 @@ def convert(
     contents = {path: parquet_bytes(part) for path, part in parts.items()}
     new = write_outputs(contents, force=force)
     for path, part in parts.items():
-        typer.echo(f"{path}: {len(part)} of {report.rows} samples{'' if path in new else ', unchanged'}")
-    if report.notes:
-        _print_problems(report.notes)
+        typer.echo(f"{path}: {len(part)} of {found.rows} samples{'' if path in new else ', unchanged'}")
+    _print_problems(_notes(found))
 
 
 @app.command()
@@ -179,6 +178,22 @@ def show(
         for line in (sample.question, answers, pages, ", ".join(sample.evidence_sources)):
             console.print(shown(line))
     typer.echo(f"{file.name}: {len(chosen)} of {len(samples)} samples")
+
+
+def _parts(found: Questions) -> Counter[str]:
+    """Count questions by data set and split, and those that their document does not answer."""
+    counts = Counter(f"{sample.dataset}/{sample.split.value}" for _, sample in found.samples)
+    counts["unanswerable"] = sum(sample.answerable is False for _, sample in found.samples)
+    return counts
+
+
+def _notes(found: Questions) -> list[str]:
+    """Return why some systems refuse to play questions that others play."""
+    return [
+        f"{place}: question {sample.question_id!r}: {note}"
+        for place, sample in found.samples
+        for note in sample_notes(sample)
+    ]
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -100,13 +100,13 @@ def leakage_command(
         if not samples:
             raise UserError(f"{path} holds no sample: there is nothing to compare")
     documents = None if store is None else DocumentStore(store, image_cache=0)
-    report = find_leaks(sets[first], sets[second], store=documents, threshold=threshold)
-    if report.documents:
+    shared, alike = find_leaks(sets[first], sets[second], store=documents, threshold=threshold)
+    if shared:
         table = Table("First", "Second", "Same by", title="Documents in both", title_justify="left")
-        for each in report.documents:
+        for each in shared:
             table.add_row(shown(each.first), shown(each.second), each.how.value)
         Console().print(table)
-    leaking = [pair for pair in report.questions if pair.leaks]
+    leaking = [pair for pair in alike if pair.leaks]
     if leaking:
         title = "Questions that give each other away"
         table = Table("First", "Second", "Alike", "Question", title=title, title_justify="left")
@@ -115,10 +115,10 @@ def leakage_command(
             table.add_row(*ids, f"{pair.score:.0f}", shown(pair.first.question[:120]))
         Console().print(table)
     typer.echo(
-        f"{len(report.documents)} documents in both, {len(leaking)} pairs of questions that give each "
-        f"other away, {len(report.questions) - len(leaking)} pairs that are only alike"
+        f"{len(shared)} documents in both, {len(leaking)} pairs of questions that give each "
+        f"other away, {len(alike) - len(leaking)} pairs that are only alike"
     )
-    if leaking or (report.documents and by is SplitUnit.DOCUMENT):
+    if leaking or (shared and by is SplitUnit.DOCUMENT):
         raise typer.Exit(2)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -53,23 +52,14 @@ class AlikeQuestions(NamedTuple):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class LeakReport:
-    """Everything that two sets share."""
-
-    documents: list[SharedDocument]
-    questions: list[AlikeQuestions]
-    """Those that give each other away come first."""
-
-
 def find_leaks(
     first: Sequence[Sample],
     second: Sequence[Sample],
     *,
     store: DocumentStore | None = None,
     threshold: float = THRESHOLD,
-) -> LeakReport:
-    """Compare two sets.
+) -> tuple[list[SharedDocument], list[AlikeQuestions]]:
+    """Return the documents and the questions that two sets share, of these the leaking ones first.
 
     Documents are the same by id (windows of one document, too), by the digest of their file
     (`extra.document_sha256`, or the store's), and with a store by their pages. Questions are alike from a
@@ -88,7 +78,7 @@ def find_leaks(
     pairs.sort(
         key=lambda pair: (not pair.leaks, -pair.score, pair.first.question_id, pair.second.question_id)
     )
-    return LeakReport([shared[names] for names in sorted(shared)], pairs)
+    return [shared[names] for names in sorted(shared)], pairs
 
 
 def alike_pairs(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.parquet import scan_parquet
-from docagent_rl.samples.questions import scan_questions
+from docagent_rl.samples.questions import Questions, scan_questions
 from docagent_rl.samples.sample import (
     OTHER_BOXES,
     REQUIRED_EXTRA,
@@ -26,41 +25,24 @@ if TYPE_CHECKING:
     from docagent_rl.documents import DocumentStore
 
 
-@dataclass(frozen=True)
-class ValidationReport:
-    """The findings about a file."""
-
-    rows: int
-    """Rows in the file; 0 when it cannot be read."""
-    problems: tuple[str, ...]
-    """One sentence each, naming the file and the row or column; without any it may be trained on."""
-    counts: dict[str, int]
-    """Rows by `dataset/split`, and under `unanswerable` the rows without an answer in the document."""
-    notes: tuple[str, ...]
-    """Rows that some systems refuse, like `problems`; they may be trained on by others."""
-
-
-def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> ValidationReport:
-    """Check a `.parquet` file, or the questions of another; every problem of every row is in the report.
+def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:
+    """Read a `.parquet` file, or the questions of another; every problem of every row is among its problems.
 
     Columns and types; every sample by itself; unique question ids; and, with a `store`, that each cited
-    document exists and is long enough.
+    document exists and is long enough. Without problems it may be trained on.
     """
     source = Path(path)
     try:
         found = scan_parquet(source) if source.suffix == ".parquet" else scan_questions(source)
     except UserError as error:
-        return ValidationReport(0, (str(error),), {}, ())
-    problems, notes = [*found.problems, *_repeated_ids(found.samples)], []
-    if not (found.rows or problems):
-        problems.append(f"{source}: the file holds no samples")
+        return Questions(source, problems=[str(error)])
+    found.problems += _repeated_ids(found.samples)
+    if not (found.rows or found.problems):
+        found.problems.append(f"{source}: the file holds no samples")
     for place, sample in found.samples:
-        where = f"{place}: question {sample.question_id!r}"
-        problems += [f"{where}: {problem}" for problem in sample_problems(sample, store=store)]
-        notes += [f"{where}: {note}" for note in sample_notes(sample)]
-    counts = Counter(f"{sample.dataset}/{sample.split.value}" for _, sample in found.samples)
-    counts["unanswerable"] = sum(sample.answerable is False for _, sample in found.samples)
-    return ValidationReport(found.rows, tuple(problems), dict(counts), tuple(notes))
+        problems = sample_problems(sample, store=store)
+        found.problems += [f"{place}: question {sample.question_id!r}: {problem}" for problem in problems]
+    return found
 
 
 def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str]:

@@ -24,11 +24,11 @@ def ask(make_sample: Make) -> Make:
 
 
 def documents(first: list[Sample], second: list[Sample], **options) -> list[tuple[str, str, Shared]]:
-    return [(each.first, each.second, each.how) for each in find_leaks(first, second, **options).documents]
+    return [(each.first, each.second, each.how) for each in find_leaks(first, second, **options)[0]]
 
 
 def pairs(first: Sample, second: Sample, **options) -> list[bool]:
-    return [pair.leaks for pair in find_leaks([first], [second], **options).questions]
+    return [pair.leaks for pair in find_leaks([first], [second], **options)[1]]
 
 
 def test_documents_are_shared_by_id_by_file_and_by_evidence(ask):
@@ -55,7 +55,7 @@ def test_documents_are_shared_by_their_pages(ask, tmp_path):
         write_pdf(tmp_path / "pdfs" / f"{name}.pdf", [f"page {text}" for text in pages.split()])
     ingest(tmp_path / "pdfs", tmp_path / "store", workers=1, settings=RenderSettings(dpi=36))
     store = DocumentStore(tmp_path / "store")
-    (found,) = find_leaks([ask("one", "a")], [ask("two", "b"), ask("three", "c")], store=store).documents
+    (found,) = find_leaks([ask("one", "a")], [ask("two", "b"), ask("three", "c")], store=store)[0]
     assert found == ("a", "b", Shared.PAGES)
 
 
@@ -83,5 +83,5 @@ def test_the_threshold_decides_also_where_many_are_compared_in_pieces(ask):
     assert pairs(first, second, threshold=99) == []
     many = [ask(f"How many people work in plant number {number}?", f"a{number}") for number in range(300)]
     one = ask("Number 299 plant: how many people work in", "b", "other")
-    (pair,) = find_leaks(many, [one], threshold=100).questions
+    (pair,) = find_leaks(many, [one], threshold=100)[1]
     assert pair.first.doc_id == "a299"

@@ -82,7 +82,7 @@ def test_parts_by_document_share_none_of_the_documents_of_a_question(make_sample
         chosen = Selection(parts={"rl": 3, "sft": REST}, unit=SplitUnit.DOCUMENT, seed=seed)
         parts, left = chosen.part(samples)
         assert left == []
-        assert not find_leaks(parts["rl"], parts["sft"]).documents
+        assert not find_leaks(parts["rl"], parts["sft"])[0]
     assert Selection(unit=SplitUnit.DOCUMENT).exclude(samples, samples[1:2]) == [True, True] + [False] * 4
 
 

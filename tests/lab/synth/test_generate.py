@@ -31,7 +31,7 @@ def test_the_corpus_is_complete_and_each_document_in_one_split(corpus):
     samples = read_questions(corpus / "samples.jsonl")
     pdfs = {path.stem for path in (corpus / "pdfs").iterdir()}
     assert [sample.extra["row"] for sample in samples] == list(range(20))
-    assert validate_file(corpus / "samples.jsonl").problems == ()
+    assert validate_file(corpus / "samples.jsonl").problems == []
     assert set(digests(corpus)) == {*(f"pdfs/{name}.pdf" for name in pdfs), "samples.jsonl", "synth.json"}
     splits = {(sample.doc_id, sample.split) for sample in samples}
     assert {doc_id for doc_id, _ in splits} == pdfs
