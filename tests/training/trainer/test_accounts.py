@@ -36,6 +36,10 @@ def trajectory(uid="x", number=0, reason: MaskReason | None = None) -> Trajector
     return made
 
 
+def pair(uid, second: MaskReason | None = None) -> list[Trajectory]:
+    return [trajectory(uid), trajectory(uid, 1, second)]
+
+
 @pytest.fixture
 def sample(tmp_path, queue):
     """Sample a step by verl's own replay buffer; the batch and the step's account."""
@@ -52,12 +56,7 @@ def sample(tmp_path, queue):
 
 
 def test_a_whole_step_is_counted(sample):
-    trajectories = [
-        trajectory("x"),
-        trajectory("x", 1),
-        trajectory("y"),
-        trajectory("y", 1, MaskReason.INFRASTRUCTURE),
-    ]
+    trajectories = [*pair("x"), *pair("y", MaskReason.INFRASTRUCTURE)]
     batch, counts = sample(trajectories, rows=3)  # a masked trajectory ends nothing
     assert len(batch.keys) == 12
     numbers = {
@@ -73,25 +72,20 @@ def test_a_whole_step_is_counted(sample):
 @pytest.mark.parametrize(("status", "left"), [("failure", 1), ("finished", 1), ("finished", 0)])
 def test_a_trajectory_without_a_row_ends_the_run(sample, status, left, kind):
     """verl would train on the others, or take another group."""
-    trajectories = [trajectory("x"), trajectory("x", 1), *[trajectory("y")] * left]
+    trajectories = [*pair("x"), *[trajectory("y")] * left]
     with pytest.raises(TrajectoryFailedError, match=rf"\by\b.* {left} of 2\b"):
         sample(trajectories, {"x": "finished", "y": status}, kind=kind)
 
 
 def test_a_prompt_may_have_a_number_of_trajectories_of_its_own(sample):
-    trajectories = [trajectory("x"), trajectory("y"), trajectory("y", 1), trajectory("y", 2)]
+    trajectories = [trajectory("x"), *pair("y"), trajectory("y", 2)]
     _, counts = sample(trajectories, asked=[1, 3])
     assert counts["docagent/trajectories/trained"] == 4
     assert counts["docagent/groups/uncompared"] == 0  # x was to be alone
 
 
 def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sample, tmp_path):
-    trajectories = [
-        trajectory("x"),
-        trajectory("x", 1, MaskReason.FAILED),
-        trajectory("y"),
-        trajectory("y", 1),
-    ]
+    trajectories = [*pair("x", MaskReason.FAILED), *pair("y")]
     with pytest.raises(TrajectoryFailedError) as failure:
         sample(trajectories)
     text = str(failure.value)
@@ -102,7 +96,7 @@ def test_a_failed_trajectory_ends_the_run_with_its_question_and_its_traceback(sa
 
 
 def test_a_group_that_is_thrown_away_hides_no_failed_trajectory(tmp_path, queue):
-    queue.put({"x": "finished"}, [trajectory("x"), trajectory("x", 1, MaskReason.FAILED)])
+    queue.put({"x": "finished"}, pair("x", MaskReason.FAILED))
     buffer = replay_buffer()
     account_for_trajectories(buffer, Accounts(tmp_path, each=2), TrajectoryReader())
     buffer._sync_metadata_from_transfer_queue()
@@ -122,10 +116,7 @@ def test_a_step_that_lost_rows_on_its_way(tmp_path):
 @pytest.fixture
 def parsed(queue, monkeypatch):
     """Two groups of two trajectories of three rows in the queue; what is parsed of them."""
-    trajectories = [
-        Trajectory(uid, n, 7, "train", {}, "alden", end="answered") for uid in "xy" for n in range(2)
-    ]
-    queue.put(dict.fromkeys("xy", "finished"), trajectories, rows=3)
+    queue.put(FINISHED, [*pair("x"), *pair("y")], rows=3)
     found, parse = [], TrajectoryDigest.from_json.__func__
     counted = classmethod(lambda cls, text: found.append(text) or parse(cls, text))
     monkeypatch.setattr(TrajectoryDigest, "from_json", counted)
