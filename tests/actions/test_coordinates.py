@@ -18,8 +18,7 @@ from docagent_rl.documents.settings import DisplayError
 
 PAGE = (1733, 1226)
 WHOLE = (0, 0, *PAGE)
-BOX = (318, 96, 602, 371)
-DISPLAYED, ENCODER, SNAPPED = (753, 532), (756, 532), (728, 532)
+DISPLAYED = (753, 532)
 
 
 @pytest.mark.parametrize(
@@ -55,6 +54,12 @@ def test_side_ratio():
     # 200 to 1 is allowed, wherever it lies
     page = {"view": (0, 0, 1000, 1000), "page": (1000, 1000), "frame": (1000, 1000)}
     assert crop_raster((600, 7, 1000, 9), **page, rounding=Rounding.TRUNCATE) == (600, 7, 1000, 9)
+
+
+def test_enormous_numbers_are_clamped():
+    box = (0, 0, 1e308, 1e308)  # infinite on the page
+    raster = crop_raster(box, view=WHOLE, page=PAGE, frame=DISPLAYED, rounding=Rounding.OUTWARD)
+    assert raster == WHOLE
 
 
 @st.composite
