@@ -155,11 +155,9 @@ def _table(report: ImportReport) -> Table:
     for label, counts in (("rows", report.read), ("samples", report.written)):
         for name, count in sorted(counts.items()):
             table.add_row(shown(f"{label} of {name}"), str(count), "")
-    for label, tally in (("skipped", report.skipped), ("note", report.notes)):
-        for reason, count in sorted(tally.counts.items()):
-            table.add_row(
-                shown(f"{label}: {reason}"), str(count), shown(", ".join(tally.examples[reason][:2]))
-            )
+    for label, counted in (("skipped", report.skipped), ("note", report.notes)):
+        for reason, places in sorted(counted.items()):
+            table.add_row(shown(f"{label}: {reason}"), str(len(places)), shown(", ".join(places[:2])))
     for name, count in report.documents.items():
         table.add_row(f"documents {name}", str(count), "")
     table.add_row("number of a first page", str(report.first_page), "")

@@ -24,25 +24,8 @@ _FOOTER = 1 << 20
 """Bytes from the end of a Parquet file that are hashed."""
 
 
-@dataclass(slots=True)
-class Tally:
-    """Reasons with their counts and the first rows of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-
-    def add(self, reason: str, row: NativeRow) -> None:
-        """Count a row."""
-        self.counts[reason] += 1
-        if len(self.examples[reason]) < _EXAMPLES:
-            self.examples[reason].append(f"{row.path.name}:{row.number}")
-
-    def listed(self) -> list[dict[str, Any]]:
-        """Return the reasons in their order by name, for JSON."""
-        return [
-            {"reason": reason, "rows": count, "examples": self.examples[reason]}
-            for reason, count in sorted(self.counts.items())
-        ]
+Places = dict[str, list[str]]
+"""Rows by the reason for which they are counted, each as its file and number."""
 
 
 @dataclass(slots=True)
@@ -60,8 +43,8 @@ class ImportReport:
     """Rows by dataset and split."""
     written: Counter[str] = field(default_factory=Counter)
     """Samples by dataset and split, or by part."""
-    skipped: Tally = field(default_factory=Tally)
-    notes: Tally = field(default_factory=Tally)
+    skipped: Places = field(default_factory=lambda: defaultdict(list))
+    notes: Places = field(default_factory=lambda: defaultdict(list))
     """Rows that were mended or are unusual, and were kept."""
     documents: dict[str, int] = field(default_factory=dict)
     """Numbers of documents that were wanted, found, missing, unreadable."""
@@ -79,8 +62,8 @@ class ImportReport:
             "rows": {
                 "read": dict(sorted(self.read.items())),
                 "written": dict(sorted(self.written.items())),
-                "skipped": self.skipped.listed(),
-                "notes": self.notes.listed(),
+                "skipped": _listed(self.skipped),
+                "notes": _listed(self.notes),
             },
             "documents": {**self.documents, "missing_ids": self.missing, "failed_ids": self.failed},
             "warnings": self.warnings,
@@ -121,10 +104,10 @@ class _Import:
             if refusal is None:
                 drafts.append(draft)
             else:
-                report.skipped.add(refusal, draft.row)
+                report.skipped[refusal].append(_place(draft.row))
         parts, left = self.settings.selection.part(self._samples(drafts, self._holdings(drafts)))
         if left:
-            report.skipped.counts["not in the sample, nor in any part"] += len(left)
+            report.skipped["not in the sample, nor in any part"] = [sample.question_id for sample in left]
         samples = [sample for part in parts.values() for sample in part]
         for name, part in parts.items():
             report.written.update(name or _part(sample.dataset, sample.split) for sample in part)
@@ -133,9 +116,8 @@ class _Import:
             each.relative_to(root).as_posix(): _digest(each) for each in sorted(set(self.source.read))
         }
         if not samples:
-            reasons = "; ".join(
-                f"{reason}: {count}" for reason, count in report.skipped.counts.most_common(5)
-            )
+            most = sorted(report.skipped.items(), key=lambda each: -len(each[1]))[:5]
+            reasons = "; ".join(f"{reason}: {len(places)}" for reason, places in most)
             rows = f"none of {report.read.total()} rows gives a sample"
             raise UserError(f"{self.source.path}: {rows} ({reasons or 'no rows'})")
         return parts, report
@@ -149,7 +131,7 @@ class _Import:
             try:
                 drafts.append(self._draft(row, seen))
             except Skip as reason:
-                report.skipped.add(str(reason), row)
+                report.skipped[str(reason)].append(_place(row))
         self._check_counts()
         return drafts
 
@@ -200,14 +182,14 @@ class _Import:
                 samples.append(self._sample(draft, holdings))
                 rows.append(draft.row)
             except Skip as reason:
-                self.report.skipped.add(str(reason), draft.row)
+                self.report.skipped[str(reason)].append(_place(draft.row))
             else:
                 for note in dict.fromkeys(draft.notes):
-                    self.report.notes.add(note, draft.row)
+                    self.report.notes[note].append(_place(draft.row))
         excluded = selection.exclude(samples, self.settings.exclude)
         for row, held in zip(rows, excluded, strict=True):
             if held:
-                self.report.skipped.add(f"its {selection.unit.value} is in an excluded set", row)
+                self.report.skipped[f"its {selection.unit.value} is in an excluded set"].append(_place(row))
         return [sample for sample, held in zip(samples, excluded, strict=True) if not held]
 
     def _sample(self, draft: Draft, holdings: Holdings) -> Sample:
@@ -227,6 +209,18 @@ class _Import:
 def _needed(draft: Draft) -> set[str]:
     """Return the ids of the documents of a question."""
     return {draft.doc_id, *(name for name, _ in draft.cites)}
+
+
+def _place(row: NativeRow) -> str:
+    return f"{row.path.name}:{row.number}"
+
+
+def _listed(counted: Places) -> list[dict[str, Any]]:
+    """Return reasons by name, with their numbers of rows and the first of these, for JSON."""
+    return [
+        {"reason": reason, "rows": len(places), "examples": places[:_EXAMPLES]}
+        for reason, places in sorted(counted.items())
+    ]
 
 
 def _part(dataset: str, split: str) -> str:

@@ -20,7 +20,7 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import ImportSettings
-from docagent_rl.samples.importers.running import ImportReport, Tally, run_import
+from docagent_rl.samples.importers.running import ImportReport, Places, run_import
 from docagent_rl.samples.sample import Sample
 from docagent_rl.samples.selection import Selection
 from docagent_rl.samples.validation import sample_problems
@@ -118,17 +118,16 @@ def run(files: Files, tmp_path: Path) -> Import:
     return run
 
 
-def rows_of(tally: Tally) -> dict[str, list[int]]:
+def rows_of(counted: Places) -> dict[str, list[int]]:
     """Rows that were counted: by the field that the reason names, else by the reason."""
-    assert set(tally.counts) == set(tally.examples)
     found: dict[str, list[int]] = {}
-    for reason, places in tally.examples.items():
+    for reason, places in counted.items():
         named = re.search(r"field '([^']+)'", reason)
         rows = [int(place.rpartition(":")[2]) for place in places]
         found.setdefault(named[1] if named else reason, []).extend(rows)
     return found
 
 
-def numbers(tally: Tally) -> list[list[int]]:
+def numbers(counted: Places) -> list[list[int]]:
     """Rows that were counted for one reason after the other, in the order of the first of each."""
-    return sorted(rows_of(tally).values())
+    return sorted(rows_of(counted).values())

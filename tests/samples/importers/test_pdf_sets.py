@@ -202,7 +202,7 @@ def test_the_number_of_a_first_page_may_be_set(files, run):
     for first, pages in ((None, [(), (2,)]), (1, [(3,), (1,)])):
         samples, report = run("dude", first_page=first)
         assert [sample.evidence_pages for sample in samples] == pages
-        assert (report.first_page, OUTSIDE in report.notes.counts) == (first or 0, first is None)
+        assert (report.first_page, OUTSIDE in report.notes) == (first or 0, first is None)
 
 
 def test_the_archive_may_lie_where_it_unpacks_and_images_serve_without_a_pdf(files, run):

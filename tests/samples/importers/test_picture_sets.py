@@ -97,7 +97,7 @@ def test_hidden_answers_are_kept_only_when_asked_for(files, run):
     write_mp(files, "val", [mp_row(questionId=2), mp_row(questionId=3, answers=[])])
     samples, report = run("mp_docvqa")
     assert [sample.question_id for sample in samples] == ["2"]
-    reasons = {place: reason for reason, places in report.skipped.examples.items() for place in places}
+    reasons = {place: reason for reason, places in report.skipped.items() for place in places}
     assert sorted(reasons) == ["test.json:0", "val.json:1"]
     assert "--hidden" in reasons["test.json:0"]
     samples, _ = run("mp_docvqa", selection=Selection(hidden=True))
