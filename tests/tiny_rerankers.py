@@ -35,7 +35,7 @@ KNOWN = {
 def tiny_reranker(kind: TinyReranker, folder: Path, **changes: Any) -> RerankerSpec:
     """How a tiny model is used: as the published one, in full precision."""
     given = {"model": str(folder), "dtype": "float32", "query_tokens": 32} | changes
-    return RERANKERS[KNOWN[kind]].spec.model_copy(update=given)
+    return RERANKERS[KNOWN[kind]].model_copy(update=given)
 
 
 def build_reranker(kind: TinyReranker, folder: Path, seed: int = 0) -> Path:

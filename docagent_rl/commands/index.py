@@ -118,7 +118,7 @@ def models_command() -> None:
     Console().print(table)
     rerankers = Table("Reranker", "Model", "Reads", "Family")
     for name, each in RERANKERS.items():
-        rerankers.add_row(name, each.spec.model, each.spec.content.value, each.spec.family.value)
+        rerankers.add_row(name, each.model, each.content.value, each.family.value)
     Console().print(rerankers)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -158,10 +158,6 @@ class PageRows:
 
     def __len__(self) -> int:
         return int(self._starts[-1])
-
-    def __iter__(self) -> Iterator[PageRef]:
-        for doc_id, pages in zip(self.doc_ids, self.num_pages, strict=True):
-            yield from (PageRef(doc_id, number) for number in range(1, pages + 1))
 
     def span(self, doc_id: str | None) -> tuple[int, int]:
         """Return the first row of a document and the one behind its last; None: of all documents.

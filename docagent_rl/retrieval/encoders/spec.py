@@ -188,7 +188,6 @@ class KnownModel(Section):
 
     spec: EncoderSpec
     dim: int
-    millions: float
     facts: str
     uses: tuple[Use, ...] = ()
 

@@ -10,7 +10,6 @@ from typing import Protocol, Self
 import yaml
 from pydantic import Field, TypeAdapter, model_validator
 
-from docagent_rl.base.section import Section
 from docagent_rl.documents.store import Page, PageContent
 from docagent_rl.retrieval.encoders.spec import IMAGE_TOKEN, ModelSpec, find_spec
 
@@ -49,23 +48,15 @@ class RerankerSpec(ModelSpec):
         return self
 
 
-class KnownReranker(Section):
-    """A published reranker; `models.yaml` says what the fields are."""
-
-    spec: RerankerSpec
-    millions: float
-    facts: str
-
-
-RERANKERS = TypeAdapter(dict[str, KnownReranker]).validate_python(
+RERANKERS = TypeAdapter(dict[str, RerankerSpec]).validate_python(
     yaml.safe_load(Path(__file__).with_name("models.yaml").read_text("utf-8"))
 )
+"""Published ones by name."""
 
 
 def named_reranker(name: str, named: str = "rerank.model") -> RerankerSpec:
     """Return the specification of a reranker; see `find_spec`."""
-    known = {each: found.spec for each, found in RERANKERS.items()}
-    return find_spec(RerankerSpec, name, known, SPEC_FILE, named)
+    return find_spec(RerankerSpec, name, RERANKERS, SPEC_FILE, named)
 
 
 Pair = tuple[str, Page]

@@ -24,7 +24,7 @@ def slow(built):
 
     def search(queries, *, top_k, doc_id=None, exclude=()):
         for scores in index.scores(HashingEncoder().encode_queries(queries)):
-            pairs = zip(index.rows, scores.tolist(), strict=True)
+            pairs = zip(map(index.rows.ref, range(len(scores))), scores.tolist(), strict=True)
             hits = [Hit(ref, score) for ref, score in pairs if np.isfinite(score) and ref not in exclude]
             kept = [hit for hit in hits if doc_id in (None, hit.ref.doc_id)]
             yield sorted(kept, key=lambda hit: (-hit.score, hit.ref))[:top_k]
