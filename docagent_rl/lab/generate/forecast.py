@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -24,53 +24,44 @@ _PROMPT = 330
 COMPARED = "compare answers"
 
 
-@dataclass(slots=True)
-class Line:
-    """Requests of one step at most: a question that fails a check is examined no further."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-    def add(self, requests: int, prompt: int, completion: int) -> None:
-        """Count requests, with the tokens of all of them."""
-        self.requests += requests
-        self.prompt_tokens += prompt
-        self.completion_tokens += completion
+Step = Counter[str]
+"""`requests` of one step at most, with `sent` and `sampled` tokens: what fails is examined no further."""
 
 
-def forecast(run: Generation) -> dict[str, Line]:
+def forecast(run: Generation) -> dict[str, Step]:
     """Count what a run would ask, by step. Reads pages, and sends nothing.
 
     Raises:
         UserError: a page cannot be read.
     """
-    steps = {"write questions": Line(), "check them": Line(), COMPARED: Line()}
+    steps = {"write questions": Step(), "check them": Step(), COMPARED: Step()}
     write, check, compare = steps.values()
     tokens = cache(run.views.tokens)
     for slot in run.slots:
-        write.add(1, message_tokens(run.messages(slot)), _QUESTION * slot.questions)
+        sent = message_tokens(run.messages(slot))
+        write.update(requests=1, sent=sent, sampled=_QUESTION * slot.questions)
         for requests, pages, compared in _checks(run, slot):
             shown, many = sum(tokens(slot.doc_id, page) for page in pages), requests * slot.questions
-            check.add(many, many * _PROMPT + slot.questions * shown, many * _VERDICT)
+            sent, sampled = many * _PROMPT, many * _VERDICT
+            check.update(requests=many, sent=sent + slot.questions * shown, sampled=sampled)
             if compared and run.config.judge is JudgedBy.MODEL:
-                compare.add(many, many * _PROMPT, many * _VERDICT)
+                compare.update(requests=many, sent=sent, sampled=sampled)
     return steps
 
 
-def forecast_table(steps: Mapping[str, Line], price: Price, judge: Price) -> Table:
+def forecast_table(steps: Mapping[str, Step], price: Price, judge: Price) -> Table:
     """Return a table for the terminal; `judge` is the price of the model that compares answers."""
     table = Table("", title="What would be asked, at most")
     currency = next((each.currency for each in (price, judge) if each.is_known), "")
     for heading in ("requests", "tokens in", "tokens out", f"cost {currency}"):
         table.add_column(heading, justify="right")
-    total, spent = Line(), 0.0
-    for name, line in steps.items():
-        total.add(line.requests, line.prompt_tokens, line.completion_tokens)
+    spent = 0.0
+    for name, step in steps.items():
         own = judge if name == COMPARED else price
-        cost = own.cost(line.prompt_tokens, line.completion_tokens) if own.is_known else None
+        cost = own.cost(step["sent"], step["sampled"]) if own.is_known else None
         spent += cost or 0.0
-        table.add_row(name, *_cells(line, cost))
+        table.add_row(name, *_cells(step, cost))
+    total = sum(steps.values(), Step())
     table.add_row("all", *_cells(total, spent if currency else None), style="bold")
     return table
 
@@ -83,9 +74,9 @@ def samples(run: Generation) -> list[tuple[Kind, Sequence[Mapping[str, Any]]]]:
     return [(kind, run.messages(slot)) for kind, slot in first.items()]
 
 
-def _cells(line: Line, cost: float | None) -> tuple[str, ...]:
-    tokens = f"~{line.prompt_tokens:,}", f"~{line.completion_tokens:,}"
-    return f"{line.requests:,}", *tokens, "-" if cost is None else f"{cost:,.4f}"
+def _cells(step: Step, cost: float | None) -> tuple[str, ...]:
+    tokens = f"~{step['sent']:,}", f"~{step['sampled']:,}"
+    return f"{step['requests']:,}", *tokens, "-" if cost is None else f"{cost:,.4f}"
 
 
 def _checks(run: Generation, slot: Slot) -> Iterator[tuple[int, Sequence[int], bool]]:

@@ -27,7 +27,6 @@ class Change:
 
     uid: str
     """Its group in its step."""
-    number: int
     step: int
     before: Mapping[str, float]
     """`reward`, and the environment's own numbers of its terms."""
@@ -43,7 +42,7 @@ class Change:
             for side in (rescored.before, rescored.after)
         ]
         old = rescored.before
-        return cls(old.uid, old.number, old.step, *sides, rescored.same)
+        return cls(old.uid, old.step, *sides, rescored.same)
 
 
 def difference(
@@ -79,7 +78,6 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
         ("whose trajectories all earned the same before", f"{groups['flat_before']:,}"),
         ("and do after", f"{groups['flat_after']:,}"),
         ("order of the trajectories of the others, Kendall's tau-b", _n(groups["agreement"])),
-        ("groups with another best trajectory", _percent(groups["best_changed"])),
     )
     head = ("term", "before", "after", "trajectories that change")
     grids = [Grid("Rewards", head, terms, (note,)), Grid("Groups", ("", "number"), rows)]
@@ -111,8 +109,7 @@ def _groups(changes: Sequence[Change]) -> dict[str, Any]:
     """Return what becomes of the `groups` of several trajectories of one question, and their number.
 
     Nothing is learned from groups whose rewards are all equal (`flat_before`, `flat_after`). `agreement` is
-    the mean of Kendall's tau-b of the rewards over groups that are flat neither before nor after,
-    `best_changed` the share of the groups whose best trajectory is no longer among the best.
+    the mean of Kendall's tau-b of the rewards over groups that are flat neither before nor after.
     """
     groups: dict[tuple[int, str], list[tuple[float, float]]] = defaultdict(list)
     for each in changes:
@@ -124,13 +121,11 @@ def _groups(changes: Sequence[Change]) -> dict[str, Any]:
         for pair, sides in zip(pairs, flat, strict=True)
         if not sides.any()
     ]
-    best = [pair >= pair.max(axis=1, keepdims=True) - _SAME for pair in pairs]
     return {
         "groups": len(pairs),
         "flat_before": sum(bool(sides[0]) for sides in flat),
         "flat_after": sum(bool(sides[1]) for sides in flat),
         "agreement": fmean(agreements) if agreements else None,
-        "best_changed": fmean(not (old & new).any() for old, new in best) if best else 0.0,
     }
 
 

@@ -8,7 +8,7 @@ import pytest
 from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.draft import OUTAGES, Dropped, Stage
-from docagent_rl.lab.generate.forecast import Line, forecast_table
+from docagent_rl.lab.generate.forecast import Step, forecast_table
 from docagent_rl.lab.generate.funnel import Funnel
 from docagent_rl.lab.generate.plan import Slot
 
@@ -35,5 +35,8 @@ def test_only_where_something_is_to_be_asked_again_the_written_file_is_noted():
     ],
 )
 def test_each_step_costs_what_its_model_costs(price, judge, costs):
-    steps = {"write questions": Line(2, 1_000_000, 100_000), "compare answers": Line(4, 500_000, 0)}
+    steps = {
+        "write questions": Step(requests=2, sent=1_000_000, sampled=100_000),
+        "compare answers": Step(requests=4, sent=500_000),
+    }
     assert list(forecast_table(steps, price, judge).columns[-1].cells) == costs

@@ -51,13 +51,7 @@ class Label(StrEnum):
     TIE = "Tie/Unclear"
 
 
-_LABELS = {
-    "correct": Label.CORRECT,
-    "incorrect": Label.INCORRECT,
-    "tie/unclear": Label.TIE,
-    "tie": Label.TIE,
-    "unclear": Label.TIE,
-}
+_LABELS = {label.lower(): label for label in Label} | {"tie": Label.TIE, "unclear": Label.TIE}
 
 
 def first_tag(text: str, name: str) -> str | None:

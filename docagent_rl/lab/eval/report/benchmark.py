@@ -256,6 +256,14 @@ def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
     first, facts = next(iter(run.trajectories), None), facts_of(run.manifest)
     papers = () if first is None else tuple(rows_for(run.manifest.get("recipe"), first.system))
     judges = {by for each in benchmarks.values() for number in each.answers for by in number.by}
+    overall = {}
+    for row in papers:
+        if overall_value(row) is not None and row.datasets() <= benchmarks.keys():
+            # over all questions, whichever benchmark they are of
+            chosen = [each for each in run.trajectories if each.dataset in row.datasets()]
+            sums = sums_of(chosen, [Cell(JUDGED)])
+            (interval,) = intervals(sums, draws=settings.draws, seed=settings.seed)
+            overall[overall_title(row)] = Number(JUDGED, ALL, interval, authors(JUDGED, chosen))
     return RunReport(
         name=run.name,
         agent="unknown" if first is None else first.agent,
@@ -264,11 +272,7 @@ def report_on(run: ScoredRun, settings: ReportSettings) -> RunReport:
         facts=facts | ({"judge or extractor": ", ".join(sorted(judges))} if judges else {}),
         benchmarks=benchmarks,
         papers=papers,
-        overall={
-            overall_title(row): _overall(run.trajectories, row, settings)
-            for row in papers
-            if overall_value(row) is not None and row.datasets() <= benchmarks.keys()
-        },
+        overall=overall,
     )
 
 
@@ -282,10 +286,3 @@ def overall_value(row: PaperRow) -> float | None:
     """Return what a paper prints over all of its benchmarks."""
     printed = (each.value for each in row.numbers if (each.dataset, each.row) == (EVERY, ALL))
     return next(printed, None)
-
-
-def _overall(trajectories: Sequence[ScoredTrajectory], row: PaperRow, settings: ReportSettings) -> Number:
-    """Return the number over all questions of the benchmarks of a row, whichever they are of."""
-    chosen = [each for each in trajectories if each.dataset in row.datasets()]
-    (interval,) = intervals(sums_of(chosen, [Cell(JUDGED)]), draws=settings.draws, seed=settings.seed)
-    return Number(JUDGED, ALL, interval, authors(JUDGED, chosen))
