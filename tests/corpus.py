@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from reportlab.pdfgen.canvas import Canvas
 
-from docagent_rl.actions.base import StopCause
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.envs.base import AssistantTurn, DocEnv, EndReason, Observation, RewardTerms, StepResult
@@ -143,11 +142,6 @@ async def _play(env: DocEnv, sample: Sample, turns: Iterable[Turn], *, drop_last
 @pytest.fixture
 def play() -> Callable:
     return _play
-
-
-@pytest.fixture
-def truncated() -> Callable[[str], AssistantTurn]:
-    return lambda text: AssistantTurn(text, StopCause.TRUNCATED)
 
 
 REPORT = {

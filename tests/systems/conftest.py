@@ -10,5 +10,4 @@ from tests.corpus import (  # noqa: F401  fixtures
     retriever,
     services,
     store,
-    truncated,
 )

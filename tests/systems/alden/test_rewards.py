@@ -26,7 +26,6 @@ from tests.players import formulas
 from tests.players.formulas import repetition as slow_repetition
 
 RULES = [AldenConfig.for_variant(variant).reward for variant in ("paper", "released")]
-PAPER, RELEASED = RULES
 OUTCOME = AldenConfig.for_variant("paper", reward={"calls": False}).reward
 
 
