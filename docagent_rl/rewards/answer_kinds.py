@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 _FILE_EXTENSIONS = (
@@ -107,14 +108,13 @@ def fold(text: str) -> str:
 
 
 def kind_of(text: str, rule: IdentifierRule = IdentifierRule.ALL) -> AnswerKind:
-    """Return the kind of a gold answer: the first, in the order of `AnswerKind`, whose rule fits all of it.
+    """Return the kind of a gold answer: the first, in the order of `_RULES`, whose rule fits all of it.
 
     Answers of a kind that `rule` does not tell apart are text.
     """
     folded = fold(text)
     return next(
-        (kind for kind in AnswerKind if kind in rule.kinds and _fits(kind, folded)),
-        AnswerKind.TEXT,
+        (kind for kind, (fits, _) in _RULES.items() if kind in rule.kinds and fits(folded)), AnswerKind.TEXT
     )
 
 
@@ -123,26 +123,12 @@ def norm_id(kind: AnswerKind, text: str) -> str:
 
     What does not look like the kind at all is only folded, so that it equals nothing by accident.
     """
-    return _NORMS.get(kind, str)(fold(text))
+    return _RULES[kind][1](fold(text))
 
 
-def _fits(kind: AnswerKind, folded: str) -> bool:
-    match kind:
-        case AnswerKind.EMAIL:
-            return bool(_EMAIL.fullmatch(folded))
-        case AnswerKind.URL:
-            name = _FILE.fullmatch(folded)
-            return bool(_ADDRESS.fullmatch(folded)) or bool(name and name[1] in _FILE_EXTENSIONS)
-        case AnswerKind.DATE:
-            return any(pattern.fullmatch(folded) for pattern in _DATES)
-        case AnswerKind.PHONE:
-            return _is_phone(folded)
-        case AnswerKind.COUNT:
-            return folded in _NUMBER_WORDS or bool(_COUNT.fullmatch(folded))
-        case AnswerKind.NUMBER:
-            return _number_parts(folded) is not None
-        case AnswerKind.TEXT:
-            return True
+def _is_address(folded: str) -> bool:
+    name = _FILE.fullmatch(folded)
+    return bool(_ADDRESS.fullmatch(folded)) or bool(name and name[1] in _FILE_EXTENSIONS)
 
 
 def _is_phone(folded: str) -> bool:
@@ -195,11 +181,13 @@ def _norm_number(folded: str) -> str:
     return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
 
 
-_NORMS = {
-    AnswerKind.URL: lambda folded: folded.rstrip("/"),
-    AnswerKind.DATE: _norm_date,
-    AnswerKind.PHONE: _norm_phone,
-    AnswerKind.COUNT: _norm_count,
-    AnswerKind.NUMBER: _norm_number,
+_RULES: Mapping[AnswerKind, tuple[Callable[[str], object], Callable[[str], str]]] = {
+    AnswerKind.EMAIL: (_EMAIL.fullmatch, str),
+    AnswerKind.URL: (_is_address, lambda folded: folded.rstrip("/")),
+    AnswerKind.DATE: (lambda folded: any(date.fullmatch(folded) for date in _DATES), _norm_date),
+    AnswerKind.PHONE: (_is_phone, _norm_phone),
+    AnswerKind.COUNT: (lambda folded: folded in _NUMBER_WORDS or _COUNT.fullmatch(folded), _norm_count),
+    AnswerKind.NUMBER: (_number_parts, _norm_number),
+    AnswerKind.TEXT: (lambda _: True, str),
 }
-"""The form in which folded answers of a kind are compared; the others as they are."""
+"""Whether a folded text is of a kind, and the form in which it is compared; the first that fits counts."""
