@@ -256,10 +256,6 @@ class BM25Retriever:
                 f"ingested again, or it is another store): {rebuild_command(Path('INDEX'), store.path)}"
             )
 
-    def tokenize(self, text: str) -> list[str]:
-        """Return the tokens that a page or a query with this text has."""
-        return self._tokenize(text)
-
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
     ) -> list[list[Hit]]:

@@ -16,6 +16,7 @@ from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.retrieval.bm25 import BM25Retriever
+from docagent_rl.retrieval.tokens import Tokenizer
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
 
@@ -48,8 +49,9 @@ class Corpus:
     @functools.cached_property
     def words(self) -> dict[tuple[str, int], list[str]]:
         """The words of each page, those that the fewest pages hold first."""
+        tokenize = Tokenizer(self.retriever.settings.stemmer)
         pages = {
-            (doc_id, number): self.retriever.tokenize(self.store.page(PageRef(doc_id, number)).text())
+            (doc_id, number): tokenize(self.store.page(PageRef(doc_id, number)).text())
             for doc_id in self.store.doc_ids()
             for number in range(1, self.store.document(doc_id).num_pages + 1)
         }
