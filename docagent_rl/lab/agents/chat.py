@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import io
 import threading
@@ -21,7 +20,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply, TooLongError
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.endpoints.usage import message_tokens, text_tokens
+from docagent_rl.endpoints.usage import image_part, message_tokens, text_tokens
 from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation, TextPart
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.agents.texts import EnvPlayer, whole_turn
@@ -125,8 +124,7 @@ class MessageMaker:
         buffer = io.BytesIO()
         options = {"compress_level": 1} if self.form is ImageFormat.PNG else {"quality": 90}
         render(picture, self.store).save(buffer, format=self.form.value, **options)
-        packed = base64.b64encode(buffer.getvalue()).decode("ascii")
-        return f"data:image/{self.form.value};base64,{packed}"
+        return image_part(buffer.getvalue(), f"image/{self.form.value}")["image_url"]["url"]
 
 
 @dataclass(frozen=True, slots=True)

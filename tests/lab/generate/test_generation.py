@@ -178,22 +178,6 @@ def test_a_server_that_is_gone_ends_the_run(reports, server, tmp_path):
     assert len(server.requests) == 3 * IN_A_ROW
 
 
-def test_one_request_that_fails_for_ever_is_dropped_and_asked_again(reports, server, tmp_path):
-    whole, _ = play(few(reports, server, tmp_path / "whole", 3))
-    server.compute = failing(500, lambda request: asks(request, "You write questions"))
-    run = few(reports, server, tmp_path / "parts", 3, concurrency=1)
-    _, funnel = play(run)
-    (lost,) = [each for each in funnel.dropped if each.stage is Stage.NO_REPLY]
-    assert (lost.slot.doc_id, funnel.unanswered, "HTTP 500" in lost.reason) == ("alpha", 1, True)
-    assert dict(funnel.rows())["requests for questions"].total() == len(run.slots)
-    server.compute, before = reply_to, len(server.requests)
-    again, funnel = play(few(reports, server, tmp_path / "parts", 3))
-    assert funnel.unanswered == 0
-    assert lines(again) == lines(whole)
-    # it, and the checks of what it brings
-    assert 1 <= len(server.requests) - before <= 12
-
-
 def test_known_questions_are_not_asked_again_and_other_seeds_ask_others(reports, server, tmp_path):
     samples, _ = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX))
     kept, funnel = play(few(reports, server, tmp_path, 4, kind=Kind.PAGE_INDEX, known=samples[:2]))

@@ -1,4 +1,4 @@
-"""The answer of a trajectory with the pages and regions that it rests on, as lines of text and as JSON."""
+"""The answer of a trajectory with the pages and regions that it rests on, as text, JSON or one HTML page."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.console import Console
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown, visible
 from docagent_rl.documents import DocumentStore, PageRef
+from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.base import AssistantTurn, DocEnv, StepResult
 from docagent_rl.envs.images import jpeg, render
 from docagent_rl.lab.eval.scoring.played import mapping, page_key, read_trajectory
@@ -25,6 +26,10 @@ from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.evidence import Fractions, fractions_of, turn_looks
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
+_TEMPLATE = Path(__file__).with_name("trajectory.html.j2")
+_WIDEST = 1400
+"""Pixels of a page of the evidence; larger ones are reduced."""
+_QUALITY = 85
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
 
 
@@ -176,15 +181,10 @@ def answer_json(trajectory: Trajectory, found: Answered) -> str:
     return json.dumps(data, ensure_ascii=False, indent=2)
 
 
-_TEMPLATE = Path(__file__).with_name("trajectory.html.j2")
-_WIDEST = 1400
-"""Pixels of a page of the evidence; larger ones are reduced."""
-_QUALITY = 85
-
-
 def trajectory_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
-    """Return the page: question, answer, evidence with its regions marked, and every turn with its images.
+    """Return one HTML page of a trajectory that needs nothing else: no script, no other file, no network.
 
+    It holds question, answer, evidence with its regions marked, and every turn with its images.
     Texts of documents and models are never markup, and control characters are spelt out. `about` is a line on
     the player.
 
@@ -235,6 +235,5 @@ def _marked(item: Evidence, store: DocumentStore) -> dict[str, Any]:
 
 
 def _image(image: Image.Image, name: str) -> dict[str, Any]:
-    data = base64.b64encode(jpeg(image, quality=_QUALITY)).decode("ascii")
-    source = f"data:image/jpeg;base64,{data}"
+    source = image_part(jpeg(image, quality=_QUALITY))["image_url"]["url"]
     return {"image": source, "name": name, "width": image.width, "height": image.height}
