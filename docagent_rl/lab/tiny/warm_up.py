@@ -38,7 +38,7 @@ MIN_SHARED = 64
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Settings of the warm-up. The defaults take about 25 s of one idle core with prompts of 300 words."""
+    """Settings of the warm-up. The defaults take about 20 s of one idle core with prompts of 300 words."""
 
     transcripts: Callable[[int], Iterable[Conversation]]
     """Called with `seed`; yields at least one conversation (an endless iterable is cut at `pool`)."""
@@ -51,7 +51,7 @@ class WarmUp:
     """Steps on whole conversations, half of them at the end and half spread before, so that long instructions
     and images do not disturb what was learnt."""
 
-    batch_size: int = 4
+    batch_size: int = 3
     pool: int = 256
     """Number of conversations drawn; batches are taken from it epoch by epoch."""
 

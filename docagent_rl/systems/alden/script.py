@@ -76,7 +76,7 @@ class AldenScript(Script):
         Move.FETCH: "I open the {}.",
         Move.ANSWER: "The {} is enough.",
     }
-    warm_up: ClassVar = {"pool": 160, "short_steps": 260, "full_steps": 36}
+    warm_up: ClassVar = {"pool": 160, "short_steps": 260, "full_steps": 36, "batch_size": 4}
 
     @classmethod
     def configs(cls, config: AldenConfig) -> Sequence[AldenConfig]:

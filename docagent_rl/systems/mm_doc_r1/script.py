@@ -99,7 +99,7 @@ class MMDocScript(_SeekerWriter, Script):
         Move.READ: "I read the {}.",
         Move.FINISH: "The {} is enough.",
     }
-    warm_up: ClassVar = {"pool": 160, "short_steps": 280, "full_steps": 40, "batch_size": 3}
+    warm_up: ClassVar = {"pool": 160, "short_steps": 280, "full_steps": 40}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`."""

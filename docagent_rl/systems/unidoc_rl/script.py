@@ -102,7 +102,7 @@ class UniDocScript(Script):
         Move.CROP: "I look at the {}.",
         Move.ANSWER: "The {} is enough.",
     }
-    warm_up: ClassVar = {"pool": 128, "short_steps": 220, "full_steps": 24, "batch_size": 3}
+    warm_up: ClassVar = {"pool": 128, "short_steps": 220, "full_steps": 24}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: boxes refer to a selected page."""

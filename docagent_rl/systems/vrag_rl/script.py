@@ -61,7 +61,7 @@ class VragScript(Script):
         Move.CROP: ("I look closer at the {}.", "I zoom into the {}."),
         Move.ANSWER: ("The {} shows the answer.", "I have enough evidence."),
     }
-    warm_up: ClassVar = {"pool": 128, "short_steps": 200, "full_steps": 36, "batch_size": 3}
+    warm_up: ClassVar = {"pool": 128, "short_steps": 200, "full_steps": 36}
 
     def moves(self, context: ScriptContext) -> Mapping[Move, float]:
         """See `Script.moves`: nothing can be cropped before the first image."""
