@@ -115,14 +115,8 @@ def _group(run: OpenRun, pairs: Sequence[Pair], uid: str) -> Reply:
         ids = queries.group_ids(base, uid, dict(pairs))
     found = [_viewed(run, number, tokens=False) for number in ids]
     sample = found[0]["sample"]
-    return as_json(
-        {
-            "question": sample.get("question"),
-            "gold": sample.get("answers") or [],
-            "trajectories": found,
-            "advantage": [each["advantage"] for each in found],
-        }
-    )
+    gold = sample.get("answers") or []
+    return as_json({"question": sample.get("question"), "gold": gold, "trajectories": found})
 
 
 def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:

@@ -206,7 +206,6 @@ export interface Group {
   question: string;
   gold: string[];
   trajectories: Trajectory[];
-  advantage?: (number | null)[] | null;
 }
 
 export interface FunnelGroup {

@@ -19,7 +19,7 @@ export function TrajectoryHead({ trajectory, run, group, previous, next, list, p
   const gold = goldOf(trajectory);
   const answer = answerOf(trajectory);
   const id = String(trajectory.sample["question_id"] ?? "");
-  const advantage = trajectory.credit?.advantage ?? trajectory.advantage ?? null;
+  const advantage = trajectory.advantage ?? null;
   return (
     <header class="trajectory-head">
       <div class="crumbs">

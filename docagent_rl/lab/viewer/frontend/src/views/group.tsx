@@ -22,7 +22,7 @@ export function GroupView({ route, run }: { route: Route; run: Run }) {
   const turns = Math.max(0, ...trajectories.map((trajectory) => trajectory.turns.length));
   const rewards = trajectories.map((trajectory) => trajectory.reward ?? 0);
   const scale = Math.max(...rewards.map(Math.abs), 0);
-  const advantages = trajectories.map((trajectory, at) => data.advantage?.[at] ?? trajectory.advantage ?? null);
+  const advantages = trajectories.map((trajectory) => trajectory.advantage ?? null);
   const most = Math.max(0, ...advantages.map((value) => Math.abs(value ?? 0)));
   const best = Math.max(...rewards);
   return (
