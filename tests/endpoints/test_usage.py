@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 
@@ -11,7 +10,6 @@ from PIL import Image
 
 from docagent_rl.endpoints.usage import (
     Usage,
-    digestible,
     image_part,
     message_tokens,
     reported_usage,
@@ -39,14 +37,6 @@ def test_what_the_server_counts_is_read_if_it_can_be(usage, read):
 def test_images_count_by_their_pixels():
     message = {"role": "user", "content": [{"type": "text", "text": "abcd"}, image_part(picture(280, 560))]}
     assert message_tokens([message]) == 4 + 1 + 200
-
-
-def test_a_digest_holds_no_picture():
-    data = picture(30, 30)
-    message = {"role": "user", "content": [image_part(data), {"type": "text", "text": "What?"}]}
-    written = json.dumps(digestible(message))
-    assert "base64" not in written
-    assert hashlib.sha256(data).hexdigest() in written
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
