@@ -90,7 +90,7 @@ def check(*paths, status=0):
 def test_whole_folders_have_status_0(folder, run):
     told = check(folder / "store", folder / "index")
     assert "2 documents, 4 pages, 6 objects; all whole" in told
-    assert "4 pages; all whole" in told
+    assert "an index of 4 pages (bm25); all whole" in told
     for path in (run, run / "checkpoints"):
         assert "3 checkpoints" in (told := check(path))
         assert "; all whole" in told
