@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 import zlib
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -29,29 +30,48 @@ class JsonCache:
     """JSON values that stay until their folder is deleted. Threads and processes may share the folder.
 
     All methods block: call them off the event loop. They raise `InfrastructureError` when the disk fails or
-    the data there are damaged.
+    the data there are damaged. A missing folder is made with the first value: a command that ends before
+    anything was paid for leaves nothing behind.
 
     Raises:
         UserError: the folder cannot be used.
     """
 
     def __init__(self, folder: Path, what: str) -> None:
+        self._folder = folder
         self._what = f"the {what} {folder}"
-        try:
-            self._kept = diskcache.Cache(os.fspath(folder), disk=_JsonOnlyDisk, eviction_policy="none")
-        except (OSError, sqlite3.DatabaseError) as error:
-            raise UserError(f"{self._what} cannot be opened: {error}") from error
+        self._opening = threading.Lock()
+        self._opened: diskcache.Cache | None = None
+        if folder.exists():
+            self._open()
+            return
+        place = next(each for each in folder.absolute().parents if each.exists())
+        if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
+            raise UserError(f"{self._what} cannot be opened: {place} is no folder that can be written")
 
     def get(self, key: str) -> Any:
         """Return the value under `key`, or `None`."""
+        if self._opened is None and not self._folder.exists():
+            return None
         with self._working():
-            return self._kept.get(key, retry=True)
+            return self._open().get(key, retry=True)
 
     def put(self, key: str, value: Any) -> Any:
         """Keep a value unless there is one, and return the one that is kept, the same for all processes."""
         with self._working():
-            self._kept.add(key, value, retry=True)
+            self._open().add(key, value, retry=True)
         return self.get(key)
+
+    def _open(self) -> diskcache.Cache:
+        with self._opening:
+            if self._opened is None:
+                try:
+                    self._opened = diskcache.Cache(
+                        os.fspath(self._folder), disk=_JsonOnlyDisk, eviction_policy="none"
+                    )
+                except (OSError, sqlite3.DatabaseError) as error:
+                    raise UserError(f"{self._what} cannot be opened: {error}") from error
+            return self._opened
 
     @contextmanager
     def _working(self) -> Generator[None]:

@@ -121,4 +121,4 @@ def test_what_does_not_go_together_or_is_missing_is_told_before_anything_is_play
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=message):
         collected(world, tmp_path, "run", *options)
-    assert not (tmp_path / "run" / "trajectories.jsonl").exists()
+    assert not (tmp_path / "run").exists()

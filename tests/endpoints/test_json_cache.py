@@ -19,9 +19,10 @@ def test_the_first_value_stays(tmp_path):
     assert kept[0] == caches[0].get("plan")
 
 
-def test_keeps_json(tmp_path):
+def test_keeps_json_in_a_folder_that_is_made_with_the_first_value(tmp_path):
     cache = JsonCache(tmp_path / "run" / "replies", "test cache")
     assert cache.get("a") is None
+    assert not (tmp_path / "run").exists()
     for key, value in {"a": "text", "b": False, "c": [1, {"x": None}]}.items():
         JsonCache(tmp_path / "run" / "replies", "test cache").put(key, value)
         assert cache.get(key) == value
