@@ -6,7 +6,6 @@ from docagent_rl.samples.importers import Benchmark
 from tests.samples.importers import test_corpora as corpora
 from tests.samples.importers import test_pdf_sets as pdfs
 from tests.samples.importers import test_picture_sets as pictures
-from tests.samples.importers import test_uda as uda
 from tests.samples.importers.conftest import Files
 
 
@@ -33,7 +32,7 @@ def miniature(benchmark: Benchmark, files: Files) -> None:
             files.json("vidoseek.json", {"examples": [corpora.row(), corpora.row(uid="b")]})
         case Benchmark.UDA:
             files.pdf("src_doc_files/wiki_feta_docs/pdfs/a.pdf", 1)
-            files.text("dataset/qa/feta_qa.csv", uda.FETA + "a|1|Who?|me|u\na|2|Why?|so|u\n")
+            files.text("dataset/qa/feta_qa.csv", pdfs.FETA + "a|1|Who?|me|u\na|2|Why?|so|u\n")
         case Benchmark.VRAG_RL:
             files.pdf("pdf/a_b_02.pdf", 11)
             files.json("rag_dataset.json", {"examples": [corpora.row(uid=1), corpora.row(uid=2)]})
