@@ -29,7 +29,7 @@ RECIPE, FAMILY = "vrag_rl_qwen3_vl_4b", "qwen3_vl"
 """Of runs that are about something else than a system."""
 HERE = Path(__file__).parent
 WORKSPACE = "DOCAGENT_WORKSPACE"
-PLACES = 3
+PLACES = 4
 PATIENCE_S = 1800.0
 """A run is given up after this time, on a machine with much else to do too."""
 SECONDS: dict[str, float] = {}
@@ -148,7 +148,7 @@ class Background:
     """Runs of the trainer beside each other, as many as the machine's memory holds.
 
     Args:
-        places: how many runs of one rank go on at a time; each holds some 4.5 GB beside the 4 GB of all.
+        places: how many runs of one rank go on at a time; each holds some 2.5 GB beside the 4 GB of all.
     """
 
     def __init__(self, places: int):

@@ -3,8 +3,12 @@ Siblings differ in the model and in sizes, and are checked without a run."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 
@@ -106,8 +110,21 @@ def play(recipe: str, folder: Path, workspace: Path, python: Path) -> Run:
         f"trainer.save_freq={STEPS[-1]}",
         *extra(recipe),
     )
+    if recipe == FILTERING:
+        overrides = (*overrides, f"data.train_files={facts(workspace, folder / 'train.parquet')}")
+        # no demo is completed beside questions of one's own
+        index = ("--store", workspace / "store", "--out", workspace / "index_minilm", "--model", "minilm")
+        subprocess.run([python, "-m", "docagent_rl.cli", "index", "build", *index], check=True)
     run = Run(folder, workspace, overrides, python, recipe=recipe)
     if recipe in RANKS:
         run.kill_when((run.run_dir / "checkpoints" / "global_step_1" / "manifest.json").is_file)
     run.finish()
     return run
+
+
+def facts(workspace: Path, file: Path) -> Path:
+    """The questions that a sentence answers: the embedded models of MM-Doc-R1 know no numbers of pages."""
+    table = pq.read_table(workspace / "data" / "train.parquet")
+    kinds = [json.loads(sample)["extra"].get("kind") for sample in table["sample"].to_pylist()]
+    pq.write_table(table.filter(pc.equal(kinds, "text_fact")), file)
+    return file
