@@ -44,7 +44,7 @@ class _AlwaysThere:
 class RuleJudge(_AlwaysThere):
     """A judge without a model, for laptops, tests and questions with short answers.
 
-    Texts are read as words, amounts with their units, dates and marks (`docagent_rl.rewards.rule`). An answer
+    Texts are read as words, amounts with their units, dates and times (`docagent_rl.rewards.rule`). An answer
     is right when, for one of the references, one of these holds:
 
     - it is the reference, but for case, accents, blanks and markup;
