@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from docagent_rl.actions.coordinates import (
     CropError,
+    Frame,
     Rounding,
     box_to_raw,
     box_to_region,
     crop_raster,
+    iou,
     on_view,
     raster_to_region,
     raw_to_raster,
@@ -116,6 +118,28 @@ def test_both_ways_to_the_page_agree(view, frame, box):
     assert [r * side for r, side in zip(region, sides, strict=True)] == pytest.approx(raw, abs=1e-6)
 
 
+def test_frames_and_padding():
+    sizes = [frame.size((4, 3), (8, 6)) for frame in (Frame.DISPLAYED, Frame.ENCODER, Frame.NORM1000)]
+    assert sizes == [(4, 3), (8, 6), (1000, 1000)]
+    raw = box_to_raw((10, 20, 30, 40), (5, 7, 105, 207), (50, 50), pad=2)
+    assert raw == pytest.approx((5 + 16, 7 + 72, 5 + 64, 7 + 168))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "wanted"),
+    [
+        ((0, 0, 4, 2), (1, 1, 3, 5), 1 / 7),
+        ((0, 0, 0.5, 0.5), (0, 0, 0.5, 0.5), 1.0),
+        ((0, 0, 1, 1), (1, 0, 2, 1), 0.0),
+        ((0, 0, 1, 1), (2, 2, 3, 3), 0.0),  # apart in both directions
+        ((0, 0, 1, 1), (0.5, 0.5, 0.5, 0.5), 0.0),
+        ((1, 1, 0, 0), (1, 1, 0, 0), 0.0),
+    ],
+)
+def test_intersection_over_union(a, b, wanted):
+    assert iou(a, b) == iou(b, a) == pytest.approx(wanted)
+
+
 def test_raw_boxes_are_clamped_to_any_bounds():
     bounds = (10, 20, 30, 40)
     assert raw_to_raster((-9, 25.5, 12.5, 1e308), bounds, Rounding.OUTWARD) == (10, 25, 13, 40)
@@ -139,8 +163,10 @@ EDGE = st.floats(0, 1)
         ((0.0, 0.6, 1.0, 0.8), (0.0, 0.5, 1.0, 1.0), [0, 40, 100, 120]),
         # outward
         ((0.101, 0.2, 0.499, 0.6), ALL, [10, 40, 50, 120]),
-        # beyond the view
+        # beyond the view, and on its edge
         ((0.0, 0.0, 1.0, 1.0), (0.25, 0.25, 0.75, 0.75), [0, 0, 100, 200]),
+        ((1.0, 1.0, 1.0, 1.0), ALL, [99, 199, 100, 200]),
+        ((0.4, 0.5, 0.6, 0.6), (0.25, 0.2, 0.75, 0.7), [30, 120, 70, 160]),
     ],
 )
 def test_a_box_of_the_page_is_one_of_the_view(box, region, wanted):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.rewards.formula import Formula, Gate
 from docagent_rl.systems import get_system
 
 
@@ -29,3 +30,13 @@ def test_the_formula_of_a_configuration_stands_in_its_terms(system, variant, tex
     found = get_system(system)
     assert found.formula is not None
     assert str(found.formula(found.config_type.for_variant(variant))) == text
+
+
+def test_terms_are_summed_where_the_gate_is_open():
+    weights = {"search": 0.5, "outcome": 2.0}
+    gated = Formula(weights, Gate("format", above=0.5, otherwise=-1.0))
+    earned = {"search": 0.5, "outcome": 0.25}
+    assert Formula(weights).total(earned) == gated.total(earned | {"format": 1.0}) == 0.75
+    assert gated.total(earned | {"format": 0.5}) == gated.total(earned) == -1.0
+    assert Formula(weights).total({}) == 0.0
+    assert Formula(weights).opens({})

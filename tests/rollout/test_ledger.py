@@ -55,6 +55,18 @@ def test_reward_of_an_empty_turn_moves_to_the_nearest_earlier_sampled_token():
     assert row.rewards == [0.0, 0.7]
 
 
+def test_what_follows_the_last_sampled_token_is_no_part_of_the_row():
+    ledger = make()
+    ledger.add_turn([])
+    ledger.add_observation([6])
+    assert ledger.row().response_ids == []
+    ledger.add_turn([4])
+    ledger.add_observation([7])
+    ledger.add_turn([])
+    ledger.add_observation([8])
+    assert ledger.row().response_ids == [6, 4]
+
+
 def test_token_rewards_are_split_over_their_range():
     ledger = make()
     ledger.add_turn([4, 5, 6])
