@@ -65,7 +65,7 @@ class Measured:
     seconds: float
     """The fastest repeat."""
     processor_seconds: float
-    """Of the fastest repeat, over all threads: what a busy machine does not change much."""
+    """The time of the fastest repeat, over all threads, which a busy machine does not change much."""
     peak_mib: float
     kl: float
     gradient: float

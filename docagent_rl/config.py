@@ -32,16 +32,24 @@ def plain(section: DictConfig, *, resolve: bool = True) -> dict[str, Any]:
     return cast("dict[str, Any]", OmegaConf.to_container(section, resolve=resolve))
 
 
+_PATTERNS = ("*", "?", "[", "]", "::")
+
+
 def data_files(config: DictConfig, key: str) -> list[Path]:
     """Return the files under `data.train_files` or `data.val_files`.
 
     Raises:
-        UserError: there are none.
+        UserError: there are none, or verl's loader would take a path for a pattern.
     """
     files = plain(config.data).get(key)
     listed = [files] if isinstance(files, str) else list(files or ())
     if not listed:
         raise UserError(f"data.{key} names no file; `docagent-rl data convert` writes such files")
+    for file in listed:
+        if found := [each for each in _PATTERNS if each in file]:
+            raise UserError(
+                f"data.{key}={file}: verl's loader takes {' '.join(found)} for a pattern: rename it"
+            )
     return [Path(file) for file in listed]
 
 

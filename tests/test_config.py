@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.config import DocAgentConfig, merged
+from docagent_rl.config import DocAgentConfig, data_files, merged
 from docagent_rl.models import get_family
 
 SECTION = {
@@ -63,3 +64,9 @@ def test_merged_leaves_its_arguments_alone():
     base = {"a": {"b": 1}}
     assert merged(base, {"a": {"c": 2}, "d": {}}) == {"a": {"b": 1, "c": 2}, "d": {}}
     assert base == {"a": {"b": 1}}
+
+
+def test_paths_that_verl_s_loader_would_take_for_patterns_are_refused():
+    assert data_files(OmegaConf.create({"data": {"train_files": "my data/a.parquet"}}), "train_files")
+    with pytest.raises(UserError, match=r"\[ \]"):
+        data_files(OmegaConf.create({"data": {"train_files": ["[old]/a.parquet"]}}), "train_files")

@@ -190,4 +190,4 @@ _RULES: Mapping[AnswerKind, tuple[Callable[[str], object], Callable[[str], str]]
     AnswerKind.NUMBER: (_number_parts, _norm_number),
     AnswerKind.TEXT: (lambda _: True, str),
 }
-"""Whether a folded text is of a kind, and the form in which it is compared; the first that fits counts."""
+"""The test of a folded text and the form in which it is compared, by kind; the first that fits counts."""

@@ -31,7 +31,7 @@ from proof.unit import ProofPaths, Unit
 from trial import ScriptedTrajectory, Setting, play_scripted, play_trial
 
 SAMPLE = "warm_start.json"
-"""How the checkpoint was chosen, kept beside its weights."""
+"""The record of how the checkpoint was chosen, kept beside its weights."""
 
 
 def make_warm_start(unit: Unit, paths: ProofPaths, python: Path | None = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tools.gpu_check.rows import ShownRow
 
 LOSS_SCALE = 100
-"""What `workers.surrogate` divides by."""
+"""The divisor of `workers.surrogate`."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tools.gpu_check.batches import nested
 
 TEMPERATURE = 0.7
 LENGTHS = ((9, 40, (3, 2)), (5, 23, (4,)), (14, 83, ()), (3, 31, (2, 5, 3)))
-"""Of each row: tokens of the prompt, words of the response, and images, as tokens of their shorter side."""
+"""Each row: tokens of the prompt, words of the response, and images, as tokens of their shorter side."""
 
 
 @dataclass(frozen=True)

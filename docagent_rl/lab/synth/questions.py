@@ -28,7 +28,7 @@ class _Wording(NamedTuple):
 
     verb: str
     holder: str
-    """Whose value stands in a cell, and when."""
+    """The owner of the value in a cell, and its time."""
     extreme: str
     """The question for the row with the highest or lowest value of a column."""
     row: str

@@ -26,7 +26,7 @@ from tools.gpu_check.parts.models import settings_of_recipes
 from tools.gpu_check.workers import make_worker, train_without_step
 
 OF_THIS_MODEL = "_qwen2_5_vl_7b"
-"""How recipes of the model end."""
+"""The ends of the names of the model's recipes."""
 VISUAL = 0.6
 """Share of a row that is pages."""
 
