@@ -18,6 +18,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the cores are the other processes' too
+# Ray's exporter of metrics can crash a process (docs/cluster.md)
+os.environ |= {"RAY_enable_metrics_collection": "0"}
 # a Ray of this machine's, or of a test in another process, is no cluster here; short, for sockets
 os.environ["RAY_TMPDIR"] = tempfile.mkdtemp(prefix="dr-", dir="/tmp")
 

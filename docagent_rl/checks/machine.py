@@ -91,7 +91,10 @@ def check_model(config: DictConfig, workspace: Path) -> Iterator[str]:
 VARIABLE = "RAY_ADDRESS"
 ANSWER_S = 10.0
 """Seconds for Ray to take a connection."""
-STARTING_ONLY = ("num_cpus", "num_gpus", "resources", "labels", "object_store_memory", "include_dashboard")
+STARTING_ONLY = (
+    *("num_cpus", "num_gpus", "resources", "labels", "object_store_memory"),
+    *("include_dashboard", "_system_config"),
+)
 """Keys that `ray.init` refuses, or that mean nothing, where Ray runs already; the CPU profile sets some."""
 
 
