@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
-from docagent_rl.base.outputs import Force, check_output, write_output
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, open_player
@@ -33,10 +32,9 @@ def ask_command(
     retriever: str = option("hybrid", f"bm25, minilm, hybrid; of recipes/retriever; {OF_RECIPE}: its own."),
     store: Path | None = option(None, "Where documents are kept ready; default: ~/.cache/docagent-rl."),
     override: list[str] | None = option(None, "As on Hydra's command line.", "--set", metavar="KEY=VALUE"),
-    html: Path | None = option(None, "Write the trajectory as one page, with the pages of the document."),
+    out: Path | None = option(None, "Folder for the trajectory, as `docagent-rl view` shows it."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
     seed: int = option(0, "Seed of all sampling."),
-    force: Force = False,
     model: ModelConfig,
 ) -> None:
     """Have an agent answer about PDFs, and say on which pages its answer rests.
@@ -46,14 +44,8 @@ def ask_command(
 
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
-    from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.eval.ask.answer import (
-        answer_json,
-        answered,
-        tell_answer,
-        tell_turns,
-        trajectory_page,
-    )
+    from docagent_rl.lab.agents.run_folder import RunFolder
+    from docagent_rl.lab.eval.ask.answer import answer_json, answered, tell_answer, tell_turns
     from docagent_rl.lab.eval.ask.workspace import (
         build_indexes,
         cache_folder,
@@ -61,11 +53,10 @@ def ask_command(
         prepare,
         set_for_asking,
     )
+    from docagent_rl.lab.eval.evaluation import Evaluation
     from docagent_rl.lab.eval.play_config import check_play, play_config
 
     check_model(Agent.SYSTEM, model)
-    if html is not None:
-        check_output(html, b"", force=force)
     name = recipe or (ONE if len(documents) == 1 else SEVERAL)
     chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])
@@ -74,27 +65,28 @@ def ask_command(
     set_for_asking(run, workspace)
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
-    console = Console(stderr=json_output)
+    told = Console(stderr=True)
 
     async def play() -> Trajectory:
-        shown = Console(stderr=True)
-        player = await open_player(
-            run, parsed, Agent.SYSTEM, model, seed=seed, wrap=lambda env: tell_turns(env, shown)
-        )
+        player = await open_player(run, parsed, Agent.SYSTEM, model, seed=seed)
         try:
+            if out is not None:
+                evaluation = Evaluation(name, Agent.SYSTEM, run, [sample], 1, seed, override or ())
+                RunFolder(out).begin(evaluation.manifest(player))
             return await player.play(sample, 0)
         finally:
             await player.close()
 
-    with spending(model):
+    with spending(model), told.status("playing"):
         trajectory = asyncio.run(play())
+    tell_turns(trajectory, told)
     found = answered(trajectory)
     if json_output:
         typer.echo(answer_json(trajectory, found))
     else:
-        tell_answer(found, console)
-    if html is not None:
-        page = trajectory_page(trajectory, found, DocumentStore(workspace.store), f"{name}, {model.model}")
-        write_output(html, page, force=force)
+        tell_answer(found, Console())
+    if out is not None:
+        with RunFolder(out).writing() as append:
+            append(trajectory)
     if found.text is None:
         raise typer.Exit(1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from docagent_rl.config import DocAgentConfig
-    from docagent_rl.envs.base import DocEnv
     from docagent_rl.envs.token_budget import TokenCounter
     from docagent_rl.lab.agents.chat import ChatLimits
     from docagent_rl.rollout.recorder import Player
@@ -63,19 +61,17 @@ async def open_player(
     model: ModelConfig,
     *,
     seed: int,
-    wrap: Callable[[DocEnv], DocEnv] | None = None,
 ) -> Player:
     """Open the player; whoever opens it closes it.
 
     `run` is the composed configuration, checked, and `parsed` its section `docagent`. The model writes the
-    turns: a path of weights where it has no address. `wrap` puts another environment in the place of each
-    that a model plays.
+    turns: a path of weights where it has no address.
     """
     if agent.modelled and not model.base_url:
         # imports torch, vLLM and verl
         from docagent_rl.training.engine.player import EnginePlayer
 
-        return await EnginePlayer.open(run, str(model.model), seed=seed, wrap=wrap)
+        return await EnginePlayer.open(run, str(model.model), seed=seed)
     from docagent_rl.lab.agents.chat import ChatModel, ChatPlayer
     from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
     from docagent_rl.rollout.env_resources import EnvResources
@@ -88,7 +84,7 @@ async def open_player(
         return ChancePlayer(resources, seed=seed)
     remote = model.open("model that plays", None)
     await remote.check()
-    return ChatPlayer(resources, ChatModel(remote), chat_limits(run, parsed, seed), wrap=wrap)
+    return ChatPlayer(resources, ChatModel(remote), chat_limits(run, parsed, seed))
 
 
 def keep_replies(run: DictConfig, model: ModelConfig, out: Path) -> tuple[DictConfig, ModelConfig]:

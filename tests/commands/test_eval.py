@@ -186,12 +186,14 @@ async def asked(server, world, folder, question, *more, **expected):
 async def test_a_question_is_answered_with_the_pages_it_rests_on(world, tmp_path):
     sample = world.samples[0]
     async with serving(ChatServer(compute=ready_or(PlayingModel(world.samples)))) as server:
-        found = await asked(server, world, tmp_path, sample.question, "--html", tmp_path / "page.html")
+        found = await asked(server, world, tmp_path, sample.question, "--out", tmp_path / "run")
         before = sorted((tmp_path / "cache").rglob("*"))
         told = await asked(server, world, tmp_path, sample.question, "--json")
     assert sample.answers[0] in found.stdout
     assert "2. crop" in found.stderr
-    assert (tmp_path / "page.html").read_text().count("data:image/jpeg;base64,") >= 3
+    run = OpenRun(0, "run", ViewedRun(tmp_path / "run"))
+    trajectory = json.loads((tmp_path / "run" / "trajectories.jsonl").read_text())
+    assert trajectory_image(trajectory, 0, run.store)
     data = json.loads(told.stdout)
     assert (data["answer"], data["evidence"][0]["document"]) == (sample.answers[0], "report")
     assert data["evidence"][0]["regions"]
@@ -200,12 +202,10 @@ async def test_a_question_is_answered_with_the_pages_it_rests_on(world, tmp_path
 
 
 @pytest.mark.slow
-async def test_without_an_answer_the_status_says_so_and_other_files_are_left_alone(world, tmp_path):
-    page = tmp_path / "page.html"
-    page.write_text("mine")
+async def test_without_an_answer_the_status_says_so_and_other_runs_are_left_alone(world, tmp_path):
+    (tmp_path / "trajectories.jsonl").write_text("mine")
     async with serving(ChatServer(compute=lambda _: completion("I do not know."))) as server:
         found = await asked(server, world, tmp_path, "Who?", status=1)
-        with pytest.raises(UserError, match=r"page\.html"):
-            await asked(server, world, tmp_path, "Who?", "--html", page)
+        with pytest.raises(UserError, match=r"trajectories\.jsonl"):
+            await asked(server, world, tmp_path, "Who?", "--out", tmp_path)
     assert "turn_limit" in found.stdout
-    assert page.read_text() == "mine"

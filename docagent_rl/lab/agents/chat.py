@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import io
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from operator import attrgetter
@@ -21,7 +21,7 @@ from docagent_rl.endpoints.chat_reply import ChatMessage, ChatReply, TooLongErro
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import image_part, message_tokens, text_tokens
-from docagent_rl.envs.base import DocEnv, ImagePart, Message, Observation, TextPart
+from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
 from docagent_rl.envs.images import Picture, render
 from docagent_rl.lab.agents.texts import EnvPlayer, whole_turn
 from docagent_rl.rollout.env_resources import EnvResources
@@ -221,10 +221,7 @@ class Conversation:
 
 
 class ChatPlayer(EnvPlayer):
-    """A `Player`: a chat model in the environments of a configuration; with `validate`, of an evaluation.
-
-    `wrap` makes another environment of each.
-    """
+    """A `Player`: a chat model in the environments of a configuration; with `validate`, of an evaluation."""
 
     def __init__(
         self,
@@ -234,10 +231,9 @@ class ChatPlayer(EnvPlayer):
         *,
         form: ImageFormat = ImageFormat.PNG,
         validate: bool = True,
-        wrap: Callable[[DocEnv], DocEnv] | None = None,
     ) -> None:
         super().__init__(resources, validate=validate)
-        self.model, self.limits, self._wrap = model, limits, wrap
+        self.model, self.limits = model, limits
         self.maker = MessageMaker(resources.services.store, form)
 
     @property
@@ -245,11 +241,6 @@ class ChatPlayer(EnvPlayer):
         """Model, limits, format of images and environments."""
         model, limits = dict(self.model.identity), asdict(self.limits)
         return self.identified("chat", model=model, limits=limits, images=self.maker.form.value)
-
-    def environment(self, sample: Sample, number: int) -> DocEnv:
-        """Open the environment of one trajectory."""
-        env = super().environment(sample, number)
-        return self._wrap(env) if self._wrap is not None else env
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""

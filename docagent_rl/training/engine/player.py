@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from docagent_rl.config import DocAgentConfig, plain
-from docagent_rl.envs.base import DocEnv
 from docagent_rl.rollout.chat import template_kwargs
 from docagent_rl.rollout.env_resources import environment_identity
 from docagent_rl.rollout.images import EncodedImage
@@ -131,7 +130,7 @@ class EnginePlayer:
     """A player that plays token by token, as a run of the trainer validates.
 
     Environment, chat template, images, budgets and sampling are those of the run; ids and their log-
-    probabilities are recorded. `wrap` makes what is played in the place of each environment.
+    probabilities are recorded.
     """
 
     def __init__(
@@ -140,26 +139,17 @@ class EnginePlayer:
         engine: TokenEngine,
         resources: TrajectoryResources,
         model: Mapping[str, str],
-        wrap: Callable[[DocEnv], DocEnv] | None = None,
     ) -> None:
-        self._wrap = wrap or (lambda env: env)
         self._settings, self._engine, self._resources = settings, engine, resources
         self._model = dict(model)
         codec = resources.codec
         self._stops = [codec.end_of_turn_id, *sorted(codec.control_ids)]
 
     @classmethod
-    async def open(
-        cls,
-        run: DictConfig,
-        model: str,
-        *,
-        seed: int = 0,
-        wrap: Callable[[DocEnv], DocEnv] | None = None,
-    ) -> EnginePlayer:
+    async def open(cls, run: DictConfig, model: str, *, seed: int = 0) -> EnginePlayer:
         """Start an engine for `model` (see `model_folder`), whose path is set in the configuration `run`.
 
-        `seed` is of all draws, `wrap` makes what is played in the place of each environment.
+        `seed` is of all draws.
 
         Raises:
             UserError: the model, the configuration or what it names cannot be used.
@@ -179,7 +169,7 @@ class EnginePlayer:
         try:
             await engine.ready()
             resources = TrajectoryResources(parsed, tokenizer, processor, template_kwargs(run), running=False)
-            return cls(settings, engine, resources, model_identity(folder), wrap)
+            return cls(settings, engine, resources, model_identity(folder))
         except BaseException:  # Ctrl-C too: the engine's processes would stay
             engine.close()
             raise
@@ -195,7 +185,7 @@ class EnginePlayer:
         mine, parsed = self._resources, DocAgentConfig.parse(plain(run.docagent))
         template = template_kwargs(run)
         resources = TrajectoryResources(parsed, mine.tokenizer, mine.processor, template, running=False)
-        return EnginePlayer(self._settings, self._engine, resources, self._model, self._wrap)
+        return EnginePlayer(self._settings, self._engine, resources, self._model)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -232,7 +222,7 @@ class EnginePlayer:
 
         context = self._settings.arguments.get("max_model_len")
         rollout = Rollout(
-            env=self._wrap(resources.open(validate=True, ask=ask, context=context)),
+            env=resources.open(validate=True, ask=ask, context=context),
             codec=resources.codec,
             encoder=resources.encoder,
             generate=generate,

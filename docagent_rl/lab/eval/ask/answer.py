@@ -1,35 +1,21 @@
-"""The answer of a trajectory with the pages and regions that it rests on, as text, JSON or one HTML page."""
+"""The answer of a trajectory with the pages and regions that it rests on, as text or JSON."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-import jinja2
-from PIL import Image, ImageDraw
 from rich.console import Console
 
-from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import shown, visible
-from docagent_rl.documents import DocumentStore, PageRef
-from docagent_rl.endpoints.usage import image_part
-from docagent_rl.envs.base import AssistantTurn, DocEnv, StepResult
-from docagent_rl.envs.images import jpeg, render
+from docagent_rl.base.terminal import shown
+from docagent_rl.documents import PageRef
 from docagent_rl.lab.eval.scoring.played import mapping, page_key, read_trajectory
-from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.rollout.evidence import Fractions, fractions_of, turn_looks
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
+from docagent_rl.rollout.trajectory import Trajectory
 
-_TEMPLATE = Path(__file__).with_name("trajectory.html.j2")
-_WIDEST = 1400
-"""Pixels of a page of the evidence; larger ones are reduced."""
-_QUALITY = 85
 RESTS_ON_NOTHING = "rests on no page: none was shown before the answer, which is the model's own"
 
 
@@ -106,21 +92,12 @@ def _magnified(trajectory: Trajectory) -> dict[PageRef, list[Fractions]]:
     return found
 
 
-def tell_turns(env: DocEnv, console: Console) -> DocEnv:
-    """Make an environment print one line for every turn that was carried out."""
-    step, number = env.step, 0
-
-    async def step_and_tell(turn: AssistantTurn) -> StepResult:
-        nonlocal number
-        result = await step(turn)
-        number += 1
-        pages = ", ".join(f"p. {page.page}" for page in turn_pages(result.info))
-        line = f"{number}. {action_of(result.info)}"
+def tell_turns(trajectory: Trajectory, console: Console) -> None:
+    """Print one line for every turn."""
+    for number, turn in enumerate(trajectory.turns, 1):
+        pages = ", ".join(f"p. {page.page}" for page in turn_pages(turn.info))
+        line = f"{number}. {action_of(turn.info)}"
         console.print(shown(f"{line}  →  {pages}" if pages else line), soft_wrap=True)
-        return result
-
-    vars(env)["step"] = step_and_tell
-    return env
 
 
 def action_of(info: Mapping[str, Any]) -> str:
@@ -179,61 +156,3 @@ def answer_json(trajectory: Trajectory, found: Answered) -> str:
         "turns": turns,
     }
     return json.dumps(data, ensure_ascii=False, indent=2)
-
-
-def trajectory_page(trajectory: Trajectory, found: Answered, store: DocumentStore, about: str) -> str:
-    """Return one HTML page of a trajectory that needs nothing else: no script, no other file, no network.
-
-    It holds question, answer, evidence with its regions marked, and every turn with its images.
-    Texts of documents and models are never markup, and control characters are spelt out. `about` is a line on
-    the player.
-
-    Raises:
-        UserError: the store holds other pages than were shown.
-    """
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, finalize=lambda value: visible(str(value))
-    )
-    source = _TEMPLATE.read_text(encoding="utf-8")
-    style = source.partition("<style>")[2].partition("</style>")[0]
-    return environment.from_string(source).render(
-        style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
-        question=trajectory.sample.get("question", ""),
-        answer=found.text,
-        why_not=found.why_not,
-        about=about,
-        evidence=[_marked(item, store) for item in found.evidence],
-        rests_on_nothing=RESTS_ON_NOTHING,
-        turns=[_turn(turn, store) for turn in trajectory.turns],
-    )
-
-
-def _turn(turn: TrajectoryTurn, store: DocumentStore) -> dict[str, Any]:
-    parts = []
-    for part in (part for message in turn.observation for part in message.get("parts") or ()):
-        if "image" in part:
-            picture = read_picture(part["image"])
-            name = f"{', '.join(map(str, picture.pages))} as the agent saw it"
-            parts.append(_image(render(picture, store), name))
-        else:
-            parts.append({"image": None, "text": part.get("text", "")})
-    return {"text": turn.text, "action": action_of(turn.info), "shown": parts, "dropped": turn.dropped}
-
-
-def _marked(item: Evidence, store: DocumentStore) -> dict[str, Any]:
-    if item.page.doc_id not in store:
-        raise UserError(f"{store} has no document {item.page.doc_id!r}")
-    image = store.page(item.page).image().convert("RGB")
-    if image.width > _WIDEST:
-        image = image.resize((_WIDEST, max(1, round(image.height * _WIDEST / image.width))))
-    draw = ImageDraw.Draw(image)
-    for left, top, right, bottom in item.regions:
-        box = (left * image.width, top * image.height, right * image.width, bottom * image.height)
-        draw.rectangle(box, outline=(200, 0, 0), width=max(2, image.width // 250))
-    name = f"{item.page.doc_id}, page {item.page.page}"
-    return {**_image(image, name), "why": item.why.value}
-
-
-def _image(image: Image.Image, name: str) -> dict[str, Any]:
-    source = image_part(jpeg(image, quality=_QUALITY))["image_url"]["url"]
-    return {"image": source, "name": name, "width": image.width, "height": image.height}
