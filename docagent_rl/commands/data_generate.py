@@ -21,7 +21,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.commands.asking import judge_of, resumable, spending
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents import DocumentStore
-from docagent_rl.endpoints.endpoint import ModelConfig, Price
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.lab.generate.config import GenerateConfig, JudgedBy, Kind, View
 from docagent_rl.samples.parquet import read_samples
 from docagent_rl.samples.sample import Sample, Split, json_lines
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from docagent_rl.lab.generate.generation import Generation
 
 _QUESTIONS = 10
-_LONGEST = 1500
-"""Characters of a text of a request that are shown."""
 
 
 @model_options()
@@ -52,7 +50,6 @@ def generate_command(
     seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
     split: Split | None = option(None, "Split of all questions."),
     exclude: list[Path] | None = option(None, "Questions that none may repeat; may be repeated."),
-    dry_run: bool = option(False, "Show requests, tokens, cost and samples; ask nothing.", "--dry-run"),
     force: Force = False,
 ) -> None:
     """Make questions about your own documents, and keep those that pass every check.
@@ -65,7 +62,7 @@ def generate_command(
     Without a model, templates ask about headings, tables and figures.
 
     Example: docagent-rl data generate --store data/store --out questions.jsonl \
-        --base-url http://127.0.0.1:8000/v1 --model qwen --max-requests 500 --dry-run
+        --base-url http://127.0.0.1:8000/v1 --model qwen --max-requests 500
     """
     if out.suffix != ".jsonl":
         raise UserError(f"--out {out}: name a .jsonl file; `data convert` makes Parquet of it")
@@ -78,10 +75,6 @@ def generate_command(
         if vain := [flag for flag, value in asking.items() if value]:
             raise UserError(f"{vain[0]} is for a model that writes: name it by --base-url and --model")
         made = _outlined(opened, names, settings, limit or _QUESTIONS)
-        if dry_run:
-            first = made[0].question
-            typer.echo(f"{len(made)} questions would be written, without a request; such as: {first}")
-            return
         write_output(out, json_lines(made), force=force)
         about = len({sample.doc_id for sample in made})
         typer.echo(f"{out}: {len(made)} questions about {about} of {len(names)} documents")
@@ -94,11 +87,8 @@ def generate_command(
     endpoint.require("writing questions")
     other = None if settings.judge is JudgedBy.RULE else judge_of(endpoint, judge)
     with spending(endpoint, {"judge": other} if other else {}):
-        run = _generation(opened, names, settings, known, out, endpoint, other, dry_run=dry_run)
-        if dry_run:
-            _show_forecast(run)
-        else:
-            _write(run, out, len(names), force=force)
+        run = _generation(opened, names, settings, known, out, endpoint, other)
+        _write(run, out, len(names), force=force)
 
 
 def _generation(
@@ -109,15 +99,12 @@ def _generation(
     out: Path,
     endpoint: ModelConfig,
     judge: ModelConfig | None,
-    *,
-    dry_run: bool,
 ) -> Generation:
-    """Open the models, whose replies are kept beside the questions; a dry run makes no folder for them."""
+    """Open the models, whose replies are kept beside the questions."""
     from docagent_rl.lab.generate.generation import Generation
     from docagent_rl.lab.generate.replies import load_prompts
 
-    folder = out.with_name(f"{out.name}.cache")
-    cache = None if dry_run and not folder.exists() else folder
+    cache = out.with_name(f"{out.name}.cache")
     model = endpoint.open("model", cache)
     compares = judge.open("judge", endpoint.cache_dir or cache) if judge else None
     prompts = load_prompts(settings.prompts)
@@ -199,23 +186,6 @@ def _outlined(
             "(--base-url, --view image); --config may ask for other kinds"
         )
     return made
-
-
-def _show_forecast(run: Generation) -> None:
-    """Show a request of each kind, long texts cut and pictures named, and what all of them come to."""
-    from docagent_rl.lab.generate.forecast import forecast, forecast_table, samples
-
-    console = Console()
-    for kind, messages in samples(run):
-        console.rule(f"request for {kind.value}")
-        for content in (message["content"] for message in messages):
-            for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-                text = part["text"] if part["type"] == "text" else "[the picture of the page]"
-                more = len(text) - _LONGEST
-                console.print(shown(text[:_LONGEST] + (f" [... {more} characters more]" if more > 0 else "")))
-    judge = run.judge.endpoint.price if run.judge else Price()
-    console.print(forecast_table(forecast(run), run.model.endpoint.price, judge))
-    typer.echo("Nothing was asked.")
 
 
 def _chosen(store: DocumentStore, doc: Sequence[str] | None, most: int | None, seed: int) -> list[str]:

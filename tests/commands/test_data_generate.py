@@ -9,14 +9,12 @@ import yaml
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.commands import data_generate
 from docagent_rl.commands.data import app
-from docagent_rl.lab.generate.forecast import forecast
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.validation import sample_notes
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.lab.generate.conftest import reports, server, sheets  # noqa: F401  fixtures
 from tests.lab.generate.reading_model import reply_to
-from tests.lab.generate.test_generation import few, play
 
 KINDS = [
     {"kind": "single_page", "per_document": 2, "questions": 2, "difficulty": "easy"},
@@ -48,24 +46,6 @@ def like_whole(reports, server, out, *more):
     run(reports, whole, server, *more)
     for name in ("q.jsonl", "q.jsonl.funnel.json"):
         assert (out.parent / name).read_bytes() == (whole.parent / name).read_bytes()
-
-
-def test_a_dry_run_asks_nothing(reports, server, tmp_path):
-    shown = run(reports, tmp_path / "q.jsonl", server, "--dry-run", "--price-in", 2, "--price-out", 8)
-    assert server.requests == []
-    assert [path.name for path in tmp_path.iterdir()] == ["kinds.yaml"]
-    assert all(told in shown.stdout for told in ("multi_page", "check them", "USD"))
-
-
-def test_a_dry_run_tells_enough(reports, server, tmp_path):
-    run = few(reports, server, tmp_path, 6, documents=("alpha", "beta"))
-    expected = forecast(run).values()
-    play(run)
-    spent = run.model.meter.accounts["m"]
-    # replies that cannot be read are asked for again, which no forecast knows
-    requests = sum(step["requests"] for step in expected)
-    assert requests * 0.2 <= spent.requests <= requests * 1.1
-    assert spent.prompt_tokens <= 1.2 * sum(step["sent"] for step in expected)
 
 
 def test_templates_keep_to_kinds(reports, tmp_path):

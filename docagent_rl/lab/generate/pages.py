@@ -13,7 +13,7 @@ from typing import Any
 from docagent_rl.documents import Document, DocumentStore, Page
 from docagent_rl.documents.contents import list_of_figures
 from docagent_rl.documents.manifest import TextReason
-from docagent_rl.endpoints.usage import image_part, message_tokens, pixel_tokens
+from docagent_rl.endpoints.usage import image_part
 from docagent_rl.envs.images import jpeg
 from docagent_rl.lab.generate.config import GenerateConfig, Kind, View
 from docagent_rl.lab.generate.replies import Prompts, fill
@@ -155,21 +155,13 @@ class PageViews:
             return "\n\n".join(part["text"] for part in parts)
         return parts
 
-    def tokens(self, doc_id: str, number: int) -> int:
-        """Estimate the tokens that a page takes in a message; its picture is not read."""
-        shown = self._page(doc_id, number, blind=True)
-        width, height = self.of(doc_id).document.page(number).size
-        pixels = min(width * height, self.config.max_pixels) if self.config.view.pictures else 0
-        return message_tokens([{"role": "user", "content": shown}]) + pixel_tokens(pixels)
-
-    def _page(self, doc_id: str, number: int, *, blind: bool = False) -> list[Mapping[str, Any]]:
+    def _page(self, doc_id: str, number: int) -> list[Mapping[str, Any]]:
         known, view = self.of(doc_id), self.config.view
         place = {"number": number, "count": known.count, "text": ""}
         shown: list[Mapping[str, Any]] = []
         if view.pictures:
             shown.append(_text(fill(self.prompts["page"], "picture", **place)))
-            if not blind:
-                shown.append(image_part(self._picture(known.document.page(number))))
+            shown.append(image_part(self._picture(known.document.page(number))))
         text = known.texts[number].strip()[:_PAGE_CHARS]
         if view is View.TEXT or (view is View.BOTH and text):
             shown.append(_text(fill(self.prompts["page"], "text", **{**place, "text": text})))

@@ -3,12 +3,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-import pytest
-
-from docagent_rl.endpoints.endpoint import Price
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.draft import OUTAGES, Dropped, Stage
-from docagent_rl.lab.generate.forecast import Step, forecast_table
 from docagent_rl.lab.generate.funnel import Funnel
 from docagent_rl.lab.generate.plan import Slot
 
@@ -24,19 +20,3 @@ def test_only_where_something_is_to_be_asked_again_the_written_file_is_noted():
         "count": 2,
         "sha256": hashlib.sha256(b"text").hexdigest(),
     }
-
-
-@pytest.mark.parametrize(
-    ("price", "judge", "costs"),
-    [
-        (Price(input=1, output=10), Price(input=3, output=0), ["2.0000", "1.5000", "3.5000"]),
-        (Price(input=1, output=10), Price(), ["2.0000", "-", "2.0000"]),
-        (Price(), Price(), ["-", "-", "-"]),
-    ],
-)
-def test_each_step_costs_what_its_model_costs(price, judge, costs):
-    steps = {
-        "write questions": Step(requests=2, sent=1_000_000, sampled=100_000),
-        "compare answers": Step(requests=4, sent=500_000),
-    }
-    assert list(forecast_table(steps, price, judge).columns[-1].cells) == costs
