@@ -208,11 +208,11 @@ def demo_command(
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """
     from docagent_rl.lab.tiny.demo import prepare_demo
-    from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
+    from docagent_rl.lab.tiny.workspace import DemoPaths, claim
     from docagent_rl.systems import DEFAULT_SYSTEM, SYSTEMS, get_system
 
     if claim_only:
-        DemoLedger(DemoPaths(workspace))
+        claim(DemoPaths(workspace))
         return
     names = list(SYSTEMS) if "all" in (system or ()) else list(dict.fromkeys(system or [DEFAULT_SYSTEM]))
     for name in names:

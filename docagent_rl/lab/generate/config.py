@@ -71,17 +71,6 @@ class JudgedBy(StrEnum):
     """A model, where the rule does not find it right already."""
 
 
-class JsonMode(StrEnum):
-    """The constraint that a server puts on replies, where a JSON object is asked for."""
-
-    ANY = "any"
-    """Anything."""
-    OBJECT = "object"
-    """A JSON object."""
-    SCHEMA = "schema"
-    """A JSON object of the shape that is asked for."""
-
-
 class KindConfig(Section):
     """Questions of one kind and difficulty."""
 
@@ -158,8 +147,8 @@ class GenerateConfig(Section):
     """The temperature of writing; all else is asked at the model's own, 0 by default."""
     send_seed: bool = True
     """Send a seed with requests that are sampled; false for servers that refuse the field."""
-    json_mode: JsonMode = JsonMode.ANY
-    """The constraint that the server puts on replies (`response_format`); small models need it."""
+    json_schema: bool = False
+    """The server lets through only replies of the shape (`response_format`); small models need it."""
     max_pixels: int = Field(1_000_000, ge=28 * 28)
     """Pictures of pages are reduced to that area."""
     judge: JudgedBy = JudgedBy.MODEL

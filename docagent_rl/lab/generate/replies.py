@@ -23,7 +23,7 @@ from docagent_rl.endpoints.chat_reply import (
 )
 from docagent_rl.endpoints.endpoint import Sampling
 from docagent_rl.endpoints.remote_model import RemoteModel
-from docagent_rl.lab.generate.config import Difficulty, JsonMode, Kind, PromptNames
+from docagent_rl.lab.generate.config import Difficulty, Kind, PromptNames
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT
 
 _LONGEST = 100_000
@@ -154,7 +154,8 @@ class ShapeReader:
     """Asks a model until its reply can be read: a second request says what was wrong with the first."""
 
     model: RemoteModel
-    json_mode: JsonMode
+    json_schema: bool
+    """The server is to let through the shape alone."""
     _refusals: Refusals = dataclasses.field(default_factory=Refusals)
 
     async def read(
@@ -189,12 +190,10 @@ class ShapeReader:
         return self.model.known(messages, self._shaped(shape, sampling), sample) is not None
 
     def _shaped(self, shape: type[Shape], sampling: Sampling) -> Sampling:
-        if self.json_mode is JsonMode.ANY:
+        if not self.json_schema:
             return sampling
-        asked: dict[str, Any] = {"type": "json_object"}
-        if self.json_mode is JsonMode.SCHEMA:
-            schema = {"name": shape.__name__.lower(), "schema": shape.model_json_schema()}
-            asked = {"type": "json_schema", "json_schema": schema}
+        schema = {"name": shape.__name__.lower(), "schema": shape.model_json_schema()}
+        asked = {"type": "json_schema", "json_schema": schema}
         return dataclasses.replace(sampling, response_format=asked)
 
     async def _text(self, messages: Sequence[ChatMessage], sampling: Sampling, sample: int) -> str:

@@ -1,10 +1,9 @@
-"""The tiny model of a system: warmed up on scripted trajectories over given documents and questions."""
+"""The tiny model of a system: warmed up on scripted trajectories."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -30,10 +29,8 @@ if TYPE_CHECKING:
 ASKED = frozenset({QuestionKind.TEXT_FACT, QuestionKind.PAGE_INDEX})
 """Kinds of synthetic questions to train on: a sentence of one page answers them. A tiny model reads neither
 tables nor charts, and the trajectories of a question that is never answered are all rewarded alike."""
-ENOUGH = 8
-"""Questions that a warm-up needs; fewer would be learnt by heart."""
 STAND_INS = 8
-"""Synthetic reports that take the place of documents which do not suffice."""
+"""Synthetic reports that a model learns on whose documents are the user's."""
 
 
 class World(NamedTuple):
@@ -96,26 +93,18 @@ def build_model(
 
 
 def build_model_for(
-    path: Path, name: str, env: Mapping[str, Any] | None, world: World, *, family: str, progress: bool
-) -> bool:
-    """Make the tiny model of a system for somebody's documents; nothing but the model is written.
+    path: Path, name: str, env: Mapping[str, Any] | None, *, family: str, progress: bool
+) -> None:
+    """Make the tiny model of a system for somebody's workspace; nothing but the model is written.
 
-    It learns on these documents when at least `ENOUGH` of the questions can be played, else on synthetic
-    reports in a temporary folder. Returns whether these documents were used.
+    It learns on synthetic reports in a temporary folder.
 
     Raises:
         UserError: `env` is no configuration of the system.
     """
-    players = make_players(name, env, _playable(name, env, world))
-    if len(players[0].stage.samples) >= ENOUGH:
-        # a page in the middle of a trajectory may still be one that cannot be shown
-        with suppress(UserError):
-            build_model(path, players, family=family, progress=progress)
-            return True
     with tempfile.TemporaryDirectory(prefix="docagent-warm-up-") as folder:
         players = make_players(name, env, _synthetic_world(Path(folder)))
         build_model(path, players, family=family, progress=progress)
-    return False
 
 
 def ingest_all(
@@ -135,16 +124,6 @@ def ingest_all(
     if report.failed:
         raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
     return {*report.ingested, *report.skipped, *report.kept}
-
-
-def _playable(name: str, env: Mapping[str, Any] | None, world: World) -> World:
-    """Return the world with questions that scripts can play: answered, with gold pages, accepted."""
-    from docagent_rl.rollout.playability import Playability
-
-    stage = make_players(name, env, world)[0].stage
-    check = Playability(stage.system, stage.config, stage.services)
-    found = [r for r in world.samples if r.answers and r.gold_pages and not check.problem(r, validate=False)]
-    return world._replace(samples=found)
 
 
 def _synthetic_world(folder: Path) -> World:

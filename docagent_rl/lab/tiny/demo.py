@@ -1,7 +1,6 @@
 """A workspace to try everything on: synthetic reports, real PDFs if there are any, and tiny models.
 
-The demo works in workspaces of its own (`workspace.MARKER`), and adds what is missing there. A file that is
-there is written again only if it is, byte for byte, one that the demo wrote.
+The demo works in workspaces of its own (`workspace.MARKER`), and adds what is missing there.
 """
 
 from __future__ import annotations
@@ -22,12 +21,14 @@ from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.outline import outline_questions
 from docagent_rl.lab.synth import SynthSettings, synthesize
 from docagent_rl.lab.tiny.build import ASKED, World, build_model, ingest_all, make_players
-from docagent_rl.lab.tiny.workspace import DemoLedger, DemoPaths
+from docagent_rl.lab.tiny.workspace import DemoPaths, claim
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import DEFAULT_SYSTEM, get_system
+
+_KEPT = "remove it, and the demo writes its questions about the documents that are there now"
 
 OUTLINE_QUESTIONS = 24
 """Questions for sections of each real PDF."""
@@ -46,7 +47,7 @@ class DemoReport:
         documents: their number.
         pages: of all documents.
         questions: their numbers by split.
-        kept: files of the user's where the demo has some of its own; they were left alone.
+        kept: files of questions that were there, with others than the demo would write now.
     """
 
     paths: DemoPaths
@@ -59,7 +60,7 @@ class DemoReport:
         """Return one line for people, and one for each file that was left alone."""
         counts = ", ".join(f"{number} {split}" for split, number in self.questions.items())
         line = f"{self.paths.workspace}: {self.documents} documents, {self.pages} pages; questions: {counts}"
-        return "\n".join([line, *(f"{path} is not the demo's and was left as it is" for path in self.kept)])
+        return "\n".join([line, *(f"{path} was left as it is; {_KEPT}" for path in self.kept)])
 
 
 def prepare_demo(
@@ -102,7 +103,7 @@ def prepare_demo(
     real = pdfs or paths.pdfs
     if pdfs is not None and not pdfs.is_dir():
         raise UserError(f"{pdfs}: no such folder of PDFs")
-    ledger = DemoLedger(paths)
+    claim(paths)
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
     ingest_all(paths.synthetic / "pdfs", paths.store, progress=progress, ocr=ocr)
     real_ids: set[str] = set()
@@ -110,8 +111,8 @@ def prepare_demo(
         real_ids = ingest_all(real, paths.store, progress=progress, ocr=ocr)
     store = DocumentStore(paths.store)
     build_index(store, paths.index, progress=progress)
-    questions = _questions(paths, store, ledger.add_documents(real_ids), seed)
-    kept = [paths.data(split) for split in questions if not _write(ledger, paths, split, questions[split])]
+    questions = _questions(paths, store, sorted(real_ids), seed)
+    kept = [paths.data(split) for split in questions if not _write(paths.data(split), questions[split])]
     if system is not None:
         world = World(store, BM25Retriever.load(paths.index), questions[Split.TRAIN])
         players = make_players(system, env, world)
@@ -126,15 +127,12 @@ def prepare_demo(
     )
 
 
-def _write(ledger: DemoLedger, paths: DemoPaths, split: Split, samples: Sequence[Sample]) -> bool:
-    """Write questions; return False when another file lies there, which is kept."""
-    path, content = paths.data(split), parquet_bytes(samples)
-    if ledger.may_write(path, content):
+def _write(path: Path, samples: Sequence[Sample]) -> bool:
+    """Write questions where no file is; return whether these are what lies there now."""
+    content = parquet_bytes(samples)
+    if not path.exists():
         atomic_write(path, content)
-    elif path.read_bytes() != content:
-        return False
-    ledger.note(path, content)
-    return True
+    return path.read_bytes() == content
 
 
 def shuffled(samples: Sequence[Sample], seed: str) -> list[Sample]:

@@ -89,7 +89,7 @@ def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfi
 
 
 def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
-    """Make the tiny model of the run, warmed up on its documents and questions; nothing else is written.
+    """Make the tiny model of the run, warmed up on synthetic reports; nothing else is written.
 
     Only a model that the run is to load, and that is not there.
 
@@ -104,17 +104,10 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
     path = DemoPaths(parsed.workspace).model(name, family)
     if path.absolute() not in _models(config) or (path / "config.json").is_file():
         return
-    from docagent_rl.documents import DocumentStore
-    from docagent_rl.lab.tiny.build import World, build_model_for
-    from docagent_rl.retrieval.opening import open_before_run
-    from docagent_rl.samples.parquet import read_parquet
+    from docagent_rl.lab.tiny.build import build_model_for
 
-    store = DocumentStore(parsed.store)
-    samples = [sample for file in data_files(config, "train_files") for sample in read_parquet(file)]
-    world = World(store, open_before_run(parsed.retriever, store), samples)
-    own = build_model_for(path, name, _env(parsed, name), world, family=family, progress=sys.stderr.isatty())
-    source = "the run's own documents" if own else "synthetic reports, since too few questions can be played"
-    print(f"docagent-rl: made the tiny model {path}, warmed up on {source}", file=sys.stderr)
+    build_model_for(path, name, _env(parsed, name), family=family, progress=sys.stderr.isatty())
+    print(f"docagent-rl: made the tiny model {path}, warmed up on synthetic reports", file=sys.stderr)
 
 
 def _needs(config: DictConfig, parsed: DocAgentConfig) -> Iterator[Need]:

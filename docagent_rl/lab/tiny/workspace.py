@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from pathlib import Path
-from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
@@ -17,7 +13,6 @@ from docagent_rl.systems import get_system
 MARKER = "docagent_demo.json"
 """Written by the demo before anything else; a workspace without it belongs to the user."""
 
-_VERSION = 1
 _BLANK = frozenset({"pdfs", "runs", "models"})
 """Names that a new workspace may hold: PDFs to begin with, the samples of runs that were refused, models.
 None of these is written over."""
@@ -89,10 +84,9 @@ class DemoPaths(WorkspacePaths):
         """Return the owner of the workspace.
 
         Raises:
-            UserError: the workspace is a file, or the marker is damaged.
+            UserError: the workspace is a file.
         """
         if self.marker.is_file():
-            _read(self.marker)
             return Owner.DEMO
         return Owner.USER if self.holdings() else Owner.NOBODY
 
@@ -106,71 +100,19 @@ class DemoPaths(WorkspacePaths):
         return sorted(name for name in names if not name.startswith(".") and name not in _BLANK)
 
 
-class DemoLedger:
-    """The files that the demo wrote, by content (only these may it write again), and the PDFs it asks about.
-
-    Args:
-        paths: of the workspace.
+def claim(paths: DemoPaths) -> None:
+    """Mark a new workspace as the demo's.
 
     Raises:
         UserError: the workspace is the user's; the message names it and says what to do.
     """
-
-    def __init__(self, paths: DemoPaths) -> None:
-        self._paths = paths
-        owner = paths.owner()
-        if owner is Owner.USER:
-            raise UserError(
-                f"workspace {paths.workspace} is yours, not the demo's (it holds "
-                f"{', '.join(paths.holdings())} and no {MARKER}): the demo would put its documents and "
-                "questions among yours. Name a new folder: docagent-rl demo --workspace NEW. To try your own "
-                "data on a CPU, run a recipe with +profile=cpu: it makes the tiny model and nothing else"
-            )
-        self._files: dict[str, str] = {}
-        self.documents: set[str] = set()
-        if owner is Owner.NOBODY:
-            self._write()
-        else:
-            content = _read(paths.marker)
-            self._files, self.documents = content["files"], set(content["documents"])
-
-    def may_write(self, path: Path, content: bytes) -> bool:
-        """Return whether a file is not there, or is as the demo left it and should now be another."""
-        if not path.exists():
-            return True
-        found = _digest(path.read_bytes())
-        return found == self._files.get(self._name(path)) and found != _digest(content)
-
-    def note(self, path: Path, content: bytes) -> None:
-        """Remember what the demo wrote; call it once the file is there."""
-        self._files[self._name(path)] = _digest(content)
-        self._write()
-
-    def add_documents(self, doc_ids: Iterable[str]) -> list[str]:
-        """Remember PDFs that questions are drawn from, for calls that name no folder; all of them, sorted."""
-        self.documents |= set(doc_ids)
-        self._write()
-        return sorted(self.documents)
-
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self._paths.workspace).as_posix()
-
-    def _write(self) -> None:
-        documents = sorted(self.documents)
-        content = {"docagent_demo": _VERSION, "documents": documents, "files": self._files}
-        atomic_write(self._paths.marker, json.dumps(content, indent=1, sort_keys=True) + "\n")
-
-
-def _read(marker: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(marker.read_text(encoding="utf-8"))
-        fits = content["docagent_demo"] == _VERSION
-        if fits and isinstance(content["files"], dict) and isinstance(content["documents"], list):
-            return content
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise UserError(f"{marker}: damaged, or of another version; name another workspace")
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    owner = paths.owner()
+    if owner is Owner.USER:
+        raise UserError(
+            f"workspace {paths.workspace} is yours, not the demo's (it holds "
+            f"{', '.join(paths.holdings())} and no {MARKER}): the demo would put its documents and "
+            "questions among yours. Name a new folder: docagent-rl demo --workspace NEW. To try your own "
+            "data on a CPU, run a recipe with +profile=cpu: it makes the tiny model and nothing else"
+        )
+    if owner is Owner.NOBODY:
+        atomic_write(paths.marker, "{}\n")

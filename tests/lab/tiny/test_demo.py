@@ -101,28 +101,22 @@ def test_an_interrupted_demo_is_completed(paths, done):
     assert paths.data(Split.TRAIN).stat().st_mtime_ns == kept
 
 
-def test_pdfs_put_into_a_demo_are_asked_about(paths, tmp_path):
+def test_pdfs_put_into_a_demo_are_asked_about_in_new_files(paths):
     before, model = len(read_parquet(paths.data(Split.TRAIN))), weights(paths).stat().st_mtime_ns
     pdf(paths.pdfs / "mine.pdf")
     report = make(paths.workspace)
-    assert (report.documents, report.kept) == (5, ())
+    assert (report.documents, report.kept[0]) == (5, paths.data(Split.TRAIN))
+    paths.data(Split.TRAIN).unlink()
+    assert paths.data(Split.TRAIN) not in make(paths.workspace).kept
     asked = [sample.doc_id for sample in read_parquet(paths.data(Split.TRAIN))]
     assert (len(asked), asked.count("mine")) == (before + 3, 3)
     BM25Retriever.load(paths.index).check(DocumentStore(paths.store))
     assert weights(paths).stat().st_mtime_ns == model
-    # as are those of another folder, in later calls too
-    pdf(tmp_path / "reports" / "other.pdf")
-    make(paths.workspace, pdfs=tmp_path / "reports")
-    after = paths.data(Split.TRAIN).read_bytes()
-    make(paths.workspace)
-    assert paths.data(Split.TRAIN).read_bytes() == after
-    assert "other" in {sample.doc_id for sample in read_parquet(paths.data(Split.TRAIN))}
 
 
 def test_questions_that_were_changed_are_left_alone(paths):
     mine = read_parquet(paths.data(Split.TRAIN))[:3]
     write_parquet(mine, paths.data(Split.TRAIN))
-    pdf(paths.pdfs / "mine.pdf")
     report = make(paths.workspace)
     assert read_parquet(paths.data(Split.TRAIN)) == mine
     assert (report.kept, report.questions["train"]) == ((paths.data(Split.TRAIN),), 3)
