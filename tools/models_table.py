@@ -11,7 +11,7 @@ from pathlib import Path
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.retrieval.encoders.spec import MODELS, EncoderSpec, Family, KnownModel, Pooling
+from docagent_rl.retrieval.encoders.spec import MODELS, EncoderSpec, Family, KnownModel
 
 BEGIN, END = "<!-- from docagent_rl/retrieval/encoders/models.yaml -->", "<!-- end -->"
 
@@ -57,8 +57,7 @@ def _model_row(name: str, known: KnownModel) -> str:
 
 
 def _pooling(spec: EncoderSpec) -> str:
-    names = {Pooling.MEAN: "mean", Pooling.CLS: "first token", Pooling.LAST: "last token"}
-    return names.get(spec.pooling, "as the checkpoint says")
+    return "last token" if spec.family.last_token else "as the checkpoint says"
 
 
 def _size(spec: EncoderSpec) -> str:

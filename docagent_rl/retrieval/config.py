@@ -63,8 +63,6 @@ class QueryEncoderConfig(Section):
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
     """A server of vLLM that pools (`http://host:port`), instead of a model in the process."""
-    batch_size: int = Field(32, ge=1)
-    """Queries encoded at a time: those that came while the model was busy."""
     threads: int | None = Field(None, ge=1)
     """Threads of torch on the CPU; null: one."""
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx2
 import numpy as np
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import check_url, public_url
+from docagent_rl.retrieval.base import ServiceFailedError
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
@@ -25,7 +25,6 @@ from docagent_rl.retrieval.rerank.local import LONGEST, PairTexts, best_scores
 from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
 
 _TIMEOUT_S = 30.0
-_ATTEMPTS = 3
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
 _KEY = "docagent.retriever.encoder"
 _LONGEST_QUERY = 512
@@ -36,7 +35,7 @@ class PoolingServer:
 
     Raises:
         UserError: the address is none.
-        InfrastructureError: nobody answers there, or no such server.
+        ServiceFailedError: nobody answers there, or no such server; whoever searches tries again.
     """
 
     def __init__(self, url: str, *, named: str) -> None:
@@ -61,7 +60,7 @@ class PoolingServer:
         found = self._data("POST", path, ("index", key), {"model": self.model, **content})
         numbers = np.array([value for _, value in sorted(found, key=lambda pair: pair[0])], float)
         if len(numbers) != count or not np.isfinite(numbers).all():
-            raise InfrastructureError(
+            raise ServiceFailedError(
                 f"{self.url}{path} gave {len(numbers)} answers to {count} inputs, or some are not finite"
             )
         return numbers
@@ -73,33 +72,16 @@ class PoolingServer:
 
         Raises:
             UserError: the server refuses the request.
-            InfrastructureError: it fails every time, or answers in another form.
+            ServiceFailedError: it fails, or answers in another form.
         """
-        tries = Retrying(
-            retry=retry_if_exception(_may_pass),
-            stop=stop_after_attempt(_ATTEMPTS),
-            wait=wait_exponential_jitter(0.2, max=5.0),
-            reraise=True,
-        )
         try:
-            body = tries(self._ask_once, method, path, content)
-            return [tuple(item[key] for key in keys) for item in body["data"]]
-        except httpx2.HTTPStatusError as error:
-            reply = error.response
-            failed = InfrastructureError if reply.status_code in _LATER else UserError
-            raise failed(f"{self.url}{path} answers {reply.status_code}: {reply.text[:300]}") from error
+            reply = self._client.request(method, path, json=content)
+            if reply.is_success:
+                return [tuple(item[key] for key in keys) for item in reply.json()["data"]]
         except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
-            raise InfrastructureError(f"{self.url}{path} does not answer as vLLM does: {error!r}") from error
-
-    def _ask_once(self, method: str, path: str, content: Any) -> Any:
-        return self._client.request(method, path, json=content).raise_for_status().json()
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Return whether another try may mend a failure."""
-    if isinstance(error, httpx2.HTTPStatusError):
-        return error.response.status_code in _LATER
-    return isinstance(error, httpx2.HTTPError)
+            raise ServiceFailedError(f"{self.url}{path} does not answer as vLLM does: {error!r}") from error
+        failed = ServiceFailedError if reply.status_code in _LATER else UserError
+        raise failed(f"{self.url}{path} answers {reply.status_code}: {reply.text[:300]}")
 
 
 class ServedEncoder:
@@ -110,10 +92,10 @@ class ServedEncoder:
         InfrastructureError: the server does not answer.
     """
 
-    def __init__(self, spec: EncoderSpec, endpoint: str, *, batch_size: int = 32) -> None:
+    def __init__(self, spec: EncoderSpec, endpoint: str) -> None:
         from transformers import AutoTokenizer
 
-        if spec.family is not Family.SENTENCE_TRANSFORMER or spec.content is not PageContent.TEXT:
+        if spec.family is not Family.SENTENCE_TRANSFORMER:
             raise UserError(
                 f"{_KEY}.endpoint: {spec.model} of family {spec.family} cannot be asked at a server; set "
                 "endpoint=null, so that it runs in the process"
@@ -122,7 +104,6 @@ class ServedEncoder:
         self.spec = pin_weights(spec, digest(folder), f"{_KEY}.model")
         self.content: PageContent = spec.content
         self.fingerprint = fingerprint(self.spec)
-        self._batch_size = batch_size
         self._tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         self._texts = Texts(self._tokenizer)
         self._server = PoolingServer(endpoint, named=f"{_KEY}.endpoint")
@@ -145,8 +126,7 @@ class ServedEncoder:
         ids = [self._ids(fill_prompt(self.spec.query_prompt, text)) for text in plain]
         return [
             normalise(vector.reshape(1, -1), self.spec, self._server.url)
-            for start in range(0, len(ids), self._batch_size)
-            for vector in self._server.embed(ids[start : start + self._batch_size])
+            for vector in self._server.embed(ids)
         ]
 
     def _ids(self, text: str) -> list[int]:

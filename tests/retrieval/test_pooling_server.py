@@ -13,10 +13,9 @@ from contextlib import ExitStack, contextmanager, suppress
 import httpx2
 import numpy as np
 import pytest
-from tenacity import wait_none
 
-from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.retrieval import pooling_server
+from docagent_rl.base.errors import UserError
+from docagent_rl.retrieval.base import ServiceFailedError
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.checkpoints import model_folder
 from docagent_rl.retrieval.encoders.opening import open_encoder, open_query_encoder
@@ -121,17 +120,16 @@ def test_models_of_images_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("status", "content", "error"),
     [
-        (503, b"warming up", InfrastructureError),
+        (503, b"warming up", ServiceFailedError),
         (404, b"no such path", UserError),
         (307, b"elsewhere", UserError),
-        *[(200, content, InfrastructureError) for content in (b"<html>", b'{"data": [1]}', b"[]")],
+        *[(200, content, ServiceFailedError) for content in (b"<html>", b'{"data": [1]}', b"[]")],
     ],
 )
 def test_what_is_no_server_of_vllm_is_one_error(monkeypatch, status, content, error):
     answer = httpx2.MockTransport(lambda request: httpx2.Response(status, content=content))
     plain = httpx2.Client
     monkeypatch.setattr(httpx2, "Client", lambda **options: plain(**options, transport=answer))
-    monkeypatch.setattr(pooling_server, "wait_exponential_jitter", lambda *_, **__: wait_none())
     with pytest.raises(error, match=r"http://127\.0\.0\.1:1/v1/models"):
         PoolingServer("http://127.0.0.1:1", named="url")
 

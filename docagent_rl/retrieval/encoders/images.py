@@ -37,7 +37,7 @@ class LateImageEncoder(LocalEncoder):
         model, self._processor = load_late_interaction(self.folder, self.spec, self._named)
         self._model = model.to(self._lane.device)
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
-        return self._kept(self._model.dim)
+        return int(self._model.dim)
 
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
         return self._images(pages, lambda batch: self._encode(self._processor.process_images(batch)))
@@ -87,7 +87,7 @@ class LastTokenEncoder(LocalEncoder):
         check_complete(info, self._named, _UNUSED)
         self._model = model.model.eval().to(self._lane.device)
         self._texts = Texts(self._processor.tokenizer, image_tokens(self._processor))
-        return self._kept(model.config.text_config.hidden_size)
+        return int(model.config.text_config.hidden_size)
 
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
         return self._images(

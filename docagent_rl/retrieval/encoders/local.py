@@ -250,18 +250,6 @@ class LocalEncoder(LocalModel):
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         """Return vectors of a batch of queries."""
 
-    def _kept(self, dim: int | None) -> int:
-        """Return the number of components that are left of the model's.
-
-        Raises:
-            UserError: more are asked for than there are.
-        """
-        if dim is None or (self.spec.dims or 0) > dim:
-            raise UserError(
-                f"{self._named}: vectors have {dim} components; dims={self.spec.dims} asks for more"
-            )
-        return self.spec.dims or int(dim)
-
     def _in_batches(
         self, items: Sequence[T], size: Callable[[T], int], encode: Callable[[list[T]], list[np.ndarray]]
     ) -> list[np.ndarray]:
@@ -327,12 +315,12 @@ def prepare_image(page: Image.Image) -> Image.Image:
 
 
 def normalise(vectors: np.ndarray, spec: EncoderSpec, named: str) -> np.ndarray:
-    """Return vectors as float32, cut to `dims`, of length 1.
+    """Return vectors as float32, of length 1.
 
     Raises:
         UserError: they are not finite.
     """
-    vectors = np.asarray(vectors, dtype=np.float32)[:, : spec.dims]
+    vectors = np.asarray(vectors, dtype=np.float32)
     if not np.isfinite(vectors).all():
         raise UserError(
             f"{named} gives vectors that are not finite with dtype={spec.dtype}: use bfloat16 or float32, "

@@ -1,19 +1,17 @@
-"""Encoders by sentence-transformers: of passages and pictures, and of the tokens of texts (ColBERT)."""
+"""Encoders by sentence-transformers: of passages, and of the tokens of texts (ColBERT)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from PIL import Image
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.encoders.checkpoints import MODULES, read_json
 from docagent_rl.retrieval.encoders.local import LocalEncoder, Texts, fill_prompt
-from docagent_rl.retrieval.encoders.spec import Pooling
 
 if TYPE_CHECKING:
     from sentence_transformers import MultiVectorEncoder, SentenceTransformer
@@ -27,7 +25,7 @@ class DenseEncoder(LocalEncoder):
     """See `LocalEncoder`. A text that is longer than the model takes is several passages, with a vector each.
 
     Raises:
-        UserError: also, the checkpoint runs code of its own, or pools otherwise than the specification says.
+        UserError: also, the checkpoint runs code of its own, or does not say how it pools.
     """
 
     _model: SentenceTransformer
@@ -35,47 +33,18 @@ class DenseEncoder(LocalEncoder):
     def _load(self) -> int:
         from sentence_transformers import SentenceTransformer
 
-        options = self._options(self.spec.dtype)
-        if (self.folder / MODULES).is_file():
-            _check_modules(read_json(self.folder / MODULES)["list"], self._named)
-            self._model = SentenceTransformer(str(self.folder), **options)
-            self._check_pooling()
-        else:
-            device, given = options["device"], options["model_kwargs"]
-            self._model = SentenceTransformer(modules=self._modules(given), device=device)
+        _check_modules(self.folder, self._named)
+        self._model = SentenceTransformer(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         if self.spec.bidirectional:
             attend_both_ways(self._model)
-        self._texts = Texts(_tokenizer(self._model))
+        self._texts = Texts(self._model.tokenizer)
         self._prepare_lengths()
-        dim = self._model.get_embedding_dimension()
-        return self._kept(dim)
-
-    def _modules(self, options: dict[str, Any]) -> list[Any]:
-        from sentence_transformers.sentence_transformer.modules import Pooling as Pool
-        from sentence_transformers.sentence_transformer.modules import Transformer
-
-        if self.spec.pooling is Pooling.CHECKPOINT:
-            raise UserError(
-                f"{self._named} has no {MODULES}, which would say how tokens become one vector: set pooling"
-            )
-        transformer = Transformer(str(self.folder), model_kwargs={**options, "local_files_only": True})
-        dim = transformer.get_embedding_dimension()
-        return [transformer, Pool(dim, pooling_mode=self.spec.pooling.value)]
-
-    def _check_pooling(self) -> None:
-        if self.spec.pooling is Pooling.CHECKPOINT:
-            return
-        modes = [mode for module in self._model if (mode := getattr(module, "pooling_mode", None))]
-        found = [str(mode) for mode in modes]
-        if found and self.spec.pooling.value not in found:
-            raise UserError(
-                f"{self._named} pools by {found[0]}, not by {self.spec.pooling}: set pooling=checkpoint"
-            )
+        return int(self._model.get_embedding_dimension() or 0)
 
     def _prepare_lengths(self) -> None:
         """Count the tokens of a text that fit beside special ones and those of the prompt."""
-        tokenizer = _tokenizer(self._model)
+        tokenizer: Any = self._model.tokenizer
         stated = self._model.max_seq_length or _LONGEST
         limit = min(stated, _LONGEST, self.spec.page_tokens or _LONGEST)
         special = tokenizer.num_special_tokens_to_add()
@@ -89,19 +58,17 @@ class DenseEncoder(LocalEncoder):
             )
 
     def _pages(self, pages: Sequence[Any]) -> list[np.ndarray]:
-        if self.content is PageContent.IMAGE:
-            return self._images(pages, self._encode)
         return self._passages(pages, self._room, self._encode)
 
     def _queries(self, texts: list[str]) -> list[np.ndarray]:
         cut = [self._texts.cut(text, self._query_room) for text in texts]
         return self._encode([fill_prompt(self.spec.query_prompt, text) for text in cut])
 
-    def _encode(self, items: list[str] | list[Image.Image]) -> list[np.ndarray]:
+    def _encode(self, texts: list[str]) -> list[np.ndarray]:
         vectors = self._model.encode(
-            items,
+            texts,
             prompt="",  # prompts are in the texts already; the checkpoint's own would come on top
-            batch_size=len(items),
+            batch_size=len(texts),
             show_progress_bar=False,
             convert_to_tensor=True,
         )
@@ -122,14 +89,17 @@ def attend_both_ways(model: SentenceTransformer) -> None:
             module.is_causal = False
 
 
-def _tokenizer(model: SentenceTransformer) -> Any:
-    """Return the tokenizer, of a processor for several kinds of input too."""
-    return getattr(model.tokenizer, "tokenizer", model.tokenizer)
+def _modules(folder: Path) -> list[str]:
+    """Return the classes of a checkpoint's modules.json; none where it has no such file."""
+    modules = read_json(folder / MODULES).get("list", [])
+    return [str(module.get("type")) for module in modules if isinstance(module, dict)]
 
 
-def _check_modules(modules: Sequence[Any], named: str) -> None:
-    foreign = [str(module.get("type")) for module in modules if isinstance(module, dict)]
-    foreign = [name for name in foreign if not name.startswith(("sentence_transformers.", "pylate."))]
+def _check_modules(folder: Path, named: str) -> None:
+    modules = _modules(folder)
+    if not modules:  # sentence-transformers would take the mean
+        raise UserError(f"{named} has no {MODULES}, which says how tokens become one vector: add one")
+    foreign = [name for name in modules if not name.startswith(("sentence_transformers.", "pylate."))]
     if foreign:
         raise UserError(
             f"{named} runs code of its own ({foreign[0]}), which is not done here: Qwen2-VL models such as "
@@ -151,24 +121,22 @@ class LateTextEncoder(LocalEncoder):
 
         config = read_json(self.folder / "config.json")
         stanford = _STANFORD in (config.get("architectures") or ())
-        modules = read_json(self.folder / MODULES).get("list", [])
-        kinds = [str(each.get("type")) for each in modules if isinstance(each, dict)]
+        kinds = _modules(self.folder)
         if not stanford and not any(kind.endswith(("Dense", "MultiVectorMask")) for kind in kinds):
             # sentence-transformers would add one drawn at random
             raise UserError(
                 f"{self._named} is no late-interaction model: it has neither a projection of tokens in "
                 f"{MODULES} nor the architecture {_STANFORD}"
             )
-        if self.spec.query_prompt or self.spec.page_prompt or self.spec.pooling is not Pooling.CHECKPOINT:
-            raise UserError(f"{self._named}: prompts and pooling of the family colbert are the checkpoint's")
+        if self.spec.query_prompt or self.spec.page_prompt:
+            raise UserError(f"{self._named}: prompts of the family colbert are the checkpoint's")
         self._model = MultiVectorEncoder(str(self.folder), **self._options(self.spec.dtype))
         self._model.eval()
         self._texts = Texts(self._model.tokenizer)
         # the marker of pages, and one token of grace: a piece can be another token at its edge
         special = self._model.tokenizer.num_special_tokens_to_add() + 2
         self._room = min(self._limit(), self.spec.page_tokens or self._limit()) - special
-        dim = self._model.get_embedding_dimension()
-        return self._kept(dim)
+        return int(self._model.get_embedding_dimension() or 0)
 
     def _limit(self) -> int:
         stated = getattr(self._model[0], "document_length", None) or self._model.max_seq_length

