@@ -56,11 +56,11 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
 def test_what_further_models_cost_has_to_be_known_where_it_is_limited():
     first = ModelConfig(**MODEL, **prices(1, 2), budget={"max_cost": 3})
     silent, dear = ModelConfig(**MODEL), ModelConfig(**MODEL, **prices(5, 6, currency="EUR"))
-    with pytest.raises(UserError, match="--grounder-price-in"), spending(first, {"grounder": silent}):
+    with pytest.raises(UserError, match="--judge-price-in"), spending(first, {"judge": silent}):
         pass
     with pytest.raises(UserError, match=r"EUR"), spending(first, {"evidence": dear}):
         pass
-    with spending(first, {"grounder": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
+    with spending(first, {"judge": ModelConfig(), "evidence": ModelConfig(**MODEL, **prices(0, 0))}):
         pass
 
 

@@ -19,7 +19,7 @@ from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called
 from tests.lab.agents.stage import resources
 
-DOC_V_STAR = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "10")
+DOC_V_STAR = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "100")
 UNIDOC_RL = ("--rule", "unidoc_rl")
 
 
@@ -92,7 +92,7 @@ def test_what_was_used_and_documents_that_are_kept_apart_are_left_out(run, tmp_p
 
 def test_what_other_filters_drop_is_not_hard(run, tmp_path):
     path, samples = run
-    steps = {"1 failed": 0, "2 answer": 1, "1 format": 2, None: 3}
+    steps = {"1 length": 0, "2 answer": 1, "1 format": 2, None: 3}
     verdicts = [{"question_id": samples[n].question_id, "dropped_by": step} for step, n in steps.items()]
     verdicts += [{"question_id": samples[2].question_id, "dropped_by": None}]
     prefer = ("--prefer", lines(tmp_path / "verdicts.jsonl", verdicts), "--count", "1")

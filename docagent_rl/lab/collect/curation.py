@@ -112,35 +112,17 @@ def quotas(count: int) -> dict[Stratum, int]:
 def choose_stratified(found: Sequence[Rate], count: int = QUESTIONS, seed: int = 0) -> Choice:
     """Choose `count` questions by Doc-V*'s rule: so many of each stratum, by chance.
 
-    A stratum that holds too few is topped up from the medium one, then from the other; the medium one from
-    the hard one, then from the easy one. What nobody can fill stays open, with a warning.
+    What a stratum that holds too few cannot fill stays open, with a warning.
     """
     pools: dict[Stratum, list[str]] = {stratum: [] for stratum in Stratum}
     for rate in found:
         pools[rate.stratum].append(rate.question)
-    numbers = quotas(count)
-    choice = Choice(numbers, {stratum: len(pool) for stratum, pool in pools.items()})
-    order = {s: sorted(pool, key=lambda question: draw(seed, question)) for s, pool in pools.items()}
-    choice.chosen = {stratum: order[stratum][:number] for stratum, number in numbers.items()}
-    spare = {stratum: order[stratum][number:] for stratum, number in numbers.items()}
-    fillers = (Stratum.MEDIUM, Stratum.HARD, Stratum.EASY)
-    for stratum in fillers:
-        lacking = max(0, numbers[stratum] - choice.there[stratum])
-        if not lacking:
-            continue
-        fills = []
-        for other in fillers:  # a stratum that lacks some has no spare ones itself
-            fill, spare[other] = spare[other][:lacking], spare[other][lacking:]
-            if fill:
-                choice.chosen[other] += fill
-                lacking -= len(fill)
-                fills.append(f"{len(fill)} {other.value}")
-        filled = f"taken instead: {' and '.join(fills)}" if fills else "none can be taken instead"
-        rest = f"; {lacking} stay open" if lacking else ""
-        choice.warnings.append(
-            f"{stratum.value}: {numbers[stratum]} questions wanted, {choice.there[stratum]} there; "
-            f"{filled}{rest}"
-        )
+    choice = Choice(quotas(count), {stratum: len(pool) for stratum, pool in pools.items()})
+    for stratum, pool in pools.items():
+        wanted = choice.quotas[stratum]
+        choice.chosen[stratum] = sorted(pool, key=lambda question: draw(seed, question))[:wanted]
+        if len(pool) < wanted:
+            choice.warnings.append(f"{stratum.value}: {wanted} questions wanted, {len(pool)} there")
     return choice
 
 

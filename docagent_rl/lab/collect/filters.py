@@ -7,7 +7,6 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -148,23 +147,6 @@ class Evidence(_Each):
         return case.gold <= found if self.all_of_them else bool(case.gold & found)
 
 
-class Failed(_Each):
-    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
-    that of other sources what it cannot do is kept).
-    """
-
-    kind: Literal["failed"] = "failed"
-    run: Path
-    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
-    exempt: tuple[str, ...] = ("slidevqa",)
-    """Datasets that are kept whole: what it learned from."""
-    by: Scoring = Scoring.OUTCOME
-    threshold: float = Field(0.7, gt=0, le=1)
-
-    def _keeps(self, case: Case) -> bool:
-        return case.dataset in self.exempt or bool(case.failed)
-
-
 class Length(_Each):
     """Turns, tokens and images within bounds; tokens count where they are known."""
 
@@ -222,7 +204,7 @@ class First(Section):
 
 
 Filter = Annotated[
-    Finished | Format | Answer | Evidence | Failed | Length | Sequel | Duplicates | First | Balance,
+    Finished | Format | Answer | Evidence | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""

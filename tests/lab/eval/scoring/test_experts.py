@@ -80,7 +80,7 @@ RETRIEVER = {"retriever": {"model": "r"}}
         ({"player": {"player": "engine", "model": "/x/step_3", "weights": "a"}}, "step_3"),
         # the model is the player's and not another role's
         ({"player": {"player": "oracle", "environment": RETRIEVER}}, "oracle"),
-        ({"player": {"model": {"teacher": {"model": "t"}, "grounder": {"model": "g"}}}}, "t"),
+        ({"player": {"model": {"model": "t"}}}, "t"),
         ({}, "unknown"),
     ],
 )
