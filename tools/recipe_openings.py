@@ -13,8 +13,9 @@ from typing import Annotated
 
 import typer
 
-from docagent_rl.checks.provenance import ENV, Source, read_provenance
+from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_list import NOTES, recipe_names
+from tools.recipe_provenance import ENV
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 _SHORT = {f"actor_rollout_ref.{part}": part for part in ("actor", "rollout", "ref", "model")} | {ENV: "env"}

@@ -18,34 +18,18 @@ Several keys with one text are separated by commas. A value that a recipe cannot
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import flat
-from docagent_rl.checks.recipe_list import NOTES, ROOT, Kind, recipe_kind
-from docagent_rl.config import plain
-from docagent_rl.systems import get_system
+from docagent_rl.checks.recipe_list import NOTES, ROOT
 
 FOLDER = "provenance"
-ENV = "docagent.env"
-_HOW_IT_RUNS = re.compile(
-    r"(docagent|trainer)\.(system|model_family|store|workspace|experiment_name|\w*_freq)$"
-    r"|docagent\.(text_)?retriever(_cpu)?\.(index|backend|service|encoder|deadline_s|kind|cache\w*)"
-    r"|docagent\.text_retriever_cpu|docagent\.roles\.\w+\.(backend|base_url|max_tokens|extra_body|timeout_s)"
-    r"|docagent\.judge\.(kind|base_url|deadline_s|timeout_s|max_tokens|concurrency)"
-    r"|.*\.(gpu_memory_utilization|enable_gradient_checkpointing|use_remove_padding|\w*max_token_len_per_gpu"
-    r"|ppo_micro_batch_size_per_gpu|use_dynamic_bsz|param_offload|optimizer_offload|max_num_batched_tokens)$"
-    rf"|{ENV}\.(variant|allow_\w+|display\.grid|prompts)\b"
-)
-"""Keys on which a paper has no opinion: where a run lies, what it fits into, which data there are."""
 
 
 class Source(StrEnum):
@@ -126,46 +110,3 @@ def read_provenance(name: str, root: Traversable = ROOT, above: tuple[str, ...] 
 
 def _notes(texts: Mapping[str, Any]) -> list[Note]:
     return [Note(tuple(map(str.strip, keys.split(","))), str(text)) for keys, text in texts.items()]
-
-
-def provenance_problems(name: str, config: DictConfig, root: Traversable = ROOT) -> list[str]:
-    """Return a sentence for each setting without provenance, or with a wrong one; none without a file."""
-    found = read_provenance(name, root)
-    if not found.printed and not found.notes:
-        return []
-    return [f"recipes/{FOLDER}/{name}.yaml: {text}" for text in _problems(name, found, config, root)]
-
-
-def _problems(name: str, found: Provenance, config: DictConfig, root: Traversable) -> Iterator[str]:
-    departs = found.keys(Source.DEPARTS)
-    values = OmegaConf.create(plain(config))
-    if recipe_kind(name, root) is Kind.RL:  # every key of its environment, as the variant fills it
-        env = get_system(values.docagent.system).parse_config(plain(values.docagent.env))
-        OmegaConf.update(values, ENV, env.model_dump(mode="json"), merge=False, force_add=True)
-    for key, printed in found.printed.items():
-        same = OmegaConf.select(values, key) == printed.value
-        if not same and key not in departs:
-            yield f"{key} is not the paper's {printed.value!r} ({printed.where}); say why under `departs`"
-        if same and key in departs:
-            yield f"{key} is the paper's and does not depart"
-    for key in sorted(departs - found.printed.keys()):
-        yield f"{key} departs from nothing; say under `printed` what the paper has"
-    known = found.keys() | found.printed.keys()
-    for key in sorted(known):
-        parent, _, leaf = key.rpartition(".")
-        section = OmegaConf.select(values, parent) if parent else values
-        if not isinstance(section, DictConfig) or leaf not in section:
-            yield f"{key} is no key of the recipe"
-    for key in sorted(_opinions(name, values, root)):
-        if not any(f"{key}.".startswith(f"{each}.") for each in known):
-            yield f"{key} has no provenance; say where its value comes from"
-
-
-def _opinions(name: str, values: DictConfig, root: Traversable) -> set[str]:
-    """Return the keys on which a paper could have an opinion: the environment's and the recipe's."""
-    text = (root / f"{name}.yaml").read_text(encoding="utf-8")
-    sections = {key: value for key, value in yaml.safe_load(text).items() if key != "defaults"}
-    keys = [key for key, _ in flat(sections)]
-    if (env := OmegaConf.select(values, ENV)) is not None:
-        keys += [key for key, _ in flat(plain(env), f"{ENV}.")]
-    return {key for key in keys if not _HOW_IT_RUNS.match(key)}

@@ -17,7 +17,8 @@ from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import composing_for
-from docagent_rl.checks.provenance import provenance_problems
+from docagent_rl.checks.budget import GIB, Line, budget
+from docagent_rl.checks.budget_table import read_run
 from docagent_rl.checks.recipe_list import (
     ABLATIONS,
     ROOT,
@@ -27,6 +28,7 @@ from docagent_rl.checks.recipe_list import (
     recipe_kind,
     require_recipes,
 )
+from docagent_rl.config import DocAgentConfig, plain
 
 PROFILES = {Kind.RL: (None, "cpu"), Kind.SFT: (None, "sft_cpu")}
 """Each recipe is checked as it is, and with its profile for the CPU (`+profile=`)."""
@@ -91,8 +93,6 @@ def check_recipe(
             same = ablation and not profile and values[None, ablation] == values[None, None]
             finding = Finding(name, profile, ablation, "changes nothing" if same else None)
             finding = finding if same else judged(finding, config, kind)
-            if not profile and not ablation and finding.problem is None and cluster == AS_WRITTEN:
-                finding = replace(finding, problem="; ".join(provenance_problems(name, plain, root)) or None)
             findings.append(finding)
     return findings
 
@@ -125,6 +125,22 @@ def judged(finding: Finding, config: DictConfig, kind: Kind = Kind.RL) -> Findin
     except UserError as error:
         return replace(finding, problem=str(error))
     return finding
+
+
+def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
+    """List the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
+
+    Raises:
+        UserError: Hydra cannot compose it, or its model is not known here.
+    """
+    config = composed(name, overrides)
+    config.merge_with(cluster.change)
+    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
+    if run is None:
+        raise UserError(
+            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
+        )
+    return budget(run, int(gpu_memory * GIB))
 
 
 def composed(name: str, overrides: Sequence[str] = (), root: Traversable = ROOT) -> DictConfig:

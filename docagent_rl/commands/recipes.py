@@ -16,9 +16,15 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import prompt_file, prompt_names
 from docagent_rl.base.terminal import shown
 from docagent_rl.checks.budget_table import markdown
-from docagent_rl.checks.pages import budget_of_recipe, budget_page, variant_page
 from docagent_rl.checks.provenance import Source, read_provenance
-from docagent_rl.checks.recipe_check import Cluster, Finding, check_overridden, check_recipe, composed
+from docagent_rl.checks.recipe_check import (
+    Cluster,
+    Finding,
+    budget_of_recipe,
+    check_overridden,
+    check_recipe,
+    composed,
+)
 from docagent_rl.checks.recipe_list import (
     Kind,
     ablation_names,
@@ -151,7 +157,7 @@ def check_command(
 
 @app.command("budget")
 def budget_command(
-    recipe: str | None = argument(None, "A recipe or its file; default: a table of all."),
+    recipe: str = argument(..., "A recipe or its file."),
     overrides: list[str] | None = argument(None, "As on the launch command."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
@@ -161,13 +167,9 @@ def budget_command(
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
     """
-    if recipe is None:
-        text = budget_page(nnodes or 1, gpus_per_node or 8, gpu_memory)
-    else:
-        require_recipes([recipe], kind=Kind.RL)
-        cluster = Cluster(nnodes, gpus_per_node)
-        text = markdown(budget_of_recipe(recipe, overrides or [], cluster, gpu_memory))
-    typer.echo(text, nl=False)
+    require_recipes([recipe], kind=Kind.RL)
+    lines = budget_of_recipe(recipe, overrides or [], Cluster(nnodes, gpus_per_node), gpu_memory)
+    typer.echo(markdown(lines), nl=False)
 
 
 @app.command("fit")
@@ -186,15 +188,6 @@ def fit_command(
 
     systems = track(sorted(SYSTEMS), console=Console(stderr=True), transient=True)
     typer.echo(fit_page(Cluster(nnodes, gpus_per_node), gpu_memory, systems), nl=False)
-
-
-@app.command("variants")
-def variants_command() -> None:
-    """Print what the papers and the released code of the systems do differently, as Markdown.
-
-    Example: docagent-rl recipes variants > docs/variants.md
-    """
-    typer.echo(variant_page(), nl=False)
 
 
 def _verdict(findings: Sequence[Finding]) -> Text:

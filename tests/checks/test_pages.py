@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docagent_rl.checks.pages import differences, variant_page
 from docagent_rl.systems.vrag_rl.config import VARIANT_DEFAULTS
+from tools.recipe_pages import differences, variant_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "variants.md"
 
@@ -15,5 +15,5 @@ def test_a_row_for_every_difference_and_none_else():
     paper, released = (VARIANT_DEFAULTS[v]["reward"] for v in ("paper", "released"))
     assert {f"`reward.{k}`" for k in paper if paper[k] != released[k]} == {k for k in rows if "reward" in k}
     assert list(differences("doc_v_star")) == []
-    # else: docagent-rl recipes variants > docs/variants.md
+    # else: python -m tools.recipe_pages
     assert PAGE.read_text(encoding="utf-8") == variant_page()

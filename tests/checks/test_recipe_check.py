@@ -19,6 +19,7 @@ from docagent_rl.checks.recipe_list import (
 from docagent_rl.systems import SYSTEMS
 from docagent_rl.training.settings.arithmetic import read_layout, size_problems
 from docagent_rl.training.settings.divisibility import remedy
+from tools.recipe_provenance import provenance_problems
 
 RECIPE = "vrag_rl_qwen2_5_vl_7b"
 ROLLOUT = "actor_rollout_ref.rollout"
@@ -91,7 +92,9 @@ def test_an_ablation_that_cannot_be_read_is_named(mine, ablation):
 def test_shipped_recipes_are_in_order_and_each_ablation_changes_something(recipe):
     # each is checked once, with the first recipe that it is for
     own = [name for name in ablation_names(recipe) if ablation_recipes(name)[0] == recipe]
-    assert recipe.startswith(f"{composed(recipe).docagent.system}_")
+    config = composed(recipe)
+    assert recipe.startswith(f"{config.docagent.system}_")
+    assert provenance_problems(recipe, config) == []
     findings = check_recipe(recipe, ablations=own)
     assert [f.problem for f in findings if f.problem] == []
     assert len(findings) == 2 * (1 + len(own))

@@ -19,6 +19,7 @@ from docagent_rl.lab.sft import preflight as sft_preflight
 from docagent_rl.lab.sft.preflight import check_sft, settle_process
 from docagent_rl.lab.sft.rows import SftRow, write_sft
 from docagent_rl.lab.tiny.tokenizer import build_tokenizer
+from tools.recipe_provenance import provenance_problems
 
 RECIPES = recipe_names(kind=Kind.SFT)
 VRAG, UNIDOC, DOC_V_STAR = (f"sft_{name}_qwen2_5_vl_7b" for name in ("vrag_rl", "unidoc_rl", "doc_v_star"))
@@ -44,6 +45,7 @@ def test_a_recipe_has_the_kind_of_what_it_builds_on(tmp_path):
 def test_every_recipe_is_in_order_and_each_of_its_settings_has_provenance(recipe):
     findings = check_recipe(recipe)
     assert [(finding.profile, finding.problem) for finding in findings] == [(None, None), ("sft_cpu", None)]
+    assert provenance_problems(recipe, composed(recipe)) == []
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -1,4 +1,4 @@
-"""Pages of documentation that are written from the recipes: memory (`recipes budget`) and variants."""
+"""`python -m tools.recipe_pages`: writes docs/memory.md and docs/variants.md from the recipes."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import ast
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import VariantSection, flat
-from docagent_rl.checks.budget import GIB, Line, Place, budget, total
-from docagent_rl.checks.budget_table import gib, read_run
+from docagent_rl.checks.budget import Place, total
+from docagent_rl.checks.budget_table import gib
 from docagent_rl.checks.provenance import Source, read_provenance
-from docagent_rl.checks.recipe_check import Cluster, composed
+from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.systems import SYSTEMS, get_system
 
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 VARIANTS = ("paper", "released")
 _MEMORY = """\
 # Memory
 
-What each recipe takes, in GiB, on {gpus} of {memory:g} GiB, with the checkpoints that are kept.
-Written by `{command}`;
+What each recipe takes, in GiB, on 1 node of 8 GPUs of 80 GiB, with the checkpoints that are kept.
+Written by `python -m tools.recipe_pages`;
 `docagent-rl recipes budget RECIPE [overrides]` has the parts of one, changed as you like. A run on GPUs
 prints the same before it starts, and is refused where it cannot fit.
 
@@ -47,7 +47,7 @@ What `docagent.env.variant` changes: `paper` is the system as published, `releas
 it was meant to work. A key that a recipe sets keeps its value under both; `null` takes the variant's.
 "(ours)" marks a value of `paper` of which the paper says nothing, or something else; these, and those that no
 variant changes, are named by `docagent-rl recipes show`.
-Written by `docagent-rl recipes variants`.
+Written by `python -m tools.recipe_pages`.
 """
 _PADDING = """\
 ## More turns, more reward
@@ -58,35 +58,20 @@ system (`tests/players/test_padding.py`), but for these:
 """
 
 
-def budget_of_recipe(name: str, overrides: Sequence[str], cluster: Cluster, gpu_memory: float) -> list[Line]:
-    """List the budget of one recipe on GPUs of `gpu_memory` GiB, with overrides as on the command line.
-
-    Raises:
-        UserError: Hydra cannot compose it, or its model is not known here.
-    """
-    config = composed(name, overrides)
-    config.merge_with(cluster.change)
-    run = read_run(config, DocAgentConfig.parse(plain(config.docagent)))
-    if run is None:
-        raise UserError(
-            f"recipe {name}: {config.actor_rollout_ref.model.path} is neither a folder nor a model known here"
-        )
-    return budget(run, int(gpu_memory * GIB))
+def main() -> None:
+    """Write both pages."""
+    for name, page in (("memory", memory_page()), ("variants", variant_page())):
+        (DOCS / f"{name}.md").write_text(page, encoding="utf-8")
 
 
-def budget_page(nodes: int, gpus: int, gpu_memory: float) -> str:
+def memory_page() -> str:
     """Write a page on all recipes on one machine."""
-    found = {name: budget_of_recipe(name, (), Cluster(nodes, gpus), gpu_memory) for name in recipe_names()}
-    command = (
-        f"docagent-rl recipes budget --nnodes {nodes} --gpus-per-node {gpus} --gpu-memory {gpu_memory:g}"
-    )
-    machine = f"{nodes} node{'s' * (nodes > 1)} of {gpus} GPUs"
+    found = {name: budget_of_recipe(name, (), Cluster(1, 8), 80) for name in recipe_names()}
     places = [place for place in Place if any(total(lines, place) for lines in found.values())]
     rows = [f"| recipe | {' | '.join(places)} |\n|---|{'---:|' * len(places)}"]
     for name, lines in found.items():
         rows.append(f"| `{name}` | {' | '.join(gib(total(lines, place)) for place in places)} |")
-    text = _MEMORY.format(gpus=machine, memory=gpu_memory, command=command)
-    return text + "\n".join(rows) + "\n"
+    return _MEMORY + "\n".join(rows) + "\n"
 
 
 def variant_page() -> str:
@@ -175,3 +160,7 @@ def _docstrings(kind: type) -> dict[str, str]:
             if isinstance(target, ast.Name):
                 found[target.id] = " ".join(str(after.value.value).split())
     return found
+
+
+if __name__ == "__main__":
+    main()
