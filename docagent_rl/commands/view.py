@@ -45,10 +45,4 @@ def view_command(
         content = page(answers(Api(opened), query or ""))
         write_output(export, content, force=force)
         return typer.echo(f"written: {export}")
-    return serve(
-        opened,
-        host=host,
-        port=port,
-        browse=not no_open,
-        announce=lambda address: typer.echo(f"{address}   (Ctrl-C ends it)"),
-    )
+    return serve(opened, host=host, port=port, browse=not no_open)

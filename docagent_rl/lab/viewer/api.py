@@ -93,8 +93,6 @@ def _viewed(run: OpenRun, number: int, *, tokens: bool = True) -> dict[str, Any]
     trained = trajectory.get("split") == "train"
     credit = trajectory_credit(run.folder.path, *place) if trained else None
     view = trajectory_view(trajectory, store=run.store, tokenizer=run.tokenizer, credit=credit, tokens=tokens)
-    with run.index() as base:
-        view["stage"] = queries.trajectory_row(base, view["id"])["stage"] or None
     reward = run.folder.reward
     view["formula"] = reward.described() if reward is not None and reward.system == view["system"] else None
     return view
@@ -124,10 +122,8 @@ def _metrics(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
 
 
 def _warnings(run: OpenRun, pairs: Sequence[Pair]) -> Reply:
-    entropy = read_curves(run.folder.path)["train"]["values"].get("actor/entropy", ())
     with run.index() as base:
-        found = [*findings(base, "train", entropy), *findings(base, "val")]
-    return as_json([each._asdict() for each in found])
+        return as_json([each._asdict() for split in ("train", "val") for each in findings(base, split)])
 
 
 _ROUTES: dict[str, Callable[..., Reply]] = {

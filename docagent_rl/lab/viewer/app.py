@@ -7,7 +7,7 @@ import secrets
 import sqlite3
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -79,17 +79,10 @@ def static_file(name: str) -> Traversable:
     return files("docagent_rl.lab.viewer") / "static" / name
 
 
-def serve(
-    runs: Sequence[OpenRun],
-    *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    browse: bool = False,
-    announce: Callable[[str], None] = print,
-) -> None:
-    """Serve until interrupted those who open the address, which holds a token of its own.
+def serve(runs: Sequence[OpenRun], *, host: str = "127.0.0.1", port: int = 0, browse: bool = False) -> None:
+    """Serve until interrupted those who open the address, which is printed and holds a token of its own.
 
-    Port 0 is one that is free; `browse` opens the page in the user's browser, `announce` takes the address.
+    Port 0 is one that is free; `browse` opens the page in the user's browser.
 
     Raises:
         UserError: the address cannot be listened at.
@@ -103,7 +96,7 @@ def serve(
     address = f"{url_of(listener)}/?token={token}"
     over = threading.Event()
     threading.Thread(target=follow, args=(runs, over), daemon=True).start()
-    announce(address)
+    print(f"{address}   (Ctrl-C ends it)", flush=True)
     if browse:
         webbrowser.open(address)
     try:

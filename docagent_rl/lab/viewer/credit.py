@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -13,15 +13,6 @@ import numpy as np
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import SIMILARITIES, TOKENS, CreditRow, credit_file, read_credit
-
-
-def mean_advantages(rows: Iterable[CreditRow]) -> dict[tuple[str, int], float]:
-    """Return the mean over the sampled tokens of each trajectory, by group and number."""
-    found = defaultdict(list)
-    for row in rows:
-        if len(row.lists.get("advantages", ())):
-            found[row.uid, row.trajectory].append(row.lists["advantages"])
-    return {key: float(np.concatenate(values).mean(dtype=float)) for key, values in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +27,8 @@ class TrajectoryCredit:
     @property
     def advantage(self) -> float | None:
         """The mean over all sampled tokens."""
-        return next(iter(mean_advantages(self.rows).values()), None)
+        given = np.concatenate([row.lists.get("advantages", ()) for row in self.rows])
+        return float(given.mean(dtype=float)) if len(given) else None
 
     def turns(self, turns: Sequence[Mapping[str, Any]]) -> list[dict[str, list[float]] | None]:
         """Return the numbers of each turn's tokens; `None` where rows and turns do not fit."""

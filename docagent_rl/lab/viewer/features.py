@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.actions.base import StopCause
@@ -61,7 +61,6 @@ def features_of(trajectory: Mapping[str, Any]) -> dict[str, Any]:
         "guessed": evidence.guessed,
         "branch": evidence.branch or "",
         "seconds": sum((number(s) or 0.0 for turn in turns for s in turn.get("seconds", {}).values()), 0.0),
-        "drift": _drift(turns),
         "truncated": end == "context_full" or any(t.get("stop") == StopCause.TRUNCATED.value for t in turns),
         "text": "\n".join(
             [question, *gold, str(answer or ""), *(str(turn.get("text") or "") for turn in turns)]
@@ -80,15 +79,3 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None
-
-
-def _drift(turns: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean absolute difference of the server's and the trainer's log-probs."""
-    differences = [
-        abs(ours - theirs)
-        for turn in turns
-        if turn.get("trainer_log_probs") is not None
-        for ours, theirs in zip(turn.get("log_probs") or (), turn["trainer_log_probs"], strict=False)
-    ]
-    total = sum(differences)
-    return total / len(differences) if differences and math.isfinite(total) else None

@@ -27,7 +27,6 @@ INDEX = "view.sqlite"
 RESCORED = "rescore.json"
 """A file that `docagent-rl rescore` writes beside its trajectories."""
 STEP_FILE = re.compile(r"(val-)?(\d{1,12})\.jsonl")
-_CREDIT_FILE = re.compile(r"\d{1,12}\.parquet", re.ASCII)
 _JUDGE = ("kind", "model", "threshold", "prompt")
 _ROLE = ("backend", "model")
 
@@ -74,23 +73,14 @@ class ViewedRun:
 
     def trajectory_files(self) -> dict[str, os.stat_result]:
         """Return the files of trajectories that there are, by their names below the folder, in order."""
-        if self.kind == "evaluation":
-            return self._files("", re.compile(re.escape(self._trajectories.name)))
-        return self._files("trajectories/", STEP_FILE)
-
-    def credit_files(self) -> dict[str, os.stat_result]:
-        """Return the files of credit (`docagent_rl.rollout.credit`) that there are, in the same way."""
-        return self._files("credit/", _CREDIT_FILE)
-
-    def _files(self, folder: str, pattern: re.Pattern[str]) -> dict[str, os.stat_result]:
-        try:
-            names = os.listdir(self.path / folder)  # noqa: PTH208 - thousands of names
-        except OSError:
-            return {}
+        names = [self._trajectories.name]
+        if self.kind == "training":
+            paths = (self.path / "trajectories").glob("*.jsonl")
+            names = sorted(f"trajectories/{path.name}" for path in paths if STEP_FILE.fullmatch(path.name))
         found = {}
-        for name in sorted(filter(pattern.fullmatch, names)):
+        for name in names:
             with suppress(OSError):  # set aside since it was listed
-                found[f"{folder}{name}"] = (self.path / folder / name).stat()
+                found[name] = (self.path / name).stat()
         return found
 
     def file(self, name: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -59,27 +59,20 @@ def _required(store: DocumentStore | None) -> DocumentStore:
 
 
 def _rendered(picture: Picture, store: DocumentStore) -> Image:
+    from PIL.Image import DecompressionBombError
+
     from docagent_rl.envs.images import render
 
-    if not all(min(side) >= 1 and side[0] * side[1] <= _MOST_PX for side in _sides(picture)):
-        raise UserError("the image is described as larger than any that is shown, or as empty")
+    sizes = [picture.size]
+    if isinstance(picture, ImageSheet):
+        sizes += [picture.canvas, *(tile.image.size for tile in picture.tiles)]
+        sizes += [(label.font_px, label.font_px) for label in picture.labels]
+    if any(width * height > _MOST_PX for width, height in sizes):
+        raise UserError("the image is described as larger than any that is shown")
     try:
         return render(picture, store)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, DecompressionBombError) as error:
         raise UserError(f"the image cannot be made: {error}") from error
-
-
-def _sides(picture: Picture) -> Iterator[tuple[int, int]]:
-    """Yield the sizes of everything that is drawn on the way."""
-    if isinstance(picture, ImageSheet):
-        yield from (picture.size, picture.canvas)
-        for tile in picture.tiles:
-            yield from _sides(tile.image)
-        for label in picture.labels:
-            yield label.font_px, label.font_px
-        return
-    left, top, right, bottom = picture.raster
-    yield from (picture.size, (right - left, bottom - top))
 
 
 def _saved(image: Image, form: str, **options: int) -> bytes:

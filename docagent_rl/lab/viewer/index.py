@@ -18,14 +18,11 @@ from typing import Any
 
 import orjson
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
-from docagent_rl.lab.viewer.credit import mean_advantages
 from docagent_rl.lab.viewer.features import features_of
 from docagent_rl.lab.viewer.folder import ViewedRun
-from docagent_rl.rollout.credit import read_credit
 
-SCHEMA = 7
+SCHEMA = 8
 """Version of the tables; an index of another version is made anew."""
 _WAIT_S = 30.0
 _LINES = 500
@@ -38,9 +35,9 @@ CREATE TABLE files (
     name TEXT PRIMARY KEY, size INTEGER, changed INTEGER, inode TEXT, indexed INTEGER, damaged INTEGER
 );
 CREATE TABLE trajectories (
-    id INTEGER PRIMARY KEY, file, begin, length, text_id, advantage, step, split, system, dataset,
+    id INTEGER PRIMARY KEY, file, begin, length, text_id, step, split, system, dataset,
     question_id, question, doc_id, uid, number, status, "end", mask, reward, terms, turns, invalid, tokens,
-    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, drift, truncated
+    images, answer, gold, evidence_kind, stage, reach, "right", guessed, branch, seconds, truncated
 );
 CREATE INDEX trajectories_file ON trajectories (file);
 CREATE INDEX trajectories_step ON trajectories (split, step);
@@ -125,9 +122,9 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
     """
     index = Index(run.index_file)
     index.prepare()
-    files, credit = run.trajectory_files(), run.credit_files()
+    files = run.trajectory_files()
     with index.reading() as base:
-        gone = [name for (name,) in base.execute("SELECT name FROM files") if name not in {*files, *credit}]
+        gone = [name for (name,) in base.execute("SELECT name FROM files") if name not in files]
     if gone:
         with index.writing() as base:
             for name in gone:
@@ -140,10 +137,7 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
             index, run.path, name, files[name], lambda size, base=done: progress(base + size, total)
         )
         done += files[name].st_size
-    stale_credit = index.stale(credit)  # that of trajectories which were read again is stale as well
-    for name in stale_credit:
-        _read_credit(index, run.path, name, credit[name])
-    return bool(gone or stale or stale_credit)
+    return bool(gone or stale)
 
 
 def parsed(line: bytes) -> dict[str, Any]:
@@ -173,7 +167,6 @@ def _read_trajectories(
         if begin == 0:
             _forget(base, name)
             base.execute("INSERT INTO files VALUES (?, NULL, NULL, ?, 0, 0)", (name, str(status.st_ino)))
-        base.execute("DELETE FROM files WHERE name = ?", (f"credit/{path.stem}.parquet",))
     with path.open("rb") as file:
         file.seek(begin)
         whole = takewhile(lambda line: line.endswith(b"\n"), file)  # the last one may still be written
@@ -230,21 +223,3 @@ def _insert(base: sqlite3.Connection, name: str, rows: Sequence[dict[str, Any]])
 def _forget(base: sqlite3.Connection, name: str) -> None:
     base.execute("DELETE FROM trajectories WHERE file = ?", (name,))
     base.execute("DELETE FROM files WHERE name = ?", (name,))
-
-
-def _read_credit(index: Index, run: Path, name: str, status: os.stat_result) -> None:
-    """Write the mean advantages of a step's trajectories; a damaged file has none."""
-    try:
-        credit = read_credit(run / name, lists=["advantages"])
-    except UserError as error:
-        logger.warning("%s", error)
-        credit = None
-    means = mean_advantages(credit.rows if credit else ())
-    with index.writing() as base:
-        base.executemany(
-            "UPDATE trajectories SET advantage = ? "
-            "WHERE split = 'train' AND step = ? AND uid = ? AND number = ?",
-            ((mean, int(Path(name).stem), *key) for key, mean in means.items()),
-        )
-        entry = (name, status.st_size, status.st_mtime_ns)
-        base.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, NULL, 0, 0)", entry)

@@ -30,7 +30,7 @@ FIELDS = {
 }
 """Parameters whose values are counted, with their columns."""
 _EXACT = {**FIELDS, "question_id": "question_id", "doc_id": "doc_id", "uid": "uid"}
-_NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds", "drift", "advantage")
+_NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds")
 _FLAGS = ("right", "guessed", "reach", "truncated")
 TERM = "term:"
 _WORD = re.compile(r"\w+")

@@ -6,9 +6,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -30,13 +28,9 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
         name = _FILE.fullmatch(path.name)
         if name is None:
             continue
-        try:
-            status = path.stat()
-        except OSError:  # set aside since it was listed
-            continue
         own, step = "val" if name[1] else "train", int(name[2])
         found[own].setdefault(step, {})
-        for key, value in _read(path, status.st_mtime_ns, status.st_size).items():
+        for key, value in _read(path).items():
             split = "val" if key.startswith(_VALIDATED) else own
             found[split].setdefault(step, {})[key] = value
     names = {split: sorted(set().union(*steps.values())) for split, steps in found.items()}
@@ -50,9 +44,8 @@ def read_curves(run_dir: Path) -> dict[str, Any]:
     return {"names": sorted({*names["train"], *names["val"]}), **series}
 
 
-@lru_cache(maxsize=100_000)
-def _read(path: Path, changed: int, size: int) -> Mapping[str, float]:
-    """Read a file as it was at a time; a damaged one holds nothing."""
+def _read(path: Path) -> Mapping[str, float]:
+    """Read a file; one that is damaged, or set aside since it was listed, holds nothing."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -66,30 +59,22 @@ FEWEST = 6
 """Steps from which on a change over the run is judged."""
 EVEN = 0.5
 """Share of groups without any difference in reward that is too many: GRPO learns nothing from them."""
-RISE = 0.1
-"""Rise of a share, between the first and the last third of the steps."""
 TRUNCATED = 0.1
 MASKED = 0.05
 GUESSED = 0.5
-DRIFT = 0.05
-"""Mean absolute difference of log-probs (nats a token) beyond which ratios are off by 5%."""
 FALL = 0.05
 """Fall of the share with evidence, while the reward rises."""
-ENTROPY = 0.2
-"""Share of its value at the beginning."""
 _SOME_GROUPS = 50
 
 _SHOWN = tuple(stage.value for stage in STAGES[STAGES.index(Stage.SHOWN) :])
 _SHARES = {
     "reward": ("total(reward)", "count(reward)"),
-    "invalid": ("total(invalid)", "total(turns)"),
     "truncated": ("total(truncated)", "count(*)"),
-    "drift": ("total(drift)", "count(drift)"),
     "shown": (f"total(stage IN {_SHOWN})", "total(stage != '')"),
     "guessed": ("total(guessed)", "total(\"right\" AND stage != '')"),
 }
-"""Sum and count of each share in SQL, over trajectories that were played: `invalid` over their turns, `shown`
-over those of known evidence, `guessed` over those of them that were right."""
+"""Sum and count of each share in SQL, over trajectories that were played: `shown` over those of known
+evidence, `guessed` over those of them that were right."""
 
 
 class Share(NamedTuple):
@@ -119,21 +104,13 @@ class Finding(NamedTuple):
     filter: str = ""
 
 
-def findings(base: sqlite3.Connection, split: str, entropy: Sequence[float | None] = ()) -> list[Finding]:
-    """Return the warnings over the steps of a split, bad ones first; `entropy` is the trainer's, by step."""
+def findings(base: sqlite3.Connection, split: str) -> list[Finding]:
+    """Return the warnings over the steps of a split, bad ones first."""
     rows = base.execute("SELECT DISTINCT step FROM trajectories WHERE split = ? ORDER BY step", (split,))
     steps = [step for (step,) in rows]
     if not steps:
         return []
-    found = [*_recent(base, split, steps), *_trends(base, split, steps)]
-    values = [value for value in entropy if value is not None]
-    if len(values) >= FEWEST:
-        third = len(values) // 3
-        first, last = fmean(values[:third]), fmean(values[-third:])
-        if first > 0 and last < ENTROPY * first:
-            title = f"Entropy fell from {first:.3f} to {last:.3f}"
-            text = "Trajectories of a group become alike, and there is less to learn from."
-            found.append(Finding("entropy", "warn", title, text, (steps[0], steps[-1])))
+    found = [*_recent(base, split, steps), *_shortcut(base, split, steps)]
     return sorted(found, key=lambda each: (each.severity != "bad", each.id))
 
 
@@ -188,13 +165,6 @@ def _recent(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Itera
         title = f"{masked} trajectories are masked"
         text = "They are left out of the loss: a service fails, or questions cannot be played."
         yield recent.finding("masked", title, text, "&status=masked", bad=masked.mean > 4 * MASKED)
-    if shares["drift"].mean > DRIFT:
-        title = f"Server and trainer differ by {shares['drift'].mean:.3f} nats a token"
-        text = (
-            "Their log-probs of the sampled tokens should agree: other weights, other images, other "
-            "precision, or trajectories that are too old."
-        )
-        yield recent.finding("drift", title, text, f"&drift={DRIFT}:", bad=True)
     if shares["guessed"].mean > GUESSED:
         title = f"{shares['guessed']} right answers come without the evidence"
         text = "Not every gold page was shown: guesses, a lenient judge, or evidence that is elsewhere too."
@@ -216,17 +186,14 @@ def _even_groups(recent: _Range) -> Iterator[Finding]:
         )
 
 
-def _trends(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
-    """Yield warnings about changes from the first third of the steps to the last."""
+def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
+    """Yield a warning where reward rises and evidence falls between the first third of the steps and the last."""
     if len(steps) < FEWEST:
         return
     third = len(steps) // 3
     now = _Range(base, split, steps[-third], steps[-1])
     ends = _Range(base, split, steps[0], steps[third - 1]).shares(), now.shares()
-    invalid, reward, shown = ([end[name] for end in ends] for name in ("invalid", "reward", "shown"))
-    if all(share.count for share in invalid) and invalid[1].mean - invalid[0].mean > RISE:
-        text = f"{invalid[0]} turns at first, {invalid[1]} now."
-        yield now.finding("invalid", "More turns are invalid", text, "&invalid=1:", bad=True)
+    reward, shown = ([end[name] for end in ends] for name in ("reward", "shown"))
     if not all(share.count for share in (*reward, *shown)):
         return
     if reward[1].mean > reward[0].mean and shown[0].mean - shown[1].mean > FALL:

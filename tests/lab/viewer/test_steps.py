@@ -39,7 +39,7 @@ PLAYED = {"split": "train", "mask": "", "stage": "", "turns": 1, "invalid": 0}
 def found(tmp_path):
     """The warnings over rows of an index."""
 
-    def warn(rows, split="train", entropy=()):
+    def warn(rows, split="train"):
         index = Index(tmp_path / "view.sqlite")
         index.path.unlink(missing_ok=True)
         index.prepare()
@@ -51,7 +51,7 @@ def found(tmp_path):
                 marks = ", ".join("?" * len(values))
                 base.execute(f"INSERT INTO trajectories (id, {names}) VALUES ({marks})", values)
         with index.reading() as base:
-            return {each.id: each for each in findings(base, split, entropy)}
+            return {each.id: each for each in findings(base, split)}
 
     return warn
 
@@ -73,10 +73,8 @@ def two_groups(n, k):
     [
         ("collapse:format", {"terms": lambda n, k: {"format": float(n >= 3 or k > 0)}}, "step=8-12"),
         ("even_groups", {"uid": two_groups, "reward": 1.0}, "uid=u%202&uid=u%2F1"),
-        ("invalid", {"invalid": lambda n, k: int(k < n / 2)}, "invalid=1:"),
         ("truncated", {"truncated": lambda n, k: int(k < 2)}, "truncated=1"),
         ("masked", {"mask": lambda n, k: "sample" if k < 2 else ""}, "status=masked"),
-        ("drift", {"drift": 0.2}, "drift=0.05:"),
         ("shortcut", {"reward": lambda n, k: n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
          "guessed=1"),
         ("guessed", {"right": 1, "stage": "found", "guessed": lambda n, k: int(k < 6)}, "guessed=1"),
@@ -95,9 +93,8 @@ def test_what_goes_wrong_is_said_with_its_trajectories(found, name, columns, lin
         {"terms": {"format": 1.0}},  # never varied
         {"reward": lambda n, k: -n, "stage": lambda n, k: "found" if k < n / 3 else "shown"},
         {"reward": lambda n, k: n, "stage": lambda n, k: "shown" if k < n / 3 else "found"},
-        {"invalid": lambda n, k: int(k > n / 2)},
         {"uid": two_groups, "reward": lambda n, k: k},
-        {"reward": 0.5, "truncated": 0, "drift": 0.001, "right": 1, "stage": "shown", "guessed": 0},
+        {"reward": 0.5, "truncated": 0, "right": 1, "stage": "shown", "guessed": 0},
     ],
 )
 def test_what_goes_well_or_always_was_is_no_warning(found, columns):
@@ -116,14 +113,9 @@ def test_shares_are_of_the_sums_and_said_with_their_counts(found):
     assert found(rows(1, 1, 1, 0))["guessed"].title.startswith("5 of 6 ")
 
 
-def test_entropy_that_is_gone_is_said(found):
-    assert list(found(steps(), entropy=[1.0, None, 1.0, 0.5, 0.1, 0.05, 0.05, 0.05])) == ["entropy"]
-    assert not found(steps(), entropy=[1.0] * 12)
-
-
 def test_a_change_needs_steps_and_a_validation_no_variance(found):
     fall = {"reward": lambda n, k: n, "stage": lambda n, k: "found" if k < 2 * n else "shown"}
-    assert not found(steps(4, invalid=lambda n, k: int(k < 2 * n), **fall))
+    assert not found(steps(4, **fall))
     assert not found(steps(split="val", uid=two_groups, reward=1.0), split="val")
 
 
