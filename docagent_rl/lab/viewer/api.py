@@ -6,7 +6,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import orjson
 
@@ -16,7 +16,7 @@ from docagent_rl.lab.viewer.comparison import comparison
 from docagent_rl.lab.viewer.credit import trajectory_credit
 from docagent_rl.lab.viewer.funnel import funnel
 from docagent_rl.lab.viewer.images import thumbnail, trajectory_image
-from docagent_rl.lab.viewer.queries import Pair, read_pairs, whole
+from docagent_rl.lab.viewer.queries import Pair, whole
 from docagent_rl.lab.viewer.runs import OpenRun
 from docagent_rl.lab.viewer.steps import findings, read_curves
 from docagent_rl.lab.viewer.trajectory import trajectory_view
@@ -45,7 +45,7 @@ class Api:
         Raises:
             UserError: there is nothing of that name, or a parameter means nothing.
         """
-        pairs = read_pairs(query)
+        pairs = parse_qsl(query, keep_blank_values=True)
         if path == "/api/runs":
             return as_json({"runs": [run.described() for run in self.runs]})
         if path == "/api/compare":
@@ -64,9 +64,10 @@ class Api:
         raise UserError(f"there is nothing at {path}")
 
     def _run(self, number: str) -> OpenRun:
-        if not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) >= len(self.runs):
-            raise UserError(f"no run {number}")
-        return self.runs[int(number)]
+        place = whole(number, "run")
+        if place >= len(self.runs):
+            raise UserError(f"there is no run {place}")
+        return self.runs[place]
 
 
 def as_json(content: Any) -> Reply:

@@ -17,7 +17,7 @@ from docagent_rl.lab.viewer.runs import OpenRun
 
 DRAWS = 2_000
 """Resamples of documents."""
-_COLUMNS = ("reward", "turns", "tokens", "invalid", "images", "seconds", "right")
+_COLUMNS = ("reward", "right", "turns", "invalid")
 _REST: dict[str, Any] = {
     **dict.fromkeys(("dataset", "system", "agent", "status", "reason"), ""),
     **{"number": 0, "scored": True, "answer": None, "labels": {}, "groups": []},
@@ -68,11 +68,11 @@ def comparison(
         "formula_b": formulas[1],
         "same_trajectories": same,
         "same_reward": one.reward == other.reward if depends and all(formulas) else None,
-        **compared(list(ours.values()), list(theirs.values())),
+        **_compared(list(ours.values()), list(theirs.values())),
     }
 
 
-def compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]) -> dict[str, Any]:
+def _compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajectory]) -> dict[str, Any]:
     """Compare two sides; questions pair by id, and only where they are about one document."""
     found = compare(first, second, [mean("value", "value")], draws=DRAWS, seed=0)
     a, b = defaultdict(list), defaultdict(list)

@@ -11,14 +11,12 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.lab.viewer.queries import FIELDS, Pair, condition
 from docagent_rl.rollout.evidence import STAGES, Branch, Evidence, Stage
 
-_BY = ("none", "step", "system", "kind", "dataset", "split", "stage")
-
 
 def funnel(base: sqlite3.Connection, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Count the trajectories of a link that came to each stage, for each value of the field `by`."""
     by = dict(pairs).get("by") or "none"
-    if by not in _BY:
-        raise UserError(f"by={by!r}; known are {', '.join(_BY)}")
+    if by not in ("none", *FIELDS):
+        raise UserError(f"by={by!r}; known are none, {', '.join(FIELDS)}")
     where, values = condition(pairs, ignored={"by"})
     column = "'all'" if by == "none" else FIELDS[by]
     rows = base.execute(

@@ -131,11 +131,9 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
                 _forget(base, name)
     stale = index.stale(files)
     done, total = 0, sum(files[name].st_size for name in stale)
-    progress(done, total)
     for name in stale:
-        _read_trajectories(
-            index, run.path, name, files[name], lambda size, base=done: progress(base + size, total)
-        )
+        progress(done, total)
+        _read_trajectories(index, run.path, name, files[name])
         done += files[name].st_size
     return bool(gone or stale)
 
@@ -158,9 +156,7 @@ def parsed(line: bytes) -> dict[str, Any]:
     return found
 
 
-def _read_trajectories(
-    index: Index, run: Path, name: str, status: os.stat_result, progress: Callable[[int], None]
-) -> None:
+def _read_trajectories(index: Index, run: Path, name: str, status: os.stat_result) -> None:
     path = run / name
     with index.writing() as base:
         begin = _read_before(base, name, status)
@@ -180,7 +176,6 @@ def _read_trajectories(
                     "UPDATE files SET indexed = ?, damaged = damaged + ? WHERE name = ?",
                     (begin, damaged, name),
                 )
-            progress(begin)
     with index.writing() as base:
         base.execute(
             "UPDATE files SET size = ?, changed = ? WHERE name = ?",

@@ -12,7 +12,6 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
 
 from docagent_rl.base.errors import UserError
 
@@ -34,10 +33,9 @@ _NUMBERS = ("step", "turns", "invalid", "tokens", "images", "reward", "seconds")
 _FLAGS = ("right", "guessed", "reach", "truncated")
 TERM = "term:"
 _WORD = re.compile(r"\w+")
-_MOST_PARAMETERS = 5_000
 LIST_OPTIONS = frozenset({"sort", "order", "offset", "limit"})
 _MOST_ROWS = 1_000
-_SORTS = (*_NUMBERS, "question", "number", "system", "status", "stage")
+_SORTS = (*_NUMBERS, "question")
 _HIDDEN = ("file", "begin", "length", "text_id", "reach", "branch")
 TERM_VALUE = "(SELECT value FROM json_each(terms) WHERE key = ?)"
 
@@ -49,18 +47,6 @@ class Condition(NamedTuple):
 
     sql: str
     values: tuple[object, ...] = ()
-
-
-def read_pairs(query: str) -> list[Pair]:
-    """Read the parameters of a query string.
-
-    Raises:
-        UserError: there are too many.
-    """
-    try:
-        return parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=_MOST_PARAMETERS)
-    except ValueError as error:
-        raise UserError(f"the link has too many parameters: {error}") from error
 
 
 def condition(pairs: Iterable[Pair], *, ignored: Collection[str] = ()) -> Condition:
@@ -134,12 +120,10 @@ def _search(text: str) -> Condition:
 
 
 def _range(name: str, value: str) -> tuple[float | None, float | None]:
-    """Read `A:B`, or `A-B` of numbers that are not negative; an end may be left out; one number is itself."""
-    first, mark, last = value.partition(":" if ":" in value else "-")
+    """Read `A:B`, of which an end may be left out; one number is both."""
+    first, mark, last = value.partition(":")
     try:
-        if not mark or (not first and mark == "-"):
-            first = last = value
-        ends = [float(end) if end else None for end in (first, last)]
+        ends = [float(end) if end else None for end in (first, last if mark else first)]
     except ValueError:
         ends = [math.nan]
     if not all(end is None or math.isfinite(end) for end in ends):

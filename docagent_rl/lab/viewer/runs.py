@@ -14,7 +14,6 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.lab.agents.run_folder import run_names
 from docagent_rl.lab.viewer.folder import ViewedRun
 from docagent_rl.lab.viewer.index import Index, parsed, update_index
@@ -22,7 +21,6 @@ from docagent_rl.lab.viewer.queries import summary, trajectory_row
 
 POLL_S = 3.0
 """Seconds between two looks at the folders of runs."""
-_SHOWN_BYTES = 1 << 30
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ class OpenRun:
         """
 
         def progress(done: int, total: int) -> None:
-            self.progress = (done, total) if total else None
+            self.progress = done, total
 
         try:
             changed = update_index(self.folder, progress)
@@ -103,8 +101,7 @@ class OpenRun:
         """The documents as the policy was shown them; `None` where no store is found."""
         for path in self._stores():
             try:
-                shown = ShownRasters((beside(path.absolute()),), capacity=_SHOWN_BYTES)
-                return DocumentStore(path, image_cache=16, shown=shown)
+                return DocumentStore(path, image_cache=16)
             except (UserError, OSError) as error:
                 logger.info("%s is no store: %s", path, error)
         return None
@@ -114,9 +111,8 @@ class OpenRun:
             yield self.store_dir
             return
         named = [self.folder.configured(f"docagent.{key}") for key in ("shown_store", "store")]
-        # <workspace>/runs/<experiment>
-        near = [self.folder.path.parent.parent / "store", self.folder.path.parent / "store"]
-        yield from (path for path in (*named, *near) if path is not None and path.is_dir())
+        near = self.folder.path.parent.parent / "store"  # <workspace>/runs/<experiment>
+        yield from (path for path in (*named, near) if path is not None and path.is_dir())
 
     @cached_property
     def tokenizer(self) -> Any:

@@ -139,7 +139,7 @@ class _Range(NamedTuple):
         return {name: (low, high) for name, low, high in found}
 
     def finding(self, name: str, title: str, text: str, link: str = "", *, bad: bool = False) -> Finding:
-        where = f"split={self.split}&step={self.first}-{self.last}{link}"
+        where = f"split={self.split}&step={self.first}:{self.last}{link}"
         return Finding(name, "bad" if bad else "warn", title, text, (self.first, self.last), where)
 
 
@@ -187,7 +187,7 @@ def _even_groups(recent: _Range) -> Iterator[Finding]:
 
 
 def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Iterator[Finding]:
-    """Yield a warning where reward rises and evidence falls between the first third of the steps and the last."""
+    """Yield a warning where reward rises and evidence falls, by thirds of the steps."""
     if len(steps) < FEWEST:
         return
     third = len(steps) // 3

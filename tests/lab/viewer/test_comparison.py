@@ -48,7 +48,7 @@ def test_questions_pair_by_id_and_lead_to_their_trajectories(two):
 
 @pytest.mark.parametrize(
     ("query", "message"),
-    [("a=0&b=7", "7"), ("a=0", "no run"), ("a=0&b=1&measure=x", "measure"), ("a=0&b=1&split=train", "train"),
+    [("a=0&b=7", "7"), ("a=0", "run="), ("a=0&b=1&measure=x", "measure"), ("a=0&b=1&split=train", "train"),
      ("a=0&b=1&step_a=2", "in common"), ("a=0&b=1&measure=term:none", "in common")],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_said(two, query, message):

@@ -218,7 +218,7 @@ def where(view, site, longest):
     trajectory = f"#/trajectory/{run}/{row['id']}?at=0&colour=advantage&turn=2"
     return {
         "glance": (f"{GLANCE}?r={run}", ".chart"),
-        "trajectories": (f"{TRAJECTORIES}?r={run}&reward=0:&step=1-2", ".rows .c-question"),
+        "trajectories": (f"{TRAJECTORIES}?r={run}&reward=0:&step=1:2", ".rows .c-question"),
         "trajectory": (trajectory, ".tk"),
         "group": (f"#/group/{run}/{row['uid']}", ".cell-action"),
         "funnel": (f"{FUNNEL}?r={run}&by=step", ".heat"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.viewer.queries import condition, read_pairs
+from docagent_rl.lab.viewer.queries import condition
 
 TRAJECTORIES = "/api/runs/0/trajectories?"
 
@@ -12,13 +12,13 @@ TRAJECTORIES = "/api/runs/0/trajectories?"
     ("query", "rewards"),
     [
         ("split=train", [1.0, 0.0, 0.5, 0.0]),
-        ("step=1-1&step=2&split=train", [1.0, 0.0, 0.5, 0.0]),
+        ("step=1:1&step=2&split=train", [1.0, 0.0, 0.5, 0.0]),
         ("system=alden", [0.5]),
         ("system=alden&system=vrag_rl&step=1", [1.0, 0.0]),
         ("status=masked", [0.0]),
         ("mask=infrastructure", [0.0]),
         ("reward=0.5:", [1.0, 0.5, 1.0]),
-        ("turns=3-5&split=train", [1.0, 0.0, 0.5]),
+        ("turns=3:5&split=train", [1.0, 0.0, 0.5]),
         ("invalid=1:&step=1", [1.0, 0.0]),
         ("term:outcome=1:1&split=train", [1.0]),
         ("term:format=1:&step=1", [1.0, 0.0]),
@@ -40,17 +40,12 @@ def test_a_link_means_these_trajectories(ask, query, rewards):
 
 @pytest.mark.parametrize(
     "query",
-    ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-x", "right=2", "ids=1;2", "limit=-1",
+    ["colour=red", "step=x", "reward=a:b", "reward=nan:", "turns=1-2", "right=2", "ids=1;2", "limit=-1",
      "sort=id;drop", "order=up", "offset=1e9", "ids=" + "9" * 40],
 )  # fmt: skip
 def test_a_link_that_means_nothing_is_refused(ask, query):
     with pytest.raises(UserError, match=query.partition("=")[0]):
         ask(f"{TRAJECTORIES}{query}")
-
-
-def test_a_link_may_not_be_endless():
-    with pytest.raises(UserError, match="too many"):
-        read_pairs("a=1&" * 6_000)
 
 
 def test_values_are_never_part_of_the_condition():

@@ -71,7 +71,7 @@ def two_groups(n, k):
 @pytest.mark.parametrize(
     ("name", "columns", "link"),
     [
-        ("collapse:format", {"terms": lambda n, k: {"format": float(n >= 3 or k > 0)}}, "step=8-12"),
+        ("collapse:format", {"terms": lambda n, k: {"format": float(n >= 3 or k > 0)}}, "step=8:12"),
         ("even_groups", {"uid": two_groups, "reward": 1.0}, "uid=u%202&uid=u%2F1"),
         ("truncated", {"truncated": lambda n, k: int(k < 2)}, "truncated=1"),
         ("masked", {"mask": lambda n, k: "sample" if k < 2 else ""}, "status=masked"),
