@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -18,7 +16,8 @@ from docagent_rl.base.terminal import visible
 
 T = TypeVar("T")
 J = TypeVar("J")
-_LONGEST_WAIT_S = 20.0
+_LONGEST_WAIT_S = 8.0
+"""Seconds of backoff at most: a service that is there again is asked soon."""
 _LEAST_WAIT_S = 0.05
 """Before a call that was not taken is made again, which may be as often as the deadline lets."""
 LONGEST_ASKED_WAIT_S = 120.0
@@ -26,36 +25,28 @@ LONGEST_ASKED_WAIT_S = 120.0
 
 
 class Places:
-    """A limit on the calls in flight; every event loop has its own."""
+    """A limit on the calls at a time; every event loop has its own."""
 
     def __init__(self, number: int) -> None:
         self._number = number
         self._free: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    @asynccontextmanager
-    async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
-        """Hold a place. While none is free the clock, a running deadline, stands still."""
-        loop = asyncio.get_running_loop()
-        free = self._free.setdefault(loop, asyncio.Semaphore(self._number))
-        left = (clock.when() or loop.time()) - loop.time()
-        clock.reschedule(None)
-        async with free:
-            clock.reschedule(loop.time() + left)
-            yield
+    def here(self) -> asyncio.Semaphore:
+        """Return the places of the running event loop."""
+        return self._free.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._number))
 
 
 async def call_service(
     call: Callable[[], Awaitable[T]],
     *,
     what: str,
+    places: Places,
     attempts: int,
     deadline_s: float,
     backoff_s: float,
     retry_on: tuple[type[Exception], ...],
     give_up_on: tuple[type[Exception], ...] = (),
-    places: Places | None = None,
     uncounted: tuple[type[Exception], ...] = (),
-    longest_wait_s: float = _LONGEST_WAIT_S,
 ) -> T:
     """Await `call()` until it succeeds.
 
@@ -65,55 +56,51 @@ async def call_service(
     Args:
         call: makes a fresh awaitable for every attempt.
         what: name of the service for the error message.
+        places: one is held from the first attempt to the last.
         attempts: at most.
         deadline_s: seconds for all attempts and the backoff between them, without waiting for a place.
         backoff_s: seconds before the second attempt, doubled every time, up to as much again added at random.
         retry_on: failures after which to try again.
         give_up_on: failures of the service that another attempt would not change.
-        places: limits the attempts in flight; none is held during the backoff.
         uncounted: those of `retry_on` that are no attempts, for the service did not take the call (it is
             busy, or about to start again): only the deadline ends them.
-        longest_wait_s: seconds of backoff at most.
 
     Raises:
         InfrastructureError: the attempts or the deadline are spent, or a failure of `give_up_on`.
     """
-    deadline, loop = asyncio.timeout(deadline_s), asyncio.get_running_loop()
-    made, counted, last = 0, 0, None
-    try:
-        async with deadline:
-            while True:
-                made += 1
-                try:
-                    async with places.hold(deadline) if places else nullcontext():
+    made, counted, last, loop = 0, 0, None, asyncio.get_running_loop()
+    async with places.here():
+        deadline, ends_at = asyncio.timeout(deadline_s), loop.time() + deadline_s
+        try:
+            async with deadline:
+                while True:
+                    made += 1
+                    try:
                         return await call()
-                except retry_on as error:
-                    last = error
-                counted += not isinstance(last, uncounted)
-                asked = min(getattr(last, "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
-                left = (deadline.when() or math.inf) - loop.time()
-                # a deadline that has just passed ends this at the next wait, and says so
-                if counted >= attempts or asked > max(left, 0.0):
-                    raise last
-                wait = _wait(asked, made, backoff_s, longest_wait_s)
-                await asyncio.sleep(max(wait, _LEAST_WAIT_S if isinstance(last, uncounted) else 0.0))
-    except (*retry_on, *give_up_on, TimeoutError) as error:
-        busy = last if isinstance(last, uncounted) else None
-        if deadline.expired():
-            before = f"; before: {describe(busy)}" if busy else ""
-            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from busy or error
-        message = f"{what}: failed after {made} attempts, last: {describe(error)}"
-        asked = getattr(error, "retry_after_s", None)
-        if asked and counted < attempts:
-            message += f"; it asks to wait {asked:g} s, beyond the deadline of {deadline_s:g} s"
-        raise InfrastructureError(message) from error
+                    except retry_on as error:
+                        last = error
+                    counted += not isinstance(last, uncounted)
+                    if counted >= attempts or loop.time() + _asked(last) > ends_at:
+                        raise last
+                    await asyncio.sleep(_wait(last, made, backoff_s))
+        except (*retry_on, *give_up_on, TimeoutError) as error:
+            if not deadline.expired():
+                raise InfrastructureError(
+                    f"{what}: failed after {made} attempts, last: {describe(error)}"
+                ) from error
+            cause = last if isinstance(last, uncounted) else error
+            before = f"; before: {describe(last)}" if last else ""
+            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from cause
 
 
-def _wait(asked: float, made: int, backoff_s: float, longest_s: float) -> float:
-    """Return the seconds before the next of `made` attempts, of which a service asks for some."""
-    backoff = min(backoff_s * 2.0 ** min(made - 1, 60) + random.uniform(0, backoff_s), longest_s)
-    # those that were told the same do not come back together
-    return max(backoff, asked + random.uniform(0, backoff_s) if asked else 0.0)
+def _asked(error: Exception) -> float:
+    return min(getattr(error, "retry_after_s", None) or 0.0, LONGEST_ASKED_WAIT_S)
+
+
+def _wait(error: Exception, made: int, backoff_s: float) -> float:
+    """Return the seconds before the next of `made` attempts; those told the same do not come together."""
+    backoff = min(backoff_s * 2.0 ** min(made - 1, 60), _LONGEST_WAIT_S)
+    return max(backoff, _asked(error), _LEAST_WAIT_S) + random.uniform(0, backoff_s)
 
 
 async def run_jobs(

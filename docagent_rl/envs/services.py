@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
-_LONGEST_WAIT_S = 4.0
-"""Seconds of backoff at most: a service that is there again is asked soon."""
 AT_A_TIME = min(32, (os.cpu_count() or 1) + 4)
 """Searches in threads, for every event loop."""
 NO_SECOND_RANKING = (
@@ -115,7 +113,6 @@ class RetrieverService:
             retry_on=(OSError, ServiceFailedError),
             places=self._places,
             uncounted=(NotTakenError,),
-            longest_wait_s=_LONGEST_WAIT_S,
         )
         return tuple(hits)
 

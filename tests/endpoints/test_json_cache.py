@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import sqlite3
-import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from diskcache.core import MODE_PICKLE
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.json_cache import JsonCache
@@ -35,17 +32,19 @@ def test_a_folder_that_is_a_file(tmp_path, below):
         JsonCache(tmp_path / "file" / below, "test cache")
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "error"),
-    [
-        ("mode", MODE_PICKLE, UserError),
-        ("value", b"no zlib", InfrastructureError),
-        ("value", zlib.compress(b'{"half'), InfrastructureError),
-    ],
-)
-def test_damaged_rows_and_such_as_ask_to_be_unpickled(tmp_path, column, value, error):
-    JsonCache(tmp_path, "test cache").put("a", "text")
-    with sqlite3.connect(tmp_path / "cache.db") as database:
-        database.execute(f"UPDATE Cache SET {column} = ?", (value,))
-    with pytest.raises(error, match=f"cache {tmp_path}"):
-        JsonCache(tmp_path, "test cache").get("a")
+@pytest.mark.parametrize("damage", [b"", b'"half', b"\xff", b"[" * 100_000])
+def test_a_damaged_file_counts_as_absent(tmp_path, damage):
+    cache = JsonCache(tmp_path, "test cache")
+    cache.put("ab12", "text")
+    (file,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    file.write_bytes(damage)
+    assert cache.get("ab12") is None
+    assert cache.put("ab12", "again") == cache.get("ab12") == "again"
+
+
+def test_a_disk_that_fails_is_named(tmp_path):
+    cache = JsonCache(tmp_path, "test cache")
+    (tmp_path / "ab").touch()
+    for fails in (lambda: cache.get("ab12"), lambda: cache.put("ab12", 1)):
+        with pytest.raises(InfrastructureError, match=f"cache {tmp_path}"):
+            fails()

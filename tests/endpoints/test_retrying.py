@@ -9,6 +9,7 @@ from docagent_rl.endpoints.retrying import LONGEST_ASKED_WAIT_S, Places, call_se
 from tests import virtual_clock
 
 OPTIONS = {"what": "the service", "attempts": 3, "deadline_s": 5, "backoff_s": 0, "retry_on": (OSError,)}
+LEAST = 0.05
 
 
 class BusyError(OSError):
@@ -35,7 +36,7 @@ def calling(*outcomes, **settings):
 
     async def run():
         try:
-            result = await call_service(service, **{**OPTIONS, **settings})
+            result = await call_service(service, **{**OPTIONS, "places": Places(1), **settings})
         except InfrastructureError as error:
             result = error
         return result, made, virtual_clock.now()
@@ -47,20 +48,15 @@ def calling(*outcomes, **settings):
     ("outcomes", "settings", "made", "seconds"),
     [
         ([0], {}, 1, 0),
-        ([OSError("a"), TimeoutError(), 0], {}, 3, 0),
+        ([OSError("a"), TimeoutError(), 0], {}, 3, 2 * LEAST),
         # a service says how long to wait; the backoff is the least wait, and what is asked for is capped
-        ([BusyError(0.4), BusyError(None), BusyError(0), 0], {"attempts": 4}, 4, 0.4),
+        ([BusyError(0.4), BusyError(None), 0], {}, 3, 0.4 + LEAST),
         ([BusyError(0.01), 0], {"backoff_s": 0.4}, 2, (0.4, 0.8)),
         ([BusyError(3600), 0], {"deadline_s": 500}, 2, LONGEST_ASKED_WAIT_S),
         # calls that were not taken are no attempts
-        (
-            [BusyError(0.5)] * 4 + [OSError("a")] + [BusyError(0.1)] * 4 + [0],
-            {"attempts": 2, **BUSY},
-            10,
-            2.4,
-        ),
+        ([BusyError(0.5)] * 4 + [OSError("a"), BusyError(0.1), 0], {"attempts": 2, **BUSY}, 7, 2.1 + LEAST),
     ],
-)
+)  # fmt: skip
 def test_a_service_that_answers_at_last(outcomes, settings, made, seconds):
     result, calls, took = calling(*outcomes, **settings)
     least, most = seconds if isinstance(seconds, tuple) else (seconds, seconds)
@@ -71,15 +67,14 @@ def test_a_service_that_answers_at_last(outcomes, settings, made, seconds):
 @pytest.mark.parametrize(
     ("outcomes", "settings", "made", "seconds", "last"),
     [
-        ([ConnectionError("refused\nlong story")] * 5, {}, 3, 0, "ConnectionError: refused"),
+        ([ConnectionError("refused\nlong story")] * 5, {}, 3, 2 * LEAST, "ConnectionError: refused"),
         ([KeyError("no")], {"give_up_on": (KeyError,)}, 1, 0, "KeyError: 'no'"),
         # the deadline covers the backoff and all attempts
-        ([OSError("x")] * 3, {"backoff_s": 30}, 1, 5, "5 s"),
+        ([OSError("x")] * 3, {"backoff_s": 30}, 1, 5, "OSError: x"),
         ([60], {}, 1, 5, "5 s"),
         # no wait is begun that the deadline would end
-        ([BusyError(30), 0], {}, 1, 0, "5 s"),
-        ([BusyError(0.7)] * 9, {"deadline_s": 2, "attempts": 1, **BUSY}, 3, 1.4, "2 s"),
-        ([*[BusyError(0.1)] * 4, OSError("a"), OSError("b")], {"attempts": 2, **BUSY}, 6, 0.4, "OSError: b"),
+        ([BusyError(30), 0], {}, 1, 0, "busy"),
+        ([*[BusyError(0.1)] * 4, OSError("a"), OSError("b")], {"attempts": 2, **BUSY}, 6, 0.45, "OSError: b"),
         ([BusyError(None)] * 99, {"deadline_s": 1, **BUSY}, 20, 1, "BusyError: busy"),
     ],
 )  # fmt: skip
@@ -120,29 +115,6 @@ def test_waiting_for_a_place_does_not_count_and_every_event_loop_has_its_own():
     assert ([type(result) for result in results], most) == ([InfrastructureError] * 5, 2)
     with pytest.raises(ZeroDivisionError):
         calling(ZeroDivisionError())
-
-
-def test_the_clock_goes_on_where_it_stood():
-    """Two attempts of 0.9 s in a deadline of 1.5 s, whatever the wait between them."""
-    options, made = {**OPTIONS, "deadline_s": 1.5, "places": Places(1)}, 0
-
-    async def fails_late():
-        nonlocal made
-        made += 1
-        await asyncio.sleep(0.9)
-        raise OSError("no")
-
-    async def run():
-        first = asyncio.create_task(call_service(fails_late, **options))
-        await asyncio.sleep(0.01)
-        other = asyncio.create_task(call_service(lambda: asyncio.sleep(1.2, "done"), **options))
-        assert await other == "done"
-        with pytest.raises(InfrastructureError, match=r"1\.5 s"):
-            await first
-        assert virtual_clock.now() == pytest.approx(0.9 + 1.2 + 0.6)
-
-    virtual_clock.run(run())
-    assert made == 2
 
 
 def test_a_call_that_is_cancelled_in_the_queue_takes_no_place():
