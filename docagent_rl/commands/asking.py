@@ -22,7 +22,7 @@ _LONGEST = 1500
 def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
     """Return a judge with what its options leave out as the model has it, or None where none is named.
 
-    Address, key, name and currency are the model's, but not the prices: another model has its own.
+    Address, key and name are the model's, but not the prices: another model has its own.
     """
     if not (judge.base_url or judge.model):
         return None
@@ -31,8 +31,6 @@ def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
         changes |= {"base_url": model.base_url, "api_key_env": judge.api_key_env or model.api_key_env}
     if judge.model is None:
         changes["model"] = model.model
-    if "currency" not in judge.price.model_fields_set:
-        changes["price"] = judge.price.model_copy(update={"currency": model.price.currency})
     return judge.model_copy(update=changes)
 
 
@@ -40,22 +38,15 @@ def shared_meter(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Meter
     """Return the one meter of a command's models: of `model`, whose limits hold, and of others by prefix.
 
     Raises:
-        UserError: they cost different currencies, or the cost of one is not known though a greatest cost is
-            given.
+        UserError: the cost of one is not known though a greatest cost is given.
     """
-    from docagent_rl.endpoints.meter import Meter
-
-    priced = {each.price.currency for each in (model, *others.values()) if each.price.is_known}
-    if len(priced) > 1:
-        raise UserError(f"one budget counts all models: give prices in one currency, not {sorted(priced)}")
     for name, other in others.items():
         if model.budget.max_cost is not None and not other.price.is_known:
             raise UserError(
                 f"--max-cost counts the {name}, too, and its prices are not known: give --{name}-price-in "
                 f"and --{name}-price-out, 0 for one that costs nothing"
             )
-    currency = next(iter(priced), model.price.currency)
-    return Meter(**model.budget.model_dump(), currency=currency)
+    return model.make_meter()
 
 
 @contextmanager

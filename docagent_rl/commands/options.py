@@ -60,7 +60,6 @@ _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("cache", Path, "cache_dir", "Folder in which replies are kept."),
     ("price-in", float, "price.input", "Price of a million tokens sent."),
     ("price-out", float, "price.output", "Price of a million tokens sampled."),
-    ("currency", str, "price.currency", "Of the prices."),
     ("max-cost", float, "budget.max_cost", "Stop before more than this is spent in one run."),
     ("max-tokens", int, "budget.max_tokens", "Stop before more tokens than this are sent and sampled."),
     ("max-requests", int, "budget.max_requests", "Stop before more requests than this are sent."),

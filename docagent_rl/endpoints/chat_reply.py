@@ -22,8 +22,6 @@ _CUT_OFF = "length"
 _ENDED = frozenset({None, "stop", "stop_sequence", "eos_token", "end_turn"})
 ChatMessage = Mapping[str, Any]
 """A message of the chat-completions protocol: `role` and `content`."""
-_LONGEST_TOKEN = 256
-"""Characters of a token at most; vocabularies have runs of blanks of half that length."""
 THINK_OPEN, _THINK_CLOSE = "<think>", "</think>"
 _SECONDS = re.compile(r"\d{1,9}(\.\d{1,9})?")
 # far more than is ever shown; what is not shown need not be searched for the key
@@ -33,7 +31,8 @@ _PASSING = (408, 409, 425, 429)
 _EMPTY_ACCOUNT = "insufficient_quota"
 _REQUEST_STATUSES = (400, 413, 422)
 """Statuses of a request that is too long, or that a filter stops; others may pass."""
-_TOLERATED = 5
+IN_A_ROW = 10
+"""Requests without a usable reply, and without any reply between them, that end a command."""
 # vLLM, OpenAI, SGLang, llama.cpp, TGI, Anthropic's and Google's gateways
 _TOO_LONG = re.compile(
     r"context[_ ](?:length|window|size)|maximum (?:model|sequence|input) length|max_model_len"
@@ -53,8 +52,6 @@ class ChatReply:
     completion_tokens: int
     cached: bool = False
     """It was there already, and cost nothing."""
-    estimated: bool = False
-    """The server reports no tokens; they were estimated from the length of the texts."""
     thoughts: str = ""
     """The text that the server keeps apart (`reasoning_content`)."""
     cut_off: bool = False
@@ -63,7 +60,7 @@ class ChatReply:
     @property
     def usage(self) -> Usage:
         """Its tokens."""
-        return Usage(self.prompt_tokens, self.completion_tokens, self.estimated)
+        return Usage(self.prompt_tokens, self.completion_tokens)
 
 
 class _Message(BaseModel):
@@ -88,13 +85,10 @@ class _Completion(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
 
 
-def read_reply(
-    body: bytes, usage: Usage, *, most_tokens: int | None = None, partial: bool = False
-) -> ChatReply:
+def read_reply(body: bytes, usage: Usage, *, partial: bool = False) -> ChatReply:
     """Return the first choice of a chat completion, whose body may be anything at all.
 
-    `usage` is as the server reports it, or estimated for the messages alone. A text that cannot keep to
-    `most_tokens` is refused by its length, before anything counts or compares all of it. `partial` accepts a
+    `usage` is as the server reports it; without tokens of the reply, they are estimated. `partial` accepts a
     reply that was cut off, and one of thoughts alone.
 
     Raises:
@@ -109,24 +103,14 @@ def read_reply(
         raise ReplyError(f"the reply is no chat completion: {where}: {first['msg']}") from error
     cut_off, content = choice.finish_reason == _CUT_OFF, choice.message.content
     if cut_off and not partial:
-        raise CutOffError(f"reply cut off at max_tokens={most_tokens}: raise max_tokens")
+        raise CutOffError("the reply was cut off: raise max_tokens")
     if not cut_off and choice.finish_reason not in _ENDED:
         raise ReplyError(f"the reply did not end by itself but by {str(choice.finish_reason)[:40]!r}")
     if content is None and not partial:
         raise ReplyError("a reply without text")
     text, thoughts = content or "", choice.message.thoughts
-    length = len(text) + (len(thoughts) if partial else 0)
-    if most_tokens is not None and length > most_tokens * _LONGEST_TOKEN:
-        raise ReplyError(f"a reply of {length} characters is longer than max_tokens={most_tokens} can be")
-    estimate = text_tokens(text) + text_tokens(thoughts)
-    return ChatReply(
-        text,
-        usage.prompt_tokens,
-        estimate if usage.estimated else usage.completion_tokens,
-        estimated=usage.estimated,
-        thoughts=thoughts,
-        cut_off=cut_off,
-    )
+    tokens = usage.completion_tokens or text_tokens(text) + text_tokens(thoughts)
+    return ChatReply(text, usage.prompt_tokens, tokens, thoughts=thoughts, cut_off=cut_off)
 
 
 def without_thoughts(text: str) -> str:
@@ -170,10 +154,6 @@ class TransientError(Exception):
         self.retry_after_s = retry_after_s
 
 
-class SlowError(TransientError):
-    """A reply that did not come in time; the service may be at work on it."""
-
-
 class BusyError(TransientError):
     """A request that the service did not take, and may take later: no attempt at it, only waiting."""
 
@@ -215,39 +195,25 @@ def failure(error: openai.OpenAIError, key: str) -> TransientError | RefusedErro
     return RefusedError(redacted(describe(error), key))
 
 
-def is_outage(error: InfrastructureError) -> bool:
-    """Return whether an error of `ChatClient` says that the endpoint may succeed for another request.
-
-    It failed by an error of its own, was busy or too slow; it did not refuse the request, or send a reply
-    that cannot be used.
-    """
-    return isinstance(error.__cause__, TransientError | TimeoutError)
-
-
-class Refusals:
-    """Tells an endpoint that refuses some requests from one that refuses all of them."""
+class Unanswered:
+    """Counts requests without a usable reply since the last that had one."""
 
     def __init__(self) -> None:
-        self._answered = False
-        self._refused = 0
+        self._in_a_row = 0
 
     def answered(self) -> None:
         """Note that a reply came."""
-        self._answered = True
+        self._in_a_row = 0
 
-    def of_one(self, error: InfrastructureError) -> str | None:
-        """Return the reason why one request has no usable reply while others are answered.
+    def reason(self, error: InfrastructureError) -> str | None:
+        """Return why one request has no usable reply, by the error of `RemoteModel` that it met.
 
-        `None` where the endpoint failed, or refuses everything; the error is one of `chat_client.ChatClient`.
+        `None` where no other will have one: the endpoint lets nobody in, or this was one of `IN_A_ROW`.
         """
-        cause = error.__cause__
-        if isinstance(cause, ReplyError | CutOffError):
-            return str(cause)
-        if isinstance(cause, RefusedError) and cause.status in _REQUEST_STATUSES:
-            self._refused += 1
-            if self._answered or self._refused < _TOLERATED:
-                return f"refused by the server: HTTP {cause.status}"
-        return None
+        self._in_a_row += 1
+        cause = error.__cause__ or error
+        refuses_all = isinstance(cause, RefusedError) and cause.status not in _REQUEST_STATUSES
+        return None if refuses_all or self._in_a_row >= IN_A_ROW else describe(cause)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.section import Section, explain, merged, read_yaml
+from docagent_rl.base.section import Section, explain, filled, read_yaml
 
 if TYPE_CHECKING:
     from docagent_rl.endpoints.meter import Meter
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 
 class Price(Section):
-    """The price of a million tokens of a served model; `null` where nobody knows it."""
+    """The price of a million tokens of a served model, in any one currency; `null` where nobody knows it."""
 
     input: float | None = Field(None, ge=0, allow_inf_nan=False)
     output: float | None = Field(None, ge=0, allow_inf_nan=False)
-    currency: str = "USD"
 
     @model_validator(mode="after")
     def _both(self) -> Self:
@@ -52,10 +51,9 @@ class Endpoint(Section):
     attempts: int = Field(3, ge=1)
     backoff_s: float = Field(1.0, ge=0)
     """Seconds before the second attempt; doubles."""
-    deadline_s: float = Field(300.0, gt=0)
-    """Seconds for one reply from its first request, all attempts included; waiting for a place is not."""
-    check_s: float = Field(10.0, gt=0)
-    """Seconds for a sign of life before the run; a model that thinks may need more."""
+    deadline_s: float | None = Field(None, gt=0)
+    """Seconds for one reply from its first request, all attempts included; waiting for a place is not. With
+    `null` 300, or what all attempts may take."""
     concurrency: int = Field(16, ge=1, le=1000)
     """Requests in flight at most, for every worker; a client opens up to 1,000 connections."""
     max_tokens: int = Field(512, ge=1)
@@ -66,6 +64,11 @@ class Endpoint(Section):
 
     price: Price = Price()
     """Its price, for commands with a budget; a run of the trainer keeps none."""
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds for one reply."""
+        return self.deadline_s or max(300.0, self.attempts * self.timeout_s)
 
     @property
     def named(self) -> bool:
@@ -93,7 +96,6 @@ class BudgetConfig(Section):
     """The limits of one run of a command; `null` is without limit."""
 
     max_cost: float | None = Field(None, ge=0, allow_inf_nan=False)
-    """In the currency of the price."""
     max_tokens: int | None = Field(None, ge=0)
     """Sent and sampled, together."""
     max_requests: int | None = Field(None, ge=0)
@@ -109,21 +111,6 @@ class ModelConfig(Endpoint):
     budget: BudgetConfig = BudgetConfig()
     cache_dir: Path | None = None
     """Folder in which replies are kept; `null` leaves it to the command."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _patient(cls, data: Any) -> Any:
-        """Raise the deadline and the patience of a check with the time for one request."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("timeout_s"), int | float):
-            return data
-        timeout, attempts = data["timeout_s"], data.get("attempts", 3)
-        attempts = attempts if isinstance(attempts, int) else 3
-        fields = cls.model_fields
-        longer = {
-            "deadline_s": max(fields["deadline_s"].default, timeout * attempts),
-            "check_s": max(fields["check_s"].default, timeout / 4),
-        }
-        return {**longer, **data}
 
     @model_validator(mode="after")
     def _priced(self) -> Self:
@@ -142,7 +129,7 @@ class ModelConfig(Endpoint):
         """
         written = {} if file is None else read_yaml(file, "base_url: http://127.0.0.1:8000/v1")
         try:
-            return cls.model_validate(merged(written, _given(options)))
+            return cls.model_validate(filled(written, options))
         except ValidationError as error:
             raise UserError(explain(error, "the model" if file is None else str(file))) from error
 
@@ -157,7 +144,7 @@ class ModelConfig(Endpoint):
         """Return a meter with its limits, nothing spent."""
         from docagent_rl.endpoints.meter import Meter
 
-        return Meter(**self.budget.model_dump(), currency=self.price.currency)
+        return Meter(**self.budget.model_dump())
 
     def open(self, name: str, cache_dir: Path | None, *, meter: Meter | None = None) -> RemoteModel:
         """Return the model, `name`d by its part.
@@ -182,11 +169,3 @@ class ModelConfig(Endpoint):
             cache_dir=self.cache_dir or cache_dir,
             meter=meter or current_meter() or self.make_meter(),
         )
-
-
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: _given(value) if isinstance(value, Mapping) else value
-        for name, value in options.items()
-        if value is not None
-    }

@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,21 +44,15 @@ class Account:
     """The requests to one model; without a price no cost."""
 
     requests: int = 0
-    failed: int = 0
-    """Requests without a reply that could be used."""
     cached: int = 0
     """Replies from the cache, which cost nothing."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    estimated: int = 0
-    """Requests whose tokens the server did not report."""
     cost: float | None = None
-    currency: str = ""
 
 
 class Meter:
-    """Counts requests to models, and keeps limits (on cost in `currency`, tokens, requests) before one is
-    sent.
+    """Counts requests to models, and keeps limits (on cost, tokens, requests) before one is sent.
 
     A request reserves what it may cost at most and is charged what it did cost. One that would pass a limit
     together with requests in flight waits for them; one that would pass it anyway is refused. Threads and
@@ -70,11 +64,9 @@ class Meter:
         max_cost: float | None = None,
         max_tokens: int | None = None,
         max_requests: int | None = None,
-        currency: str = "USD",
     ) -> None:
         limits = (max_cost, max_tokens, max_requests)
         self._limits = Amount(*(math.inf if limit is None else limit for limit in limits))
-        self.currency = currency
         self._reserved: list[Amount] = []
         self._accounts: dict[str, Account] = {}
         self._lock = threading.RLock()
@@ -98,7 +90,7 @@ class Meter:
         spent = self.spent
         words = f"{spent.requests:,} requests, {spent.tokens:,} tokens"
         if spent.cost or self._limits.cost < math.inf:
-            words += f", {spent.cost:,.6g} {self.currency}"
+            words += f", a cost of {spent.cost:,.6g}"
         return words
 
     def table(self) -> Table:
@@ -109,15 +101,12 @@ class Meter:
 
         table = Table(title="Models asked")
         table.add_column("model")
-        for heading in ("requests", "failed", "from cache", "tokens in", "tokens out", "cost"):
+        for heading in ("requests", "from cache", "tokens in", "tokens out", "cost"):
             table.add_column(heading, justify="right")
-        for model, account in self.accounts.items():
-            about = "~" if account.estimated else ""
-            counts = (account.requests, account.failed, account.cached)
-            tokens = (account.prompt_tokens, account.completion_tokens)
-            cost = "-" if account.cost is None else f"{about}{account.cost:,.4f} {account.currency}"
-            cells = (*(f"{count:,}" for count in counts), *(f"{about}{count:,}" for count in tokens))
-            table.add_row(shown(model), *cells, shown(cost))
+        for model, each in self.accounts.items():
+            counts = (each.requests, each.cached, each.prompt_tokens, each.completion_tokens)
+            cost = "-" if each.cost is None else f"{each.cost:,.4f}"
+            table.add_row(shown(model), *(f"{count:,}" for count in counts), cost)
         return table
 
     def count(self, model: str, **counts: int) -> None:
@@ -133,7 +122,7 @@ class Meter:
     ) -> AsyncGenerator[Callable[[Usage], None]]:
         """Count a request of about `sent` and at most `sampled` tokens, and hold room for it in the block.
 
-        Gives what charges its tokens. A block that raises is that of a request without a usable reply.
+        Gives what charges its tokens.
 
         Raises:
             BudgetError: there is no room, nor will there be when the requests in flight are done.
@@ -144,9 +133,6 @@ class Meter:
             await asyncio.sleep(_POLL_S)
         try:
             yield lambda usage: self._pay(model, price, usage)
-        except BaseException:  # one that was cancelled, too
-            self.count(model, failed=1)
-            raise
         finally:
             with self._lock:
                 self._reserved.remove(held)
@@ -156,12 +142,11 @@ class Meter:
         with self._lock:
             after = _sum((self.spent, room))
             if name := self._passed(after):
-                unit = self.currency if name == "cost" else name
+                asked, limit = getattr(room, name), getattr(self._limits, name)
                 raise BudgetError(
                     f"the budget is used up: {self.words()} so far, and the next request may take "
-                    f"{getattr(room, name):,.6g} {unit} and pass the {getattr(self._limits, name):,.6g} that "
-                    "are allowed. What was paid for is kept: the same command goes on from here, at best "
-                    f"with a larger --max-{name}"
+                    f"{asked:,.6g} and pass the {limit:,.6g} of --max-{name}. What was paid for is kept: the "
+                    "same command goes on from here"
                 )
             if self._passed(_sum((after, *self._reserved))):
                 return False
@@ -175,14 +160,12 @@ class Meter:
         return next(compress(Amount._fields, passed), None)
 
     def _pay(self, model: str, price: Price, usage: Usage) -> None:
-        prompt, completion = usage.prompt_tokens, usage.completion_tokens
         with self._lock:
-            tokens = {"prompt_tokens": prompt, "completion_tokens": completion}
-            self.count(model, **tokens, estimated=int(usage.estimated))
+            self.count(model, **asdict(usage))
             if price.is_known:
                 account = self._accounts[model]
-                account.cost = (account.cost or 0.0) + price.cost(prompt, completion)
-                account.currency = price.currency
+                cost = price.cost(usage.prompt_tokens, usage.completion_tokens)
+                account.cost = (account.cost or 0.0) + cost
 
 
 def _sum(amounts: Iterable[Amount]) -> Amount:

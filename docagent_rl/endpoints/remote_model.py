@@ -24,10 +24,8 @@ from docagent_rl.endpoints.chat_reply import (
     CutOffError,
     RefusedError,
     ReplyError,
-    SlowError,
     TransientError,
     failure,
-    is_outage,
     read_reply,
     reply_text,
 )
@@ -92,8 +90,6 @@ class RemoteModel:
         self.model = endpoint.model or ""
         self.name = name
         self.temperature = temperature
-        self.failed_in_a_row = 0
-        """Replies, since the last that came, for which the endpoint failed (`chat_reply.is_outage`)."""
         self._key = read_api_key(endpoint.api_key_env, f"{name}.api_key_env")
         check_url(endpoint.base_url, f"{name}.base_url")
         self._cache = None if cache_dir is None else JsonCache(cache_dir, f"{name} cache")
@@ -146,12 +142,7 @@ class RemoteModel:
             if (kept := await asyncio.to_thread(self._kept, key)) is not None:
                 self.meter.count(self.model, cached=1)
                 return kept
-            try:
-                reply = await self._complete(messages, accept, sampling, partial, self.endpoint.deadline_s)
-            except InfrastructureError as error:
-                self.failed_in_a_row = self.failed_in_a_row + 1 if is_outage(error) else 0
-                raise
-            self.failed_in_a_row = 0
+            reply = await self._complete(messages, accept, sampling, partial, self.endpoint.patience_s)
             if self._cache is None:
                 return reply
             # another process may be faster, and all agree on one reply
@@ -167,20 +158,18 @@ class RemoteModel:
     async def check(
         self, messages: Sequence[ChatMessage] = _HELLO, accept: Callable[[str], object] = reply_text
     ) -> None:
-        """Ask for a sign of life, past the cache, within `check_s`. A busy endpoint is there.
+        """Ask for a sign of life, past the cache, within `timeout_s`. A busy endpoint is there.
 
         Raises:
             UserError: there is no reply (the message names endpoint and model), or no budget for the request.
         """
-        patience = min(self.endpoint.deadline_s, self.endpoint.check_s)
         try:
-            await self._complete(messages, accept, _NO_SAMPLING, False, patience)
+            await self._complete(messages, accept, _NO_SAMPLING, False, self.endpoint.timeout_s)
         except InfrastructureError as error:
             if isinstance(error.__cause__, BusyError):
                 return
-            slow = " (check_s; a slow model needs more)" if isinstance(error.__cause__, TimeoutError) else ""
             remedy = "base_url, model and api_key_env, or --base-url, --model and --api-key-env"
-            raise UserError(f"the {self.name} does not answer: {error}{slow}. Check {remedy}") from error
+            raise UserError(f"the {self.name} does not answer: {error}. Check {remedy}") from error
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -235,9 +224,9 @@ class RemoteModel:
         """Ask until there is a reply that `accept` lets through."""
         endpoint, most = self.endpoint, sampling.max_tokens or self.endpoint.max_tokens
         # images are decoded for their sizes
-        unreported = Usage(await asyncio.to_thread(message_tokens, messages), 0, estimated=True)
+        unreported = Usage(await asyncio.to_thread(message_tokens, messages), 0)
         sendable = [_sendable(message) for message in messages]
-        again = (TransientError, ReplyError)
+        again = (TransientError, TimeoutError, ReplyError)
         chance = self.temperature if sampling.temperature is None else sampling.temperature
 
         async def attempt() -> ChatReply:
@@ -245,12 +234,12 @@ class RemoteModel:
             async with self.meter.request(self.model, endpoint.price, sent, most) as pay:
                 try:
                     body = await self._body(sendable, sampling)
-                except SlowError:  # it may be at work, and be paid for
+                except TimeoutError:  # it may be at work, and be paid for
                     pay(unreported)
                     raise
                 usage = reported_usage(body) or unreported
                 try:
-                    reply = read_reply(body, usage, most_tokens=most, partial=partial)
+                    reply = read_reply(body, usage, partial=partial)
                     usage = reply.usage
                 finally:
                     pay(usage)
@@ -287,7 +276,7 @@ class RemoteModel:
                 )
             return without_key(reply.content, self._key)
         except TimeoutError:
-            failed: Exception = SlowError(f"no reply within {endpoint.timeout_s:g} s")
+            failed: Exception = TimeoutError(f"no reply within {endpoint.timeout_s:g} s")
         except openai.OpenAIError as error:
             failed = failure(error, self._key)
         # outside of the handlers: what was caught may hold the key, and so must not become the context

@@ -24,13 +24,10 @@ _UNKNOWN_IMAGE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of the messages sent and of one reply, thoughts included; estimated where no server reports
-    them.
-    """
+    """Tokens of the messages sent and of one reply, thoughts included."""
 
     prompt_tokens: int
     completion_tokens: int
-    estimated: bool = False
 
 
 class _Usage(BaseModel):

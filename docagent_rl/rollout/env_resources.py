@@ -146,7 +146,7 @@ def _service(retriever: Retriever, name: str, config: RetrieverConfig) -> Retrie
 
 
 _PATIENCE = {
-    "base_url", "api_key_env", "timeout_s", "attempts", "backoff_s", "deadline_s", "check_s", "concurrency",
+    "base_url", "api_key_env", "timeout_s", "attempts", "backoff_s", "deadline_s", "concurrency",
     "cache_dir",
 }  # fmt: skip
 

@@ -66,6 +66,5 @@ def test_a_key_comes_from_the_environment(monkeypatch):
 
 def test_who_waits_for_a_request_waits_for_a_reply():
     slow = ModelConfig.load(None, {"timeout_s": 400.0})
-    assert (slow.deadline_s, slow.check_s) == (1200.0, 100.0)
-    assert ModelConfig.load(None, {"timeout_s": 400.0, "deadline_s": 500.0}).deadline_s == 500.0
-    assert (ModelConfig().deadline_s, ModelConfig().check_s) == (300.0, 10.0)
+    assert (slow.patience_s, ModelConfig().patience_s) == (1200.0, 300.0)
+    assert ModelConfig(timeout_s=400.0, deadline_s=50.0).patience_s == 50.0

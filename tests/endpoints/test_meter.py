@@ -119,15 +119,13 @@ async def test_every_attempt_is_charged_and_the_budget_kept_before_it_is_sent(se
     with metering(meter):
         asked = judge(server, timeout_s=0.3)
         assert (await asked.ask(HELLO)).text == "yes"
-        with pytest.raises(InfrastructureError, match="max_tokens=50"):
+        with pytest.raises(InfrastructureError, match="max_tokens"):
             await asked.ask(HELLO)
         with pytest.raises(BudgetError):
             await asked.ask(HELLO)
     # nobody knows what the slow one took but its prompt, about
     assert (meter.spent.requests, meter.spent.tokens) == (4, 7 + 6 + 110 + 150)
     assert len(server.requests) == 4
-    account = meter.accounts["judge-1"]
-    assert (account.failed, account.estimated) == (3, 1)
 
 
 async def test_models_that_are_opened_in_the_block_share_its_meter(server):

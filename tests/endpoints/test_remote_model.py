@@ -120,16 +120,9 @@ async def test_no_body_and_no_key_in_any_log(ready, caplog, key_env):
 @pytest.mark.parametrize(("temperature", "requests"), [(0.0, 1), (0.7, 3)])
 async def test_a_reply_that_was_cut_off_is_no_answer(ready, temperature, requests):
     ready.script = [completion("done", "length")]
-    with pytest.raises(InfrastructureError, match="max_tokens=9"):
+    with pytest.raises(InfrastructureError, match="max_tokens"):
         await said(ready.url, max_tokens=9, temperature=temperature)
     assert len(ready.requests) == requests
-
-
-async def test_a_text_beyond_max_tokens_is_no_reply(ready):
-    """At most 256 characters a token."""
-    ready.script = ["a" * (7 * 256 + 1), "a" * 7 * 256]
-    assert await said(ready.url, max_tokens=7) == "a" * 7 * 256
-    assert len(ready.requests) == 2
 
 
 @pytest.mark.parametrize("spelling", ["<|im_end|>", "</s>"])
@@ -152,7 +145,7 @@ async def test_asks_once_and_tells_the_tokens(server, tmp_path):
     first = await asked.ask(HELLO)
     again = await model(server, tmp_path).ask(HELLO)
     assert (first.text, first.prompt_tokens, first.completion_tokens) == ("hello 0.0 None", 100, 10)
-    assert (first.cached, again.cached, first.estimated) == (False, True, False)
+    assert (first.cached, again.cached) == (False, True)
     assert dataclasses.replace(again, cached=False) == first
     assert len(server.requests) == 1
     assert asked.meter.spent.cost == pytest.approx(0.002)
@@ -196,8 +189,8 @@ async def test_tokens_are_estimated_where_the_server_is_silent(server):
     server.compute = lambda request: completion("four")
     asked = model(server)
     reply = await asked.ask(HELLO)
-    assert (reply.prompt_tokens, reply.completion_tokens, reply.estimated) == (6, 1, True)
-    assert asked.meter.accounts["m"].estimated == 1
+    assert (reply.prompt_tokens, reply.completion_tokens) == (6, 1)
+    assert asked.meter.spent.tokens == 7
 
 
 async def test_nothing_is_sent_beyond_the_budget_and_the_same_goes_on(server, tmp_path):
@@ -224,24 +217,7 @@ async def test_who_is_busy_is_there_and_who_is_silent_is_named(server):
     with pytest.raises(UserError, match=r"teacher.*--base-url"):
         await model(server).check()
     server.compute = lambda request: (429, {"Retry-After": "600"}, b"{}")
-    await model(server, check_s=60).check()
-
-
-async def test_outages_are_counted_until_a_reply_comes(server, tmp_path):
-    asked = model(server, tmp_path)
-    counts = []
-    for number, reply in enumerate(("good", 500, 500, 401, 500, 500, "good")):
-        server.compute = lambda request, reply=reply: reply
-        with contextlib.suppress(InfrastructureError):
-            await asked.ask(question(f"{number}"))
-        counts.append(asked.failed_in_a_row)
-    assert counts == [0, 1, 2, 0, 1, 2, 0]
-    server.compute = lambda request: 500
-    with pytest.raises(InfrastructureError):
-        await asked.ask(question("another"))
-    # what is kept says nothing of the endpoint
-    await asked.ask(question("0"))
-    assert asked.failed_in_a_row == 1
+    await model(server).check()
 
 
 async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_whole_one(tmp_path):

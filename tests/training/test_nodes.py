@@ -148,7 +148,7 @@ def test_everything_that_is_missing_is_told(config, workspace):
 
 async def test_services_are_asked(config):
     async with serving(ChatServer(["<judge>true</judge>"])) as server:
-        reader = f"{{model: m, base_url: '{NOWHERE}/v1', attempts: 1, check_s: 2}}"
+        reader = f"{{model: m, base_url: '{NOWHERE}/v1', attempts: 1}}"
         services = f"docagent.judge.base_url={server.url}", f"docagent.roles.reader={reader}"
         search = "docagent.retriever.backend=http", f"docagent.retriever.service.url={NOWHERE}"
         report = await asyncio.to_thread(inspect_node, config(*JUDGE, *services, *search), False)

@@ -15,7 +15,7 @@ from rich.table import Table
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.terminal import shown
-from docagent_rl.endpoints.chat_reply import Refusals
+from docagent_rl.endpoints.chat_reply import TransientError, Unanswered
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
 from docagent_rl.lab.agents.runner import tasks_of
@@ -239,7 +239,7 @@ async def judged(cases: Sequence[Case], filters: Sequence[Filter], judge: Judge)
 
 async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> None:
     """Ask about each, some at a time, and put it into `seen`. What is in flight ends when one fails."""
-    refusals = Refusals()
+    unanswered = Unanswered()
 
     async def one(case: Case) -> None:
         try:
@@ -248,11 +248,12 @@ async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> No
             verdict = await judge.judge(case.text, references, case.prediction or "")
             seen[case.key] = replace(case, verdict=verdict)
         except InfrastructureError as error:
-            if (why := refusals.of_one(error)) is None:
+            failed = isinstance(error.__cause__, TransientError | TimeoutError)
+            if failed or (why := unanswered.reason(error)) is None:
                 raise
             seen[case.key] = replace(case, unjudged=why)
         else:
-            refusals.answered()
+            unanswered.answered()
 
     await run_jobs(cases, one, at_once=_JUDGED_AT_A_TIME)
 

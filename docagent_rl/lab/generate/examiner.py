@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from docagent_rl.endpoints.chat_reply import Refusals
+from docagent_rl.endpoints.chat_reply import Unanswered
 from docagent_rl.lab.generate.config import FilterConfig, Kind
 from docagent_rl.lab.generate.draft import Draft, Dropped, Stage, shape_problem
 from docagent_rl.lab.generate.pages import PageViews
@@ -38,7 +38,7 @@ class Examiner:
     views: PageViews
     prompts: Prompts
     filters: FilterConfig
-    _refusals: Refusals = field(default_factory=Refusals)
+    _unanswered: Unanswered = field(default_factory=Unanswered)
 
     async def examine(self, draft: Draft) -> Dropped | None:
         """Return why a question is dropped; `None` when it passes.
@@ -131,4 +131,4 @@ class Examiner:
         if self.judge is None:
             return False
         judging = self.judge.judge(draft.question, [draft.answer], answer)
-        return await answered(judging, self.judge.model, self._refusals, "the judge was cut off") > 0
+        return await answered(judging, self._unanswered, "the judge was cut off") > 0

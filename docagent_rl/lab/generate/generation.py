@@ -75,7 +75,7 @@ class Generation:
             why = "; ".join(sorted({gap.why for gap in self.gaps})) or "no kind asks for any"
             raise UserError(f"there is nothing to ask about in {len(doc_ids)} documents: {why}")
         compared = RemoteJudge(self.judge, prompts["judge"]) if self.judge else None
-        # each tells by itself whether the server refuses all that it is asked
+        # each tells by itself whether the server answers nothing
         self._reader, examining = (ShapeReader(model, config.json_schema) for _ in range(2))
         self._examiner = Examiner(examining, compared, self.views, prompts, config.filters)
         self._results: dict[str, Sequence[tuple[Draft | None, Dropped | None]]] = {}

@@ -16,9 +16,8 @@ from docagent_rl.base.untrusted import defused_values
 from docagent_rl.endpoints.chat_reply import (
     ChatMessage,
     CutOffError,
-    Refusals,
     ReplyError,
-    is_outage,
+    Unanswered,
     reply_text,
 )
 from docagent_rl.endpoints.endpoint import Sampling
@@ -113,8 +112,6 @@ def read_reply(text: str, shape: type[S]) -> S:
         raise UnreadableError(problem[:200]) from error
 
 
-IN_A_ROW = 10
-"""Requests without any reply between them that end a run, each tried as often as `attempts` say."""
 _NO_SAMPLING = Sampling()
 
 
@@ -122,30 +119,24 @@ class NoReplyError(Exception):
     """An endpoint failed for one request, or refused it; nothing is kept, and the same command asks again."""
 
 
-async def answered(asked: Awaitable[T], model: RemoteModel, refusals: Refusals, cut_off: str) -> T:
-    """Return what a request to `model` brings.
+async def answered(asked: Awaitable[T], unanswered: Unanswered, cut_off: str) -> T:
+    """Return what a request to a model brings.
 
     Raises:
         UnreadableError: the reply was cut off; `cut_off` is the sentence.
         NoReplyError: the endpoint failed for this request, or refused it, and may still answer others.
-        InfrastructureError: it answers none: `IN_A_ROW` requests failed, or it refuses everything.
+        InfrastructureError: it answers none.
     """
     try:
         found = await asked
     except InfrastructureError as error:
         if isinstance(error.__cause__, CutOffError):
             raise UnreadableError(f"{cut_off}; --reply-tokens allows more") from error
-        if (why := refusals.of_one(error)) is not None:
+        if (why := unanswered.reason(error)) is not None:
             raise NoReplyError(why) from error
-        if not is_outage(error):
-            raise
-        if model.failed_in_a_row >= IN_A_ROW:
-            count = f"{model.failed_in_a_row} requests in a row brought no reply; the last: {error}"
-            raise InfrastructureError(
-                f"{count}. What was answered is kept: run the same command again later"
-            ) from error.__cause__
-        raise NoReplyError(str(error)) from error
-    refusals.answered()
+        kept = "What was answered is kept: the same command goes on from here"
+        raise InfrastructureError(f"{error}. {kept}") from error.__cause__
+    unanswered.answered()
     return found
 
 
@@ -156,7 +147,7 @@ class ShapeReader:
     model: RemoteModel
     json_schema: bool
     """The server is to let through the shape alone."""
-    _refusals: Refusals = dataclasses.field(default_factory=Refusals)
+    _unanswered: Unanswered = dataclasses.field(default_factory=Unanswered)
 
     async def read(
         self,
@@ -199,7 +190,7 @@ class ShapeReader:
     async def _text(self, messages: Sequence[ChatMessage], sampling: Sampling, sample: int) -> str:
         # any text is kept: one that cannot be read is counted, and not paid for twice
         asking = self.model.ask(messages, lambda text: None, sampling=sampling, sample=sample)
-        return (await answered(asking, self.model, self._refusals, "the reply was cut off")).text
+        return (await answered(asking, self._unanswered, "the reply was cut off")).text
 
 
 _CHECK = PromptSpec(

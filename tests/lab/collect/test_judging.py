@@ -71,4 +71,4 @@ async def test_one_trajectory_without_a_verdict_leaves_the_others_theirs(reply, 
 async def test_a_judge_that_refuses_everything_ends_the_filtering():
     async with serving(ChatServer([400])) as server:
         with pytest.raises(InfrastructureError, match="400"):
-            await judged([case(str(n), prediction=f"Teal {n}") for n in range(9)], STEPS, judge_at(server))
+            await judged([case(str(n), prediction=f"Teal {n}") for n in range(20)], STEPS, judge_at(server))

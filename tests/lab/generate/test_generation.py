@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.endpoints.chat_reply import IN_A_ROW
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError, Meter
 from docagent_rl.lab.generate.config import (
@@ -17,7 +18,7 @@ from docagent_rl.lab.generate.config import (
 )
 from docagent_rl.lab.generate.draft import OUTAGES, Stage
 from docagent_rl.lab.generate.generation import Generation
-from docagent_rl.lab.generate.replies import IN_A_ROW, load_prompts
+from docagent_rl.lab.generate.replies import load_prompts
 from docagent_rl.samples.validation import sample_problems
 from tests.chat_server import ChatServer, completion, threaded
 from tests.lab.generate.reading_model import reply_to
@@ -171,7 +172,7 @@ def test_replies_that_are_cut_off_are_counted(reports, server, tmp_path):
 
 def test_a_server_that_is_gone_ends_the_run(reports, server, tmp_path):
     server.compute = lambda request: 503
-    told = rf"document 'alpha', page \d+: {IN_A_ROW} .*HTTP 503"
+    told = r"document 'alpha', page \d+: .*HTTP 503"
     with pytest.raises(InfrastructureError, match=told):
         play(few(reports, server, tmp_path, 12, concurrency=1))
     assert len(server.requests) == 3 * IN_A_ROW
