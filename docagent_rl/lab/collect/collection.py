@@ -247,13 +247,12 @@ async def _ask(cases: Sequence[Case], judge: Judge, seen: dict[Key, Case]) -> No
             references = ("; ".join(case.references),) if case.listing else case.references
             verdict = await judge.judge(case.text, references, case.prediction or "")
             seen[case.key] = replace(case, verdict=verdict)
+            unanswered.answered()
         except InfrastructureError as error:
-            failed = isinstance(error.__cause__, TransientError | TimeoutError)
-            if failed or (why := unanswered.reason(error)) is None:
+            why = unanswered.reason(error)
+            if why is None or isinstance(error.__cause__, TransientError | TimeoutError):
                 raise
             seen[case.key] = replace(case, unjudged=why)
-        else:
-            unanswered.answered()
 
     await run_jobs(cases, one, at_once=_JUDGED_AT_A_TIME)
 
