@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,14 +20,6 @@ def instructions(machine: str) -> list[tuple[str, str]]:
 
 def values(machine: str, name: str) -> list[str]:
     return [value for kind, value in instructions(machine) if kind == name]
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_base_is_a_pinned_image_of_the_default_registry(machine):
-    (base,) = values(machine, "FROM")
-    name, _, tag = base.partition(":")
-    assert "." not in name.split("/")[0]
-    assert re.search(r"\d+\.\d+", tag)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -56,12 +47,6 @@ def test_nothing_runs_as_root_once_the_system_is_there(machine):
     assert values(machine, "USER") == ["agent"]
     assert kinds.index("USER") < kinds.index("COPY")
     assert not any("apt-get" in value for kind, value in instructions(machine)[kinds.index("USER") :])
-
-
-@pytest.mark.parametrize("machine", MACHINES)
-def test_shell_commands_can_be_parsed(machine):
-    for command in values(machine, "RUN"):
-        subprocess.run(["sh", "-n", "-c", command], check=True)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

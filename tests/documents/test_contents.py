@@ -210,11 +210,6 @@ def test_labels():
     assert [roman(text) for text in ("iv", "XIX", "xc", "iiii")] == [4, 19, 90, 4]
 
 
-def test_steps_of_lists_do_not_fit_in():
-    numbers = [(1,), (1,), (2,), (3,), (1, 1), (1, 2), (2,), (1,), (2,), (2, 1), (3,)]
-    assert [numbers[n] for n in longest_sequence(numbers)] == [(1,), (1, 1), (1, 2), (2,), (2, 1), (3,)]
-
-
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.integers(0, 4), min_size=1, max_size=3).map(tuple), max_size=30))
 def test_sequences_rise(numbers):

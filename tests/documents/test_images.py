@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 from PIL import EpsImagePlugin, Image
 
-from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.render import FORMATS, read_page_image
-from docagent_rl.documents.settings import DocumentError, OcrMode, RenderSettings
+from docagent_rl.documents.settings import DocumentError, RenderSettings
 
 SETTINGS = RenderSettings(max_side=100)
 WIDTH, HEIGHT = 72, 48
@@ -187,24 +185,3 @@ def _png(width: int, height: int, data: bytes) -> bytes:
 
     head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
-
-
-@pytest.mark.slow
-def test_a_hundred_megapixels_are_scaled_down_and_other_claims_refused(inbox, store_path):
-    """Each of the files has a few kilobytes."""
-    rows = zlib.compress((b"\0" + b"\xff" * 1250) * 10_000)
-    bomb = zlib.compress(bytes(1_000_000))
-    files = {
-        "large": _png(10_000, 10_000, rows),
-        "bomb": _png(2**31 - 1, 2**31 - 1, bomb),
-        "liar": _png(10_000, 10_000, bomb),
-        "small": encoded(GREY, "PNG"),
-    }
-    for name, data in files.items():
-        (inbox / name).mkdir()
-        (inbox / name / "1.png").write_bytes(data)
-    report = ingest(inbox, store_path, workers=1, ocr=OcrMode.NEVER)
-    assert report.ingested == ["large", "small"]
-    assert DocumentStore(store_path).document("large").page(1).size == (4096, 4096)
-    assert [failure.name for failure in report.failed] == ["bomb", "liar"]
-    assert all("1.png" in failure.reason for failure in report.failed)

@@ -16,7 +16,6 @@ from docagent_rl.documents.ocr import engine_name
 from docagent_rl.documents.page_text import (
     Layer,
     assess,
-    is_better,
     is_blank,
     may_hide_text,
     read_page,
@@ -61,20 +60,6 @@ def test_a_sparse_layer_gives_way_to_more_text_and_a_page_has_time_of_its_own(mo
     text, reading = read(Layer("a stamp of 2020", hidden=lambda: True), shows=TEXT[:1])
     assert (text, reading.reason) == (TEXT[0], TextReason.SPARSE)
     assert beats == ["page 1 (OCR)"] * 2
-
-
-@pytest.mark.parametrize(
-    ("layer", "text", "state", "better"),
-    [
-        ("", "x", TextReason.EMPTY, True),
-        ("\ue001\ue002\ue003", "x", TextReason.GARBLED, True),
-        ("12", "--", TextReason.ASKED, False),
-        ("stamp of 2020", "stamp of 2020", TextReason.SPARSE, False),
-        ("stamp of 2020", "stamp of 2020 and more", TextReason.SPARSE, True),
-    ],
-)
-def test_what_takes_the_place_of_a_layer(layer, text, state, better):
-    assert is_better(text, layer, state) is better
 
 
 @pytest.mark.parametrize(

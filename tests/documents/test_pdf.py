@@ -90,19 +90,6 @@ def test_bad_files_say_why(inbox, write_pdf):
         assert pdf.num_pages == 1
 
 
-def test_a_page_is_parsed_once_by_blocks_inside_one_another(inbox, write_pdf):
-    with open_pdf(write_pdf(inbox / "a.pdf", ["one", "two"])) as pdf:
-        with pdf.page(1) as outer:
-            with pdf.page(1) as inner:
-                assert inner is outer
-            with pdf.page(2) as other:
-                assert page_text(other) == "two"
-            assert page_text(outer) == "one"
-        with pdf.page(1) as later:
-            assert later is not outer
-            assert page_text(later) == "one"
-
-
 def test_pdfium_draws_the_page(inbox, write_pdf):
     """The text starts at x=10 with its base line in the middle of the page."""
     with open_pdf(write_pdf(inbox / "a.pdf", ["left", ""])) as pdf:

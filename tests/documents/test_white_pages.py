@@ -13,7 +13,7 @@ from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
 
 from docagent_rl.documents import DocumentStore
-from docagent_rl.documents.render import has_little_colour, is_white
+from docagent_rl.documents.render import is_white
 from tests.documents.conftest import write_pdf_objects
 
 FONT = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
@@ -80,17 +80,6 @@ def test_one_pixel_that_is_not_white_is_enough(mode):
         pixels[chance.randrange(207), chance.randrange(331), chance.randrange(3)] -= number > 0
         page = Image.frombytes(mode, (331, 207), pixels.tobytes())
         assert is_white(page) is (number == 0)
-
-
-def test_the_fourth_byte_of_a_pixel_has_no_meaning():
-    pixels = np.full((40, 30, 4), 255, np.uint8)
-    pixels[..., 3] = np.arange(30)
-    page = Image.frombytes("RGBX", (30, 40), pixels.tobytes())
-    assert is_white(page)
-    assert has_little_colour(page)
-    for side in (1, 5, 400):
-        assert is_white(Image.new("RGB", (side, 3), "white"))
-        assert not has_little_colour(Image.new("RGB", (side, 3), (200, 0, 0)))
 
 
 @pytest.mark.parametrize(

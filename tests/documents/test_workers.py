@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import subprocess
-import sys
 import time
 from contextlib import closing
 from itertools import chain, repeat
@@ -71,33 +69,6 @@ def test_tasks_are_read_as_the_work_goes_on_and_closing_waits_for_none():
     with closing(run(time.sleep, tasks(), 2)) as outcomes:
         assert next(outcomes).task == 0
     assert len(read) <= 4
-
-
-def test_a_process_loads_what_reading_pages_needs():
-    """What each worker imports is paid for by each: this was half a second."""
-    heavy = ("pydantic", "pypdf", "pdf2image", "typer", "rich", "numpy", "ray", "torch", "docagent_rl.cli")
-    code = (
-        "import sys; import docagent_rl.documents.workers; import docagent_rl.documents.chunks; "
-        f"print([name for name in {heavy!r} if name in sys.modules])"
-    )
-    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
-
-
-ORPHAN = """
-import os, signal
-from docagent_rl.documents.workers import _end_with_parent
-read, write = os.pipe()
-os.close(write)
-if not (pid := os.fork()):
-    _end_with_parent(read)
-_, status = os.waitpid(pid, 0)
-print(os.WTERMSIG(status) == signal.SIGKILL)
-"""
-
-
-def test_a_worker_in_the_group_of_others_ends_alone():
-    command = [sys.executable, "-c", ORPHAN]
-    assert subprocess.check_output(command, text=True, start_new_session=True) == "True\n"
 
 
 @pytest.mark.slow

@@ -102,24 +102,8 @@ async def test_a_trajectory_is_opened_in_a_thread_and_prepared_on_the_loop(world
     assert [name for name, _ in fresh.called] == ["open", "show"]
 
 
-async def test_a_trajectory_must_have_begun_and_not_have_ended(world):
-    env = Plain()
-    with pytest.raises(RuntimeError, match="reset"):
-        env.metrics()
-    await env.reset(world.samples[0])
-    await env.step(AssistantTurn("answer"))
-    with pytest.raises(RuntimeError, match="answered"):
-        await env.step(AssistantTurn("once more"))
-    assert env.metrics() == {"turns": 0.0}
-    await env.reset(world.samples[0])
-    assert env.running.end is None
-
-
-@pytest.mark.parametrize("action", [Mark((0, 5), (1, 4), (1,)), Read((0, 5), (1, 4), (1,), "why")])
 @pytest.mark.parametrize("name", SYSTEMS)
-async def test_an_action_that_an_environment_does_not_know_is_an_error(
-    name, action, world, report_env_services
-):
+async def test_an_action_that_an_environment_does_not_know_is_an_error(name, world, report_env_services):
     system = get_system(name)
     env = system.make_env(system.small, report_env_services)
     grammar = env._grammar
@@ -129,11 +113,11 @@ async def test_an_action_that_an_environment_does_not_know_is_an_error(
 
         def parse(self, *args, **kwargs):
             parsed = grammar.parse(*args, **kwargs)
-            return dataclasses.replace(parsed, action=action)
+            return dataclasses.replace(parsed, action=Mark((0, 5), (1, 4), (1,)))
 
     env._grammar = Newer()
     await env.reset(world.samples[0])
-    with pytest.raises(UnknownActionError, match=type(action).__name__):
+    with pytest.raises(UnknownActionError, match="Mark"):
         await env.step(AssistantTurn("<mark>1, 2</mark>"))
 
 

@@ -12,7 +12,6 @@ from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.shown import ShownRasters
 from docagent_rl.envs.images import ImageRef, Resample, render
 from docagent_rl.envs.views import page_view
-from docagent_rl.systems.doc_v_star.overview import OverviewStyle, overview
 
 
 @pytest.fixture
@@ -84,15 +83,3 @@ def test_whole_pages_are_drawn_once_for_all_and_are_the_same_pixels(store, page,
     monkeypatch.setattr(DocumentStore, "decode", lambda *_: pytest.fail("drawn again"))
     other = DocumentStore(store.path, shown=ShownRasters([folder], capacity=1 << 30))
     assert [render(ref, other).tobytes() for ref in refs] == plain
-
-
-def test_an_overview_is_the_same_from_kept_thumbnails(store, keeping, monkeypatch):
-    keeper, folder = keeping
-    document = store.document("K")
-    pages = [document.page(number) for number in range(1, document.num_pages + 1)]
-    sheets = list(overview(pages, OverviewStyle(cell=64)))
-    plain = [render(sheet, store).tobytes() for sheet in sheets]
-    assert [render(sheet, keeper).tobytes() for sheet in sheets] == plain
-    assert len(kept_in(folder)) == len({page.image_hash for page in pages})
-    monkeypatch.setattr(DocumentStore, "decode", lambda *_: pytest.fail("drawn again"))
-    assert [render(sheet, keeper).tobytes() for sheet in sheets] == plain

@@ -53,10 +53,8 @@ def test_answers_are_extracts_or_refusals(texts, answer):
     ("question", "answer", "expected"),
     [
         (QUESTION, "Velmora employs 241 people in the port.", "241"),
-        (QUESTION, "At the end of the year it was 1,445 people in all.", "1445"),
         ("Passengers in 2020?", "Passengers of Velmora in the year 2020 numbered 77.3 million.", "77.3"),
         (TOWN, "The main office of Velmora is in the town of Kantora.", "Kantora"),
-        (QUESTION, "", NOT_ANSWERABLE),
         (QUESTION, INSUFFICIENT, NOT_ANSWERABLE),
         (QUESTION, "I cannot answer the question due to lack of relevant data.", NOT_ANSWERABLE),
         (QUESTION, "I am unable to view the image.", FAIL_TO_ANSWER),

@@ -9,8 +9,8 @@ import pytest
 from docagent_rl.documents import Page, PageRef
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth.settings import QuestionKind
+from tests.corpus import CountingJudge
 from tests.players.corpus import INJECTIONS, LIE, Corpus, open_corpus, poison, write_reports
-from tests.players.referee import Clerk
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +38,8 @@ def hostile(library, tmp_path_factory) -> Corpus:
 
 
 @pytest.fixture
-def clerk() -> Clerk:
-    return Clerk()
+def clerk() -> CountingJudge:
+    return CountingJudge()
 
 
 @pytest.fixture

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from docagent_rl.envs.base import AssistantTurn, DocEnv, Observation, StepResult
 from docagent_rl.envs.images import Picture
-from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.samples.sample import Sample
-
-
-@dataclass
-class Clerk:
-    """The rule judge, with a list of what it was asked."""
-
-    asked: list[str] = field(default_factory=list)
-
-    async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        self.asked.append(prediction)
-        return await RuleJudge().judge(question, references, prediction)
 
 
 @dataclass

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
-import json
 import math
 import random
 
@@ -74,24 +72,14 @@ async def test_the_adversary_gets_nothing_by_text(hostile, hostile_services, cle
     assert ends == rules.ends
 
 
-def told(state):
-    """All that a trajectory says, but for the seconds it took."""
-    infos = [{**result.info, "seconds": sorted(result.info["seconds"])} for result in state.results]
-    results = [(result.observation, result.terms) for result in state.results]
-    return json.dumps([infos, state.metrics], allow_nan=False), results
-
-
 @pytest.mark.parametrize("rules", [*RULES, DocVStar(tight=True)], ids=str)
-async def test_the_same_turns_lead_to_the_same_trajectory(library, services, rules):
+async def test_every_trajectory_has_the_same_metrics(library, services, rules):
     question = library.questions[0]
     scripts = [["none"] * 14, *(list(rules.wild(random.Random(seed))) for seed in range(8))]
-    alone = [await play(rules.make(services), question, turns) for turns in scripts]
-    together = await asyncio.gather(*(play(rules.make(services), question, turns) for turns in scripts))
-    assert [told(state) for state in alone] == [told(state) for state in together]
-    assert len({told(state)[0] for state in alone}) > 4
     unplayed = rules.make(services)
     await unplayed.reset(question)
-    numbers = [unplayed.metrics(), *(state.metrics for state in alone)]
+    played = [await play(rules.make(services), question, turns) for turns in scripts]
+    numbers = [unplayed.metrics(), *(state.metrics for state in played)]
     # what an action of Doc-V* brought is measured where it was used
     names = [[name for name in metrics if "/page_" not in name] for metrics in numbers]
     assert all(each == names[0] for each in names)

@@ -195,10 +195,8 @@ def test_images_have_their_place(processor):
     ("text", "told"),
     [
         (template(EACH.replace("message.content", "message.content | upper")), "text of a message"),
-        (template(EACH.replace("message.content", "message.content | e")), "text of a message"),
         (template(EACH.replace("message.content", "message.content.split() | join(' ')")), "text of a"),
         (template(EACH.replace("message.role", "message.role ~ loop.index")), "by their position"),
-        (template(EACH.replace("message.role", "message.role ~ loop.revindex")), "earlier messages"),
         (template(over="messages[-2:]"), "earlier messages"),
         (
             template(EACH.replace("message.content", "(message.content if message.role != 'assistant')")),
@@ -207,7 +205,6 @@ def test_images_have_their_place(processor):
         (template(before=DATED), "the date"),
         (template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length) ~ '")), "position"),
         (template(tail=TAIL.replace("assistant", "assistant' ~ (messages | length > 2) ~ '")), "opens"),
-        (template(EACH.replace("~ '<|im_end|>", "~ ('' if loop.last else ' ') ~ '<|im_end|>")), "earlier"),
     ],
 )
 def test_bad_ones_are_refused_by_what_they_do(checked, text, told):

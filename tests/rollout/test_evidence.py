@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.evidence import (
-    STAGES,
     Branch,
     Evidence,
     Stage,
@@ -17,7 +13,6 @@ from docagent_rl.rollout.evidence import (
     gold_pages,
     shares,
 )
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 
 BOX = [0.1, 0.1, 0.5, 0.3]
 SIZE = {"size": [280, 168]}
@@ -181,19 +176,3 @@ def test_shares_are_of_the_trajectories_with_known_evidence():
     known = [Evidence(Stage.RIGHT, None, True), Evidence(Stage.ALL, False, False)]
     assert shares(known)["reach"] == 0.5
     assert shares([]) == {}
-
-
-def test_a_digest_says_what_the_sample_says():
-    given = trajectory(search("r#13"), answer())
-    turns = [
-        TrajectoryTurn("t", "end_of_turn", [1], [0.0], info=each["info"], searches=each["searches"])
-        for each in given["turns"]
-    ]
-    made = Trajectory(
-        "u", 0, 1, "train", given["sample"], "mine", "finished", turns=turns, outcome=given["outcome"]
-    )
-    found = evidence_of(json.loads(made.to_json()))
-    digest = TrajectoryDigest.from_json(TrajectoryDigest.of(made).to_json())
-    told = (found.stage, found.reach, found.right, found.branch)
-    assert digest.evidence == told == ("right", None, True, "read_whole")
-    assert STAGES[-1] is Stage.RIGHT

@@ -92,14 +92,6 @@ def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, 
     assert 0 < found.longest <= LIMIT
 
 
-def test_documents_whose_overview_shrinks_are_counted_once(long_workspace, shared):
-    samples = [long_workspace.sample("long", question_id=str(n)) for n in range(3)]
-    samples.append(long_workspace.sample())
-    found = open_all(samples, shared(DOC_V_STAR), limit=LIMIT, validate=False)
-    assert found.unplayable == []
-    assert found.adapted == {"thumbnails of 42 px instead of 56": {"long"}}
-
-
 async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):
     resources = shared(MM_DOC_R1, "data.max_prompt_length=1200")
     env = resources.environment(validate=False)

@@ -13,7 +13,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import (
     DocEnv,
     EndReason,
-    ImagePart,
     Message,
     Observation,
     RewardTerms,
@@ -22,16 +21,12 @@ from docagent_rl.envs.base import (
     TextPart,
     TokenTerm,
 )
-from docagent_rl.envs.images import render
-from docagent_rl.envs.views import page_view
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.images import ImageEncoder
 from docagent_rl.rollout.ledger import NO_TURN
 from docagent_rl.rollout.rollout import Limits, token_range
 from docagent_rl.rollout.trajectory import Status
-from docagent_rl.systems.vrag_rl.config import VragConfig
 from docagent_rl.training.trainer.inputs import TermRewards
-from tests.rollout.stage import SMALL, search
+from tests.rollout.stage import search
 
 
 async def test_a_trajectory_from_search_to_answer(stage):
@@ -258,28 +253,6 @@ def test_what_a_trajectory_is_paid_stands_on_its_tokens(stage, turns):
     for name, values in wanted.items():
         assert float(terms[name].sum()) == pytest.approx(math.fsum(values), abs=1e-5)
         assert not terms[name][index == NO_TURN].any()
-
-
-async def test_nothing_is_drawn_of_what_does_not_fit(stage):
-    drawn = []
-    stage.encoder = ImageEncoder(
-        stage.processor, lambda ref: drawn.append(ref) or render(ref, stage.world.store)
-    )
-    page = stage.world.store.page(next(iter(stage.world.store.pages())))
-    view = page_view(page, VragConfig.for_variant("paper", **SMALL).display, 1)
-    rollout = stage.rollout(["x"], limits=Limits(prompt=view.tokens, response=100, turn=10))
-    rollout.env.show_prompt = lambda state: Observation.user(ImagePart(view.image))
-    with pytest.raises(UserError, match="max_prompt_length"):
-        await rollout.play(stage.sample)
-    assert drawn == []
-    line = search(stage.sample.question)
-    rollout = stage.rollout([line], limits=Limits(prompt=2000, response=100, turn=60, min_turn=30))
-    (ledger,) = await rollout.play(stage.sample)
-    assert rollout.trajectory.turns[0].dropped
-    assert (ledger.row().images, drawn, rollout.trajectory.image_preprocessings) == ((), [], 0)
-    rollout = stage.rollout([line, "<answer>x</answer>"])
-    (ledger,) = await rollout.play(stage.sample)
-    assert len(ledger.row().images) == len(drawn) == 1
 
 
 def pieces(processor, text):

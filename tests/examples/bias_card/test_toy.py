@@ -42,19 +42,6 @@ def test_the_default_and_its_exact_critic_by_hand():
     ]
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_groups_counted_are_groups_in_every_order(size):
-    ordered, counted = ToyGroups.ordered(Toy(), size), ToyGroups.counted(Toy(), size)
-    assert len(ordered.endings) == 3**size
-    assert float(ordered.probability.sum()) == pytest.approx(1)
-    folded: dict[tuple, float] = {}
-    for endings, chance in zip(ordered.endings.tolist(), ordered.probability.tolist(), strict=True):
-        key = tuple(sorted(endings))
-        folded[key] = folded.get(key, 0.0) + chance
-    found = {tuple(e): c for e, c in zip(counted.endings.tolist(), counted.probability.tolist(), strict=True)}
-    assert found == pytest.approx(folded)
-
-
 @pytest.mark.parametrize("change", [{"go_on": 1.0}, {"good": 0.0}, {"bad_reward": float("inf")}])
 def test_bad_toys_and_group_sizes(change):
     (name,) = change

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from statistics import fmean, stdev
 
 import pytest
@@ -13,7 +12,7 @@ from docagent_rl.training.trainer.archive import write_metrics, write_trajectori
 from learning.choices import Arm, Estimator
 from learning.plan import RunKey
 from learning.results import RunResult, Scores, is_complete, read_results, read_run, write_results
-from learning.statistics import Interval, over_seeds, paired_gain
+from learning.statistics import over_seeds
 from learning.summary import summarise
 
 KEY = RunKey(Estimator.GRPO, Arm.REWARD, 0)
@@ -104,18 +103,3 @@ def test_the_quantile_is_students_for_any_number_of_seeds(seeds, quantile):
     mean = fmean(values)
     assert (found.mean, found.low, found.high) == pytest.approx((mean, mean - half, mean + half), rel=1e-6)
     assert found.above_zero is (mean > half)
-
-
-def test_a_paired_gain_agrees_with_the_normal_interval():
-    rng = random.Random(1)
-    before = [float(rng.random() < 0.3) for _ in range(400)]
-    after = [float(b or rng.random() < 0.4) for b in before]
-    gains = [a - b for a, b in zip(after, before, strict=True)]
-    interval = paired_gain(before, after)
-    half = 1.96 * stdev(gains) / 20
-    assert interval.mean == pytest.approx(fmean(gains))
-    assert (interval.low, interval.high) == pytest.approx(
-        (fmean(gains) - half, fmean(gains) + half), abs=0.01
-    )
-    assert paired_gain(before, after) == interval
-    assert paired_gain([0.2, 1.0], [0.2, 1.0]) == Interval(0.0, 0.0, 0.0)

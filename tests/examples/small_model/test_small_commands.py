@@ -3,50 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
 
 from typer.testing import CliRunner
 
 from small_model import __main__ as study
 from small_model.hand_checked import QUESTIONS, add
-from small_model.plan import HELD_OUT, LEARNT, Step
-from small_model.process import shown
-from small_model.stages import StudyPaths
-
-
-def python(code):
-    return Step(("python", "-c", code))
-
-
-def test_a_command_out_of_time_is_interrupted_and_may_go_on(tmp_path, monkeypatch):
-    paths, file = StudyPaths(tmp_path), tmp_path / "said"
-    file.touch()
-
-    class Impatient(subprocess.Popen):
-        """Its time is up as soon as the command waits to be interrupted."""
-
-        def wait(self, timeout=None):
-            if timeout != 7 * 60:
-                return super().wait(timeout)
-            while file.read_text().count("begun") == file.read_text().count("saved"):
-                assert self.poll() is None
-                time.sleep(0.01)
-            raise subprocess.TimeoutExpired(self.args, timeout)
-
-    code = (
-        "import time\n"
-        f"file = open({str(file)!r}, 'a', buffering=1)\n"
-        # short sleeps: a signal between a look for signals and a sleep is seen after it
-        "try:\n    print('begun', file=file)\n    while True:\n        time.sleep(0.05)\n"
-        "except KeyboardInterrupt:\n    print('saved', file=file)\n"
-    )
-    monkeypatch.setattr(subprocess, "Popen", Impatient)
-    step = Step(("python", "-c", code), minutes=7)
-    for _ in range(2):
-        study._do(step, paths, dry_run=False)
-    assert file.read_text().split() == ["begun", "saved"] * 2
-    assert shown(step, {"A": "b c"}).startswith("timeout --signal INT 7m env A='b c' python -c")
+from small_model.plan import HELD_OUT, LEARNT
 
 
 def test_a_dry_run_shows_every_command_and_runs_none(tmp_path):

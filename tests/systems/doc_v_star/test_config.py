@@ -24,7 +24,6 @@ def test_pages_of_a_retrieval(num_pages, k):
     ("overrides", "images"),
     [
         ({}, 7 * 4),
-        ({"retrieval": {"pages": 1}}, 7 * 4),
         ({"retrieval": {"pages": 5}}, 7 * 5),
         ({"retrieval": {"pages": 5, "enabled": False}}, 7 * 4),
         ({"retrieval": {"pages": 2}, "fetch": {"enabled": False}}, 7 * 2),
@@ -63,7 +62,6 @@ def said(text):
         (NOBODY_KNOWS, "Not answerable", set(), set(), {1}, True, (1, 1, 1), 1.0),
         (NOBODY_KNOWS, "Not answerable", set(), {1}, {1}, True, (1, 0, 1), 0.7),
         (said("x"), "x", {1}, {1}, {1}, False, (1, 1, 0), 0.9),
-        (said("x"), None, {1}, {1}, {1}, False, (0, 1, 0), 0.3),
     ],
 )  # fmt: skip
 def test_the_worked_table(gold, answer, evidence, listed, visited, good, parts, reward):

@@ -60,7 +60,6 @@ async def test_only_unvisited_pages_are_retrieved(env_of, sample, play):
     [
         # one page for every ten of the document
         ("pagem7 everypage", [7]),
-        ("unheardof", []),
         # long queries are cut
         ("x " * 300 + "pagem7", []),
         ("pagem7 " + "x " * 300, [7]),

@@ -8,7 +8,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
-from tests.systems.doc_v_star.play import answer, fetch, shown, texts
+from tests.systems.doc_v_star.play import texts
 
 LIMIT = 8192
 LENGTHS = {"tiny": 3, "short": 36, "long": 130, "longer": 300}
@@ -50,7 +50,6 @@ def labels(prompt):
         ("short", None, 256, 1),
         ("short", LIMIT, 256, 1),
         ("long", LIMIT, 172, 1),
-        ("longer", LIMIT, 116, 1),
         ("longer", 3000, 88, 2),
     ],
 )
@@ -65,15 +64,6 @@ def test_thumbnails_shrink_and_then_pages_are_left_out(open_env, doc_id, limit, 
     )
     assert f"{cell} px" in env.adapted() if adapted else env.adapted() is None
     assert ("one page in 2" in texts(prompt)) == ("150 of 300" in texts(prompt)) == (stride == 2)
-
-
-async def test_pages_between_those_shown_can_be_fetched(open_env, play, sample):
-    env, prompt = open_env("longer", limit=3000)
-    assert 2 not in labels(prompt)
-    question = sample(doc_id="longer", evidence_pages=(2,))
-    state = await play(env, question, [fetch("[2, 300]"), answer("blue", "[2]")])
-    assert shown(state.results[0]) == [2, 300]
-    assert state.metrics["reward/total"] == pytest.approx(1)
 
 
 def test_what_cannot_fit_is_refused_with_the_document(open_env):

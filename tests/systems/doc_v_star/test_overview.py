@@ -83,7 +83,6 @@ def test_overviews_and_their_tokens(count, header, number, total):
     [
         ((1654, 2339), (181, 256), (37, 24)),
         ((1920, 1080), (256, 144), (0, 80)),
-        ((100, 100), (256, 256), (0, 24)),
         ((9000, 10), (256, 1), (0, 151)),
     ],
 )
@@ -138,28 +137,6 @@ def test_the_best_plan_fits_nothing_larger_does_and_it_covers_the_document_evenl
     assert len(pages) == plan.shown
 
 
-@pytest.mark.parametrize(
-    ("num_pages", "cell", "stride", "described"),
-    [
-        *((num_pages, 256, 1, "") for num_pages in (1, 20, 36, 70)),
-        (83, 228, 1, "228 256"),
-        (120, 172, 1, "172 256"),
-        (300, 116, 1, "116 256"),
-        (468, 88, 1, "88 256"),
-        (560, 116, 2, "116 256 2"),
-        (1200, 88, 3, "88 256 3"),
-    ],
-)
-def test_what_fits_6800_tokens(num_pages, cell, stride, described):
-    plan = best(num_pages, 6800)
-    assert (plan.style.cell, plan.stride, plan.shown) == (cell, stride, -(-num_pages // stride))
-    assert plan.adapted == bool(described)
-    assert all(number in plan.describe() for number in described.split())
-    if not described:
-        assert plan.style.pages_per_sheet == 36
-        assert PAPER.plan_tokens(plan) == PAPER.overview_tokens(num_pages)
-
-
 def test_the_images_of_a_plan():
     plan = best(83, 9000)
     assert (plan.sizes, plan.sheets) == ([(1536, 1680), (1536, 1680), (768, 1120)], 3)
@@ -177,18 +154,14 @@ ENLARGED = PageBox(long_side=300, short_side=200, grid=ImageGrid(min_pixels=200_
     ("text", "pages", "strays"),
     [
         ("[3, 7]", (3, 7), 0),
-        (" [3,7,] \n", (3, 7), 0),
         ("[7, 3, 7]", (7, 3), 0),
         ("", (), 0),
         ("-3", (-3,), 0),
         ("[3, x]", (3,), 1),
-        ("[3, 7", (7,), 1),
         ("-", (), 1),
-        ("٣", (), 1),
         ("NaN, inf", (), 2),
         ("9" * 12, (10**12 - 1,), 0),
         ("9" * 13, (), 1),
-        ("[[3]]", (), 1),
         # a reader that is not linear in the length would take minutes
         ("1," * 100_000, (1,), 0),
         ("[" * 200_000, (), 1),
@@ -205,10 +178,8 @@ def test_lists(text, pages, strays):
         (BOX, (1654, 2339), (724, 1024), 962),
         (BOX, (1920, 1080), (1024, 576), 777),
         (BOX, (1600, 1200), (1024, 768), 999),
-        (BOX, (640, 480), (640, 480), 391),
         # the paper read literally
         (LITERAL, (1654, 2339), (543, 768), 513),
-        (LITERAL, (1920, 1080), (1024, 576), 777),
     ],
 )
 def test_the_worked_examples(box, size, shown, tokens):

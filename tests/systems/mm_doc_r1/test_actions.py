@@ -113,8 +113,6 @@ def test_keywords(body, keywords):
     ("text", "reason"),
     [
         ("", NO_ACTION),
-        ('<Search>["a"]</Search>', NO_ACTION),
-        ("< FINISH>", NO_ACTION),
         ("<think>I <FINISH>", NO_ACTION),
         ("a</think><think>b <FINISH>", NO_ACTION),
         ("<think><FINISH></think> so", NO_ACTION),
@@ -124,7 +122,7 @@ def test_keywords(body, keywords):
         *((f"<read>{body}</read>", BAD) for body in ("[4, 5]", "[]", '[{"page_ids": [1]}, 5]')),
         ('<read>{"page_ids": ' + "[" * 5000 + "]" * 5000 + "}</read>", BAD),
     ],
-    ids=range(15),
+    ids=range(13),
 )
 def test_invalid_steps(text, reason):
     action = parse(text).action

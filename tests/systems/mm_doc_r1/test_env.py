@@ -70,13 +70,6 @@ async def test_a_search_lists_pages_with_extracts(played):
     assert few.results[0].info["history"]["action"] == '<search>["velmora"]</search>'
 
 
-async def test_the_best_extract_is_kept(played):
-    turns = [f'<search>["{words}"]</search>' for words in ("kantora", 'people", "port', "velmora")]
-    state = await played(*turns, search={"snippet_chars": 30})
-    # seen by the answer agent, which the trajectory has not reached: look inside
-    assert state.env.state.found[2].words == 2
-
-
 @pytest.mark.parametrize("engine", ["retriever", "document_bm25"])
 async def test_either_engine_stays_in_the_window(played, engine):
     window = {"extra": {"window": [3, 6]}}

@@ -32,9 +32,8 @@ def test_the_example_of_the_specification():
 @pytest.mark.parametrize(
     ("empty", "expected"), [(EmptyEvidence.ONE, 1), (EmptyEvidence.ZERO, 0), (EmptyEvidence.CORRECTNESS, 0.7)]
 )
-@pytest.mark.parametrize("read", [set(), {1, 2}])
-def test_without_evidence(empty, expected, read):
-    assert rule(empty_evidence=empty).page_score(read, set(), 0.7) == expected
+def test_without_evidence(empty, expected):
+    assert rule(empty_evidence=empty).page_score({1, 2}, set(), 0.7) == expected
 
 
 @settings(max_examples=50)

@@ -49,12 +49,6 @@ def test_versions_grow_shorter_in_order():
     assert all(text.count('<search>["totals"]</search>') == 1 for text in versions)
 
 
-def test_the_oldest_go_first():
-    one, two = (Step(n, "", "s", (FoundPage(n, f"extract {n}", False),)) for n in (1, 2))
-    _, first, second = histories([one, two, LAST], 400)
-    assert ["extract 1" in first, "extract 2" in first, "extract 2" in second] == [False, True, False]
-
-
 @pytest.mark.parametrize(
     ("text", "limit", "line"),
     [

@@ -15,7 +15,6 @@ from docagent_rl.systems.unidoc_rl.env import gold_regions
     [
         ({"max_turns": 4}, 9),
         ({"search": {"candidates": 5}}, 27),
-        ({"max_turns": 1}, 0),
         ({"grammar": {"select": False}}, 9),
     ],
 )

@@ -65,7 +65,6 @@ async def test_in_the_release_the_first_candidate_counts_as_selected(
         ("released", {}, [EVERY, EVERY], [2, 3, 4]),
         # K2 was selected only until K4 was
         ("released", {}, [EVERY, EVERY, select(2), EVERY], [2, 3, 5]),
-        ("paper", {}, [EVERY, select(0), select(2), EVERY], [1, 2, 4]),
     ],
 )
 async def test_selected_pages_are_left_out_of_later_searches(
@@ -95,7 +94,6 @@ async def test_nothing_new(make, make_sample, play):
     ("variant", "turns", "fallbacks"),
     [
         ("paper", [select(0)], 0),
-        ("released", [select(0)], 0),
         ("paper", [EVERY, select(3)], 0),
         ("paper", [EVERY, select("one")], 0),
         ("released", [EVERY, select(3)], 1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docagent_rl.actions.base import Answer, Invalid, InvalidReason, StopCause
+from docagent_rl.actions.base import Invalid, InvalidReason, StopCause
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import ImagePart, TextPart
 from docagent_rl.systems.vrag_rl.config import VragConfig
@@ -112,13 +112,11 @@ GRAMMAR = grammar_of()
     [
         ("", InvalidReason.NO_ACTION),
         ("<think>only</think>", InvalidReason.NO_ACTION),
-        ("<Search>a</Search>", InvalidReason.NO_ACTION),
         ("<think><search>a</search>", InvalidReason.NO_ACTION),
         ("<search>a", InvalidReason.UNCLOSED),
         ("<search>a</answer>", InvalidReason.UNCLOSED),
         ("<search>a<think>b</search>", InvalidReason.UNCLOSED),
         ("<search>a<search>b</search>", InvalidReason.NESTED),
-        ("<answer></search></answer>", InvalidReason.NESTED),
         ("<search> \n</search>", InvalidReason.BAD_ARGUMENT),
         ("<search><think>a</think></search>", InvalidReason.BAD_ARGUMENT),
         ("<bbox>[1, 2, 3]</bbox>", InvalidReason.BAD_ARGUMENT),
@@ -128,15 +126,6 @@ def test_invalid_turns(text, reason):
     action = GRAMMAR.parse(text).action
     assert isinstance(action, Invalid)
     assert action.reason is reason
-
-
-def test_the_first_closed_block_wins_and_later_ones_are_surplus():
-    turn = GRAMMAR.parse("<bbox> <search>a</search> <answer>b</answer> <search></search>")
-    assert turn.action.query == "a"
-    assert [type(action) for action in turn.surplus] == [Answer, Invalid]
-    nested = GRAMMAR.parse("<search><bbox></search><answer>b</answer>")
-    assert nested.action.reason is InvalidReason.NESTED
-    assert nested.surplus[0].text == "b"
 
 
 def test_how_sampling_ended():
@@ -151,9 +140,3 @@ def test_region_alias():
     for tag in ("region", "bbox"):
         assert grammar.parse(f"<{tag}>[1,2,3,4]</{tag}>").action.boxes == ((1, 2, 3, 4),)
     assert grammar.parse("<region>[1,2,3,4]</bbox>").action.reason is InvalidReason.UNCLOSED
-
-
-def test_without_crop_its_tags_mean_nothing():
-    grammar = grammar_of(crop=False, region_alias=True)
-    assert grammar.parse("<bbox>[1,2,3,4]</bbox>").action.reason is InvalidReason.NO_ACTION
-    assert grammar.parse("<search>the <bbox> tag</search>").action.query == "the <bbox> tag"
