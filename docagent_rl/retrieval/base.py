@@ -56,12 +56,8 @@ class QueryRefusedError(Exception):
 class ServiceFailedError(InfrastructureError):
     """One try of a search at a service: begun and not brought to an end, or answered with nonsense.
 
-    It may say how many seconds the service asks to wait. Whoever can wait tries again.
+    Whoever can wait tries again.
     """
-
-    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
 
 
 class NotTakenError(ServiceFailedError):
@@ -138,13 +134,7 @@ def top_rows(scores: np.ndarray, top_k: int, above: float = 0.0) -> np.ndarray:
     Rows come by descending score, equal scores by ascending row; `scores` has one a row, shape (n,).
     """
     rows = np.flatnonzero(scores > above)
-    if len(rows) > top_k:
-        found = scores[rows]
-        cut = np.partition(found, len(found) - top_k)[len(found) - top_k]
-        better = rows[found > cut]
-        # of the rows that tie at the cut, the first ones: partitioning alone would pick any
-        rows = np.sort(np.concatenate([better, rows[found == cut][: top_k - len(better)]]))
-    return rows[np.argsort(-scores[rows], kind="stable")]
+    return rows[np.argsort(-scores[rows], kind="stable")[:top_k]]
 
 
 class PageRows:

@@ -9,7 +9,6 @@ A page is indexed behind the title of its document and its headings; the text th
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import threading
@@ -35,61 +34,6 @@ from docagent_rl.retrieval.tokens import WORD, Stemmer, Tokenizer
 
 if TYPE_CHECKING:
     import bm25s
-
-VOCABULARY = "vocabulary.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Postings:
-    """The arrays of bm25s: for each token the pages that hold it, ascending, and its score there."""
-
-    data: np.ndarray
-    """Scores, float (n,)."""
-    rows: np.ndarray
-    """Pages, int (n,)."""
-    starts: np.ndarray
-    """Token i has the scores from starts[i] to starts[i + 1], int (tokens + 1,)."""
-    num_rows: int
-
-    @classmethod
-    def of(cls, index: bm25s.BM25) -> Postings:
-        """Return the arrays of an index."""
-        scores = cast("Mapping[str, np.ndarray]", index.scores)
-        return cls(scores["data"], scores["indices"], scores["indptr"], int(scores["num_docs"]))
-
-    def save(self, folder: Path) -> None:
-        """Write the arrays to a folder, for `open`."""
-        for name in ("data", "rows", "starts"):
-            np.save(folder / f"{name}.npy", getattr(self, name))
-
-    @classmethod
-    def open(cls, folder: Path, num_rows: int) -> Postings:
-        """Return the arrays that `save` wrote, mapped into memory: the processes of a node share them.
-
-        Raises:
-            OSError, ValueError: a file is missing, or is no array.
-        """
-        files = (folder / f"{name}.npy" for name in ("data", "rows", "starts"))
-        # views that are no memmaps: slices of that class cost more than these searches
-        return cls(*(np.load(file, mmap_mode="r").view(np.ndarray) for file in files), num_rows)
-
-    def scores(self, tokens: Sequence[int], start: int, end: int) -> np.ndarray:
-        """Return sums over a query's tokens, repeated ones counted again, for the rows from `start` to before
-        `end`.
-
-        The sums, of shape (end - start,), are those of bm25s for all pages: over the same numbers in the same
-        order.
-        """
-        sums = np.zeros(end - start, dtype=self.data.dtype)
-        for token in tokens:
-            first, last = self.starts[token], self.starts[token + 1]
-            rows, data = self.rows[first:last], self.data[first:last]
-            if (start, end) != (0, self.num_rows):
-                low, high = np.searchsorted(rows, (start, end))
-                rows, data = rows[low:high] - start, data[low:high]
-            np.add.at(sums, rows, data)  # quicker than indexing
-        return sums
-
 
 _import_lock = threading.Lock()
 
@@ -128,7 +72,7 @@ class BM25Settings:
 class BM25Header(IndexHeader):
     """The texts and settings of an index."""
 
-    schema_version: Literal[4] = 4
+    schema_version: Literal[5] = 5
     kind: Literal["bm25"] = "bm25"
     settings: BM25Settings
     fingerprint: str
@@ -147,15 +91,14 @@ class BM25Retriever:
     of the whole corpus in both cases. Pages in `exclude` that the index does not know are ignored.
 
     Searching changes nothing, so any number of threads may search at once. The arrays of an index that was
-    read are mapped into memory: the processes of a node share them. In one document only its own pages are
-    scored.
+    read are mapped into memory: the processes of a node share them.
     """
 
     contents = (PageContent.TEXT,)
     """The contents of a page that its rank depends on."""
 
-    def __init__(self, postings: Postings, vocabulary: Mapping[str, int], header: BM25Header) -> None:
-        self._postings, self._vocabulary, self._header = postings, vocabulary, header
+    def __init__(self, index: bm25s.BM25, header: BM25Header) -> None:
+        self._index, self._header = index, header
         self._tokenize = Tokenizer(header.settings.stemmer)
         self._rows = PageRows(header.doc_ids, header.num_pages)
 
@@ -193,7 +136,7 @@ class BM25Retriever:
             )
         index = load_bm25s().BM25(k1=settings.k1, b=settings.b, method="lucene", backend="numpy")
         index.index((rows, dict(vocabulary)), show_progress=False)
-        return cls(Postings.of(index), vocabulary, header)
+        return cls(index, header)
 
     def save(self, path: str | Path) -> None:
         """Write the index to the folder `path`, replacing an index that is there.
@@ -201,14 +144,9 @@ class BM25Retriever:
         Raises:
             UserError: The path is a file, or a folder that holds something else.
         """
-
-        def write(folder: Path) -> None:
-            self._postings.save(folder)
-            (folder / VOCABULARY).write_text(json.dumps(self._vocabulary, ensure_ascii=False), "utf-8")
-
         files = IndexFiles(Path(path))
         with files.claimed():
-            files.publish(write, self._header)
+            files.publish(lambda folder: self._index.save(folder, show_progress=False), self._header)
 
     @classmethod
     def load(cls, path: str | Path) -> BM25Retriever:
@@ -224,11 +162,10 @@ class BM25Retriever:
         header = files.parse(BM25Header, data)
         folder = files.verified_folder(header.files)
         try:
-            postings = Postings.open(folder, sum(header.num_pages))
-            vocabulary = json.loads((folder / VOCABULARY).read_bytes())
-        except (OSError, ValueError) as error:
+            index = load_bm25s().BM25.load(folder, mmap=True, show_progress=False, verbosity=0)
+        except (OSError, ValueError, TypeError) as error:
             raise files.damaged(folder, str(error)) from error
-        return cls(postings, vocabulary, header.unsaved())
+        return cls(index, header.unsaved())
 
     @property
     def settings(self) -> BM25Settings:
@@ -267,11 +204,10 @@ class BM25Retriever:
         return [self._search_one(query, start, end, excluded, top_k) for query in queries]
 
     def _search_one(self, query: str, start: int, end: int, excluded: np.ndarray, top_k: int) -> list[Hit]:
-        words = self._tokenize(query)
-        token_ids = [self._vocabulary[word] for word in words if word in self._vocabulary]
+        token_ids = self._index.get_tokens_ids(self._tokenize(query))
         if not token_ids:
             return []
-        scores = self._postings.scores(token_ids, start, end)
+        scores = self._index.get_scores_from_ids(token_ids)[start:end]
         scores[excluded] = 0
         rows = top_rows(scores, top_k)
         return [

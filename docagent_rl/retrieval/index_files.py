@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, is_sealed, scratch_folder, seal, writable
@@ -40,12 +40,6 @@ T = TypeVar("T")
 HeaderT = TypeVar("HeaderT", bound="IndexHeader")
 Sha256 = Annotated[str, Field(pattern=f"^{SHA256_PATTERN}$")]
 FileName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
-
-
-class DamagedError(UserError):
-    """A file of an index is not as it was written."""
-
-    path: Path
 
 
 class IndexHeader(BaseModel):
@@ -167,18 +161,14 @@ class IndexFiles:
             if not is_sealed(data):
                 raise ValueError("it has no checksum")
             return model.model_validate_json(data)
-        except ValidationError as error:
-            problem = error.errors()[0]
-            field = ".".join(str(part) for part in problem["loc"]) or "file"
-            raise self.damaged(self.header, f"{field}: {problem['msg']}") from error
         except ValueError as error:
-            raise self.damaged(self.header, str(error)) from error
+            raise self.damaged(self.header, " ".join(str(error).split())) from error
 
     def verified_folder(self, checksums: Mapping[str, str]) -> Path:
         """Return the folder of the array files, each of which was read to its end.
 
         Raises:
-            DamagedError: a file is not as it was written.
+            UserError: a file is not as it was written.
         """
         folder = self.folder(checksums)
         for name, expected in sorted(checksums.items()):
@@ -190,18 +180,16 @@ class IndexFiles:
                 raise self.damaged(folder / name, "its checksum is that of other bytes")
         return folder
 
-    def damaged(self, path: Path, problem: str) -> DamagedError:
+    def damaged(self, path: Path, problem: str) -> UserError:
         """Return the error for a damaged file."""
-        found = DamagedError(
+        return UserError(
             f"{path}: damaged, or made by another version ({problem}): {rebuild_command(self.root)}"
         )
-        found.path = path
-        return found
 
     def _is_whole(self, checksums: Mapping[str, str]) -> bool:
         try:
             self.verified_folder(checksums)
-        except DamagedError:
+        except UserError:
             return False
         return True
 

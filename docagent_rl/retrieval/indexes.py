@@ -20,7 +20,7 @@ from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, named_spec
 from docagent_rl.retrieval.engines.build import build_collection
 from docagent_rl.retrieval.engines.collection import CollectionIndex
-from docagent_rl.retrieval.index_files import HEADER, DamagedError, IndexFiles, index_engine, index_kind
+from docagent_rl.retrieval.index_files import HEADER, IndexFiles, index_engine, index_kind
 from docagent_rl.retrieval.vectors.build import BuiltIndex, build_index
 from docagent_rl.retrieval.vectors.encoding import PageVectors, RayVectors
 from docagent_rl.retrieval.vectors.index import Kind, VectorIndex
@@ -144,8 +144,7 @@ def audit_index(root: Path) -> Audit:
     except UserError as error:
         if not files.header.is_file():
             raise
-        path = error.path if isinstance(error, DamagedError) else files.header
-        return Audit("an index that cannot be used", [Damage(path, str(error))])
+        return Audit("an index that cannot be used", [Damage(files.header, str(error))])
     info = index.info()
     problems = index.problems() if isinstance(index, CollectionIndex) else []
     found = [Damage(files.header, problem) for problem in problems]

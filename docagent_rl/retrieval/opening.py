@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import starmap
 from typing import TYPE_CHECKING
 
@@ -29,14 +28,11 @@ class HybridRetriever:
     """A `Retriever` over others, whose ranks it joins by `reciprocal_ranks`.
 
     Each part is asked for `depth` pages, or for as many as the search asks for where that is more. A page
-    that some parts do not rank gets nothing of those. Parts are searched side by side: the answer takes as
-    long as the slowest.
+    that some parts do not rank gets nothing of those.
     """
 
     def __init__(self, parts: Mapping[str, Retriever], *, rrf_k: int = 60, depth: int = 50) -> None:
         self._parts, self._rrf_k, self._depth = parts, rrf_k, depth
-        # threads that all searches of the process share; they start when they are needed
-        self._workers = ThreadPoolExecutor(4 * len(parts), thread_name_prefix="hybrid")
 
     def search(
         self, queries: Sequence[str], *, doc_id: str | None = None, top_k: int, exclude: Pages = ()
@@ -45,19 +41,13 @@ class HybridRetriever:
         check_queries(queries, top_k)
         if not queries:
             return []
-        excluded = frozenset(exclude)
-
-        def ask(part: Retriever) -> list[list[Hit]]:
-            return part.search(queries, doc_id=doc_id, top_k=max(self._depth, top_k), exclude=excluded)
-
+        depth, excluded = max(self._depth, top_k), frozenset(exclude)
         # in the order of their names, whose sums are the same to the last bit
-        first, *others = (self._parts[name] for name in sorted(self._parts))
-        futures = [self._workers.submit(ask, part) for part in others]
-        found = [ask(first), *(future.result() for future in futures)]
-        answers = zip(*found, strict=True)
+        parts = [self._parts[name] for name in sorted(self._parts)]
+        found = [part.search(queries, doc_id=doc_id, top_k=depth, exclude=excluded) for part in parts]
         return [
             best_hits(starmap(Hit, reciprocal_ranks(rankings, self._rrf_k).items()), top_k)
-            for rankings in answers
+            for rankings in zip(*found, strict=True)
         ]
 
 

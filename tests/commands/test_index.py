@@ -111,9 +111,9 @@ def test_a_damaged_index_is_seen(folder):
     run(folder, *BUILD, "--stemmer", "none")
     assert re.search(r"stemmer\W+none", run(folder, "info", "--index", "@bm25"))
     run(folder, "check", *AT)
-    (array,) = (folder / "bm25").rglob("data.npy")
+    (array,) = (folder / "bm25").rglob("data.csc.index.npy")
     array.write_bytes(array.read_bytes()[:-1] + b"x")
-    assert "data.npy" in run(folder, "check", "--index", "@bm25", status=1)
+    assert "data.csc.index.npy" in run(folder, "check", "--index", "@bm25", status=1)
 
 
 def serve(world, *options):

@@ -8,7 +8,6 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
-import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,7 +18,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
 from docagent_rl.documents.contents import Heading
 from docagent_rl.retrieval.base import PageRows, check_queries, top_rows
-from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, Postings, indexed_texts, page_headings
+from docagent_rl.retrieval.bm25 import BM25Retriever, BM25Settings, indexed_texts, page_headings
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer
 from tests.documents.here import ingest_here
 
@@ -104,22 +103,6 @@ def test_any_search_is_the_best_of_what_is_left(
     assert [(-hit.score, hit.ref) for hit in hits] == sorted((-hit.score, hit.ref) for hit in hits)
     worst = min((hit.score for hit in hits), default=math.inf)
     assert all(scores[ref] <= worst + 1e-5 for ref in left - {hit.ref for hit in hits})
-
-
-PAGES = st.lists(st.lists(st.integers(0, 11), max_size=9), min_size=1, max_size=9)
-
-
-@settings(max_examples=30)
-@given(pages=PAGES.filter(any), query=st.lists(st.integers(0, 11), max_size=6), data=st.data())
-def test_every_range_has_the_scores_that_bm25s_gives_all_pages(pages, query, data):
-    index = bm25s.BM25(method="lucene", backend="numpy")
-    index.index((pages, {str(word): word for word in range(12)}), show_progress=False)
-    start = data.draw(st.integers(0, len(pages)))
-    end = data.draw(st.integers(start, len(pages)))
-    expected = index.get_scores_from_ids(query)[start:end]
-    found = Postings.of(index).scores(query, start, end)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_changed_store_is_noticed(make_store, tmp_path):

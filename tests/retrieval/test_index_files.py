@@ -28,12 +28,12 @@ def test_saved_and_loaded_it_answers_the_same(bm25, store, saved, tmp_path):
     loaded = BM25Retriever.load(saved)
     loaded.check(store)
     assert (loaded.settings, loaded.num_pages) == (bm25.settings, 10)
-    assert isinstance(loaded._postings.data.base, np.memmap)
+    assert isinstance(loaded._index.scores["data"], np.memmap)
     for doc_id in (None, "animals"):
         assert loaded.search(WORDS, doc_id=doc_id, top_k=4) == bm25.search(WORDS, doc_id=doc_id, top_k=4)
     BM25Retriever.build(store).save(tmp_path / "again")
     assert files_of(tmp_path / "again") == files_of(saved)
-    assert len(files_of(saved)) == 6
+    assert len(files_of(saved)) == 7
 
 
 def test_saving_replaces_an_index_and_nothing_else(bm25, index, tmp_path):

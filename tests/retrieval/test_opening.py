@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from itertools import starmap
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval import opening
 from docagent_rl.retrieval.base import Hit, best_hits
@@ -113,22 +112,6 @@ def test_parts_are_asked_deep_enough_and_leave_out_the_same():
     assert one.asked[-1][2] == 4
     assert hybrid.search([], top_k=1) == []
     assert hybrid.search([" ", "words"], top_k=1)[0] == []
-
-
-def test_parts_are_searched_side_by_side_and_failures_pass_through():
-    both, hit = threading.Barrier(2, timeout=120), (A, 1.0)
-
-    class Acting(Fixed):
-        def search(self, queries, **options):
-            if queries == ["dead"]:
-                raise InfrastructureError("the server is down")
-            both.wait()
-            return super().search(queries, **options)
-
-    assert HybridRetriever({"one": Acting(hit), "two": Acting(hit)}).search(["words"], top_k=1)[0]
-    for parts in ({"one": Acting(hit), "two": Fixed(hit)}, {"one": Fixed(hit), "two": Acting(hit)}):
-        with pytest.raises(InfrastructureError):
-            HybridRetriever(parts).search(["dead"], top_k=1)
 
 
 @pytest.mark.parametrize("changes", [{}, {"backend": "ray"}])

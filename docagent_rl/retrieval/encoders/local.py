@@ -214,7 +214,7 @@ class LocalModel(ABC):
 
 
 class LocalEncoder(LocalModel):
-    """A `PageEncoder`; see `LocalModel`."""
+    """An `Encoder` of pages too; see `LocalModel`."""
 
     def __init__(self, spec: EncoderSpec, *, named: str = "model", **options: Any) -> None:
         super().__init__(spec, named=named, **options)
@@ -230,7 +230,11 @@ class LocalEncoder(LocalModel):
         return self._batches.size
 
     def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """See `PageEncoder.encode_pages`."""
+        """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.
+
+        What a page's vectors are does not depend on the pages around it. One that is longer than a dense
+        encoder of texts takes has a vector a passage.
+        """
         return self._lane(lambda: self._pages(pages))
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:

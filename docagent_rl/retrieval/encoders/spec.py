@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Protocol, Self, TypeVar
+from typing import Annotated, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import yaml
-from PIL import Image
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, read_yaml
@@ -71,14 +70,6 @@ class Family(StrEnum):
         return PageContent.TEXT if text else PageContent.IMAGE
 
 
-class Precision(StrEnum):
-    """Precision of weights and arithmetic; vectors leave as float32 of length 1."""
-
-    FLOAT32 = "float32"
-    BFLOAT16 = "bfloat16"
-    FLOAT16 = "float16"
-
-
 class ModelSpec(Section):
     """A model of pages and queries, and what is put into it."""
 
@@ -103,7 +94,8 @@ class ModelSpec(Section):
     """Longer texts become several passages of this length; null: as long as the model takes."""
     overlap: int = Field(32, ge=0)
     """Tokens that neighbouring passages share."""
-    dtype: Precision = Precision.FLOAT32
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Precision of weights and arithmetic; vectors leave as float32 of length 1."""
 
     @classmethod
     def read(cls, content: Mapping[str, object], named: str = "encoder") -> Self:
@@ -230,28 +222,4 @@ class Encoder(Protocol):
 
     def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
         """Encode queries: for each float32 of shape (t, dim), t >= 1."""
-        ...
-
-
-class PageEncoder(Encoder, Protocol):
-    """A model that encodes pages too.
-
-    A page that is longer than a dense text encoder takes has a vector a passage.
-    """
-
-    @property
-    def spec(self) -> BaseModel:
-        """The specification with which it is opened again."""
-        ...
-
-    @property
-    def batch_size(self) -> int:
-        """Pages of a batch at most."""
-        ...
-
-    def encode_pages(self, pages: Sequence[str] | Sequence[Image.Image]) -> list[np.ndarray]:
-        """Encode pages: for each float32 of shape (n, dim), n >= 0; none for a page without text.
-
-        What a page's vectors are does not depend on the pages around it.
-        """
         ...

@@ -15,7 +15,7 @@ from docagent_rl.retrieval.engines.collection import (
     CollectionHeader,
     Engine,
     VectorPage,
-    differences,
+    broken_documents,
     open_collection,
 )
 from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine
@@ -178,7 +178,7 @@ def _sound(
     broken: set[str] = set()
     if collection.count() != header.num_filled:
         # pages of a build that was killed, or pages that somebody removed
-        broken = {doc_id for doc_id, _ in differences(collection, header)}
+        broken = broken_documents(collection, header)
     now = set(documents)
     kept = {each.doc_id: each for each in header.documents if each.doc_id not in broken and each in now}
     return kept, sorted((held | broken) - kept.keys())

@@ -7,6 +7,7 @@ hold is encoded again, so that a build that was killed goes on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,8 +165,8 @@ class CollectionIndex:
 
     def problems(self) -> list[str]:
         """Return the problem of each document whose pages are not there as they were; looks at all pages."""
-        found = dict(differences(self.collection, self.header))
-        return [f"{doc_id}: {problem}" for doc_id, problem in sorted(found.items())]
+        found = sorted(broken_documents(self.collection, self.header))
+        return [f"{doc_id}: its pages in the collection are not those that were stored" for doc_id in found]
 
     def info(self) -> dict[str, object]:
         """Return counts, the place and the model, by their names for people."""
@@ -221,17 +222,8 @@ def open_collection(
     return qdrant.QdrantCollection(qdrant.connect(url, token=token, timeout_s=config.timeout_s), header)
 
 
-def differences(collection: Collection, header: CollectionHeader) -> Iterator[tuple[str, str]]:
-    """Yield each document whose stored pages are not those of the header, with the problem."""
-    held = {document.doc_id: document.digest for document in header.documents}
-    found: dict[str, set[int]] = {doc_id: set() for doc_id in held}
-    for ref, digest in collection.pages():
-        if ref.doc_id not in held:
-            yield ref.doc_id, f"page {ref.page} belongs to no document that is whole"
-        elif digest != held[ref.doc_id]:
-            yield ref.doc_id, f"page {ref.page} is of another version of the document"
-        else:
-            found[ref.doc_id].add(ref.page)
-    for doc_id, pages in found.items():
-        if len(pages) != header.filled[doc_id]:
-            yield doc_id, f"{len(pages)} of its {header.filled[doc_id]} pages with vectors are there"
+def broken_documents(collection: Collection, header: CollectionHeader) -> set[str]:
+    """Return the documents whose stored pages are not those of the header, strange ones too."""
+    stored = Counter((ref.doc_id, digest) for ref, digest in collection.pages())
+    held = Counter({(each.doc_id, each.digest): header.filled[each.doc_id] for each in header.documents})
+    return {page[0] for page in stored | held if stored[page] != held[page]}

@@ -89,15 +89,10 @@ class QdrantCollection:
 
     def add(self, pages: Sequence[VectorPage]) -> None:
         """See `Collection`."""
-        waiting, numbers = [], 0
-        for page in pages:
-            waiting.append(self._point(page))
-            numbers += page.vectors.size
-            if numbers > _NUMBERS_AT_A_TIME:
-                self._upsert(waiting)
-                waiting, numbers = [], 0
-        if waiting:
-            self._upsert(waiting)
+        largest = max(page.vectors.size for page in pages)
+        points, size = map(self._point, pages), max(1, _NUMBERS_AT_A_TIME // largest)
+        with _answering():
+            self._client.upload_points(self._name, points, batch_size=size, wait=True)
 
     def _point(self, page: VectorPage) -> models.PointStruct:
         vectors = {WHOLE: page.vectors.tolist()}
@@ -105,10 +100,6 @@ class QdrantCollection:
             vectors[FIRST] = joined(page.vectors).tolist()
         payload = {"doc": page.ref.doc_id, "page": page.ref.page, "digest": page.digest}
         return models.PointStruct(id=_key(page.ref), vector=vectors, payload=payload)
-
-    def _upsert(self, points: Sequence[models.PointStruct]) -> None:
-        with _answering():
-            self._client.upsert(self._name, points, wait=True)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         """See `Collection`."""

@@ -20,7 +20,7 @@ from docagent_rl.endpoints.guard import Guard
 from docagent_rl.retrieval.base import NotTakenError, QueryRefusedError, Retriever
 from docagent_rl.retrieval.service import wire
 from docagent_rl.retrieval.service.host import SearchHost
-from docagent_rl.retrieval.service.wire import VERSION, Info, one_line
+from docagent_rl.retrieval.service.wire import Info, one_line
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -34,7 +34,6 @@ def describe_index(retriever: Retriever, store: DocumentStore, *, kind: str = ""
     """
     doc_ids = store.doc_ids()
     return Info(
-        version=VERSION,
         kind=kind,
         documents=len(doc_ids),
         pages=sum(store.document(doc_id).num_pages for doc_id in doc_ids),
@@ -54,9 +53,7 @@ async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
     try:
         return await search
     except NotTakenError as error:
-        later = error.retry_after_s
-        headers = {} if later is None else {"Retry-After": f"{later:g}"}
-        raise HTTPException(503, one_line(error), headers) from None
+        raise HTTPException(503, one_line(error)) from None
     except TimeoutError:
         raise HTTPException(504, f"no result within {host.deadline_s:g} s") from None
     except (QueryRefusedError, UserError, InfrastructureError) as error:
@@ -99,7 +96,7 @@ def _routes(host: SearchHost, info: Info) -> list[Route]:
 
 
 async def _refused(_: Request, error: Any) -> Response:
-    return JSONResponse({"error": one_line(error.detail)}, error.status_code, error.headers)
+    return JSONResponse({"error": one_line(error.detail)}, error.status_code)
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

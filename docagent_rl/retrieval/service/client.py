@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -100,8 +99,6 @@ class HttpRetriever(RemoteRetriever):
                 f"{key}.service: {shown} is no server of `docagent-rl index serve` "
                 f"({wire.first_problem(error)})"
             ) from None
-        if info.version != wire.VERSION:
-            raise UserError(f"{key}.service: {shown} speaks version {info.version}, this one {wire.VERSION}")
         for name, theirs in info.fingerprints.items():
             if name in list(PageContent) and self._store.fingerprint(PageContent(name)) != theirs:
                 raise UserError(
@@ -123,7 +120,7 @@ class HttpRetriever(RemoteRetriever):
         url = self._url + path
         try:
             async with self._http().request(method, url, data=content, allow_redirects=False) as reply:
-                status, headers, body = reply.status, dict(reply.headers), await reply.read()
+                status, body = reply.status, await reply.read()
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise NotTakenError(self._line(f"no connection: {describe(error)}")) from None
         except TimeoutError:
@@ -132,16 +129,13 @@ class HttpRetriever(RemoteRetriever):
             raise ServiceFailedError(self._line(f"the connection broke: {describe(error)}")) from None
         if status != 200:
             text = self._line(" ".join(body[:_LONGEST].decode("utf-8", "replace").split()))
-            raise self._failure(status, headers, f"HTTP {status}: {text}")
+            raise self._failure(status, f"HTTP {status}: {text}")
         return body
 
-    def _failure(self, status: int, headers: Mapping[str, str], message: str) -> Exception:
-        from docagent_rl.endpoints.chat_reply import retry_after_s
-
+    def _failure(self, status: int, message: str) -> Exception:
         key, shown = self._key, self._shown
         if status in _BUSY:
-            lowered = {name.lower(): value for name, value in headers.items()}
-            return NotTakenError(message, retry_after_s(lowered))
+            return NotTakenError(message)
         if status in _REFUSED:
             return QueryRefusedError(message)
         if status in (401, 403):

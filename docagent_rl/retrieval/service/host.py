@@ -25,7 +25,6 @@ from docagent_rl.retrieval.base import (
     check_queries,
 )
 
-RETRY_AFTER_S = 0.25
 HARMLESS = "page"
 """A query that any retriever answers."""
 LONGEST_QUERY = 32_768
@@ -69,9 +68,7 @@ class SearchHost:
         places = len(question.queries)
         with self._lock:
             if self.waiting and self.waiting + places > self._max_waiting:
-                raise NotTakenError(
-                    f"as many searches wait as may: come again in {RETRY_AFTER_S:g} s", RETRY_AFTER_S
-                )
+                raise NotTakenError("as many searches wait as may: come again")
             if not self.waiting:
                 self._moved_at = time.monotonic()
             self.waiting += places

@@ -94,8 +94,7 @@ class RayRetriever(RemoteRetriever):
     `key` is that of the section, for messages.
 
     Raises:
-        InfrastructureError: Ray does not run, or an actor does not start in time.
-        UserError: an actor cannot open the index.
+        InfrastructureError: Ray does not run, or an actor does not start in time, or at all.
     """
 
     def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
@@ -123,7 +122,7 @@ class RayRetriever(RemoteRetriever):
             if not isinstance(answer, NotTakenError):
                 raise answer
             last = answer
-        raise NotTakenError(f"no actor of {self._key} takes it: {last}", getattr(last, "retry_after_s", None))
+        raise NotTakenError(f"no actor of {self._key} takes it: {last}")
 
     async def _answer(self, actor: Any, question: Question) -> list[list[Hit]] | Exception:
         """Return the answer of one actor."""
@@ -181,14 +180,6 @@ class RayRetriever(RemoteRetriever):
                 f"service.start_s={start_s:g} s"
             ) from error
         except RayError as error:
-            raise self._unstarted(error) from None
-
-    def _unstarted(self, error: BaseException) -> Exception:
-        """Return the error of an actor's constructor, as far as Ray tells."""
-        while isinstance(inner := getattr(error, "cause", None), BaseException):
-            error = inner
-        text, marker = str(error).strip(), "docagent_rl.base.errors.UserError: "
-        if isinstance(error, UserError) or marker in text:
-            return UserError(text.rpartition(marker)[2])
-        last = (text.splitlines() or [type(error).__name__])[-1]
-        return InfrastructureError(f"{self._key}.backend=ray: an actor cannot start: {last[:LONGEST_LINE]}")
+            # Ray's text ends with that of the constructor's error
+            last = (str(error).strip().splitlines() or [type(error).__name__])[-1][:LONGEST_LINE]
+            raise InfrastructureError(f"{self._key}.backend=ray: an actor cannot start: {last}") from None

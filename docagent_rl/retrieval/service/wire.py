@@ -17,7 +17,6 @@ from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Question
 from docagent_rl.retrieval.service.host import LONGEST_QUERY
 
-VERSION = 1
 SEARCH, INFO, HEALTH = "/v1/search", "/v1/info", "/v1/health"
 MOST_QUERIES = 256
 LARGEST_BODY = 16 << 20
@@ -56,7 +55,6 @@ class Info(BaseModel):
     """The contents of a server."""
 
     model_config = ConfigDict(strict=True)
-    version: int
     kind: str = ""
     documents: int = 0
     pages: int = 0

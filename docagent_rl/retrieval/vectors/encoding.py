@@ -18,10 +18,10 @@ from rich.progress import track
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore, PageContent, PageRef
-from docagent_rl.retrieval.encoders.spec import PageEncoder
+from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.vectors.index import StoredDocument
 
-EncoderFactory = Callable[[], PageEncoder]
+EncoderFactory = Callable[[], LocalEncoder]
 """Makes the encoder in the process that uses it; can be pickled for the workers of a cluster."""
 
 _BATCHES = 4
@@ -47,7 +47,7 @@ class EncoderFacts:
     """Pages that it encodes at a time."""
 
     @classmethod
-    def of(cls, encoder: PageEncoder) -> EncoderFacts:
+    def of(cls, encoder: LocalEncoder) -> EncoderFacts:
         """Return those of an encoder."""
         spec = encoder.spec.model_dump(mode="json")
         return cls(encoder.content, encoder.dim, encoder.fingerprint, spec, encoder.batch_size)
@@ -62,9 +62,9 @@ class PageVectors:
 
     def __init__(self, factory: EncoderFactory) -> None:
         self._factory, self._lock = factory, threading.Lock()
-        self._opened: PageEncoder | None = None
+        self._opened: LocalEncoder | None = None
 
-    def _encoder(self) -> PageEncoder:
+    def _encoder(self) -> LocalEncoder:
         """Return the encoder; the first who needs it opens it."""
         with self._lock:
             self._opened = self._opened or self._factory()
@@ -113,7 +113,7 @@ def page_batches(
         yield tuple(batch)
 
 
-def encode_batch(encoder: PageEncoder, store: DocumentStore, batch: PageBatch) -> list[np.ndarray]:
+def encode_batch(encoder: LocalEncoder, store: DocumentStore, batch: PageBatch) -> list[np.ndarray]:
     """Return the vectors of a batch, as they are stored but for rounding.
 
     Raises:

@@ -22,8 +22,7 @@ def test_pages_that_are_lost_are_seen_and_encoded_again(build, found, corpus):
     found.collection.remove(["doc-07"])  # as by a server that lost a part of its pages
     with pytest.raises(UserError, match="of its documents"):
         found.check(corpus)
-    filled = found.header.filled["doc-07"]
-    assert found.problems() == [f"doc-07: 0 of its {filled} pages with vectors are there"]
+    assert [problem.partition(":")[0] for problem in found.problems()] == ["doc-07"]
     assert build(corpus).new == held.pages
     found = CollectionIndex.open(found.path)
     found.check(corpus)
@@ -35,6 +34,7 @@ def test_pages_of_no_document_are_removed(build, found, corpus):
     found.collection.add([stray])
     with pytest.raises(UserError, match="of its documents"):
         found.check(corpus)
+    assert [problem.partition(":")[0] for problem in found.problems()] == ["stray"]
     assert build(corpus).new == 0
     pages = CollectionIndex.open(found.path).collection.pages()
     assert "stray" not in {ref.doc_id for ref, _ in pages}

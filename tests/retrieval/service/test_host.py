@@ -47,9 +47,8 @@ async def test_more_than_may_wait_are_told_to_come_again_and_places_come_free(he
     host = SearchHost(held, threads=1, max_waiting=3)
     running = ask(host, *"012")
     await until(lambda: host.waiting == 3)
-    with pytest.raises(NotTakenError) as caught:
+    with pytest.raises(NotTakenError):
         await host.search(Question(("late",)))
-    assert caught.value.retry_after_s > 0
     held.gate.set()
     assert await answers(running) == [*"012"]
     await until(lambda: host.waiting == 0)

@@ -135,7 +135,7 @@ def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
             path.write_bytes(damaged)
         with pytest.raises(UserError, match=str(path)):
             VectorIndex.open(index)
-        assert [damage.path for damage in audit_index(index).damages] == [path]
+        assert [str(path) in str(damage) for damage in audit_index(index).damages] == [True]
     with pytest.raises(UserError, match=str(path)):
         embedded(corpus, index)
     assert embedded(corpus, index, replace=True).new > 80
