@@ -14,8 +14,6 @@ from docagent_rl.checkpoints.inspection import State, inspect
 from docagent_rl.checkpoints.manifest import (
     TRACKER,
     CheckpointCheck,
-    read_tracker,
-    step_folder,
     step_folders,
     step_of,
 )
@@ -34,8 +32,7 @@ def has_checkpoints(path: Path) -> bool:
 def audit_checkpoints(path: Path) -> Audit:
     """Read every file of checkpoints (a run's, a folder's, one) and compare it with its checksum."""
     path = path.absolute()
-    one, root = step_of(path) is not None, _root(path)
-    folders = [path] if one else step_folders(root)
+    folders = step_folders(_root(path)) if step_of(path) is None else [path]
     audit = Audit(f"{len(folders)} checkpoint{'s' if len(folders) != 1 else ''}")
     for folder in folders:
         verdict = inspect(folder, CheckpointCheck.FULL)
@@ -43,25 +40,11 @@ def audit_checkpoints(path: Path) -> Audit:
         if not verdict.usable:
             unfinished = "not finished, or retired: " if verdict.state is State.UNFINISHED else ""
             audit.damages.append(Damage(folder, unfinished + verdict.reason))
-    audit.damages += [] if one else _tracker_damage(root)
     return audit
 
 
 def _root(path: Path) -> Path:
     return path / CHECKPOINTS if (path / CHECKPOINTS).is_dir() else path
-
-
-def _tracker_damage(root: Path) -> list[Damage]:
-    path = root / TRACKER
-    try:
-        step = read_tracker(root)
-    except ValueError as error:
-        return [Damage(path, str(error))]
-    if step is None:
-        return [Damage(path, "is missing: it names the latest checkpoint")]
-    if not step_folder(root, step).is_dir():
-        return [Damage(path, f"names step {step}, of which there is no checkpoint")]
-    return []
 
 
 def write_seal(archive: Path, trajectories: int, sha256: str) -> None:

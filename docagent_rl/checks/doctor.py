@@ -1,7 +1,7 @@
 """The doctor: versions, registrations in every kind of process, resources of the machine.
 
 Each kind of process is asked by a process of its own that can be ended:
-`python -m docagent_rl.checks.doctor KIND ANSWER [MODEL]` writes its answer to the file ANSWER.
+`python -m docagent_rl.checks.doctor KIND ANSWER` writes its answer to the file ANSWER.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.checks.gpu import MACHINE, Finding, check_attention, check_gpu
 from docagent_rl.training.patching import PatchState
 from docagent_rl.training.registrations import (
@@ -54,7 +52,6 @@ SMALL_SHM_GIB = 2.0
 TIMEOUT_S = 180.0
 """Seconds that a probe may take; a busy machine takes a minute for vLLM."""
 
-TINY_MODEL_MODULE = "docagent_rl.lab.tiny.model"
 _INSTALL = "install docagent-rl in the environment of this process; do not set VERL_USE_EXTERNAL_PLUGINS=none"
 _REPAIR = "repair the error; --no-ray and --no-vllm leave processes out, vLLM's where its GPUs are elsewhere"
 
@@ -162,27 +159,13 @@ def check_shared_memory(path: Path = Path("/dev/shm")) -> Finding:
     return Finding(MACHINE, name, f"{free:.1f} GiB", more)
 
 
-def require_model(model: Path | None) -> None:
-    """See that there is a model for the vLLM engine; without one, a tiny one has to be made."""
-    if model is not None and not (model / "config.json").is_file():
-        raise UserError(f"--model {model}: no config.json there; give the directory of a model")
-    if model is None and find_spec(TINY_MODEL_MODULE) is None:
-        raise UserError(
-            f"{TINY_MODEL_MODULE} is not installed: give --model PATH, or leave vLLM out with --no-vllm"
-        )
+def examine(kind: ProcessKind, timeout_s: float = TIMEOUT_S) -> Probe:
+    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is ended."""
+    return ask_process([sys.executable, "-m", "docagent_rl.checks.doctor", kind.name], timeout_s)
 
 
-def examine(kind: ProcessKind, model: Path | None = None, timeout_s: float = TIMEOUT_S) -> Probe:
-    """Ask a process of a kind, which may take `timeout_s` seconds; one that fails or hangs is ended.
-
-    The vLLM engine gets `model`, or a tiny one that is made.
-    """
-    command = [sys.executable, "-m", "docagent_rl.checks.doctor", kind.name]
-    return ask_process(command, timeout_s, [str(model)] if model else [])
-
-
-def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[str] = ()) -> Probe:
-    """Run `command`, the path of a file for the answer, `arguments`; end it and all it started in the end.
+def ask_process(command: Sequence[str], timeout_s: float) -> Probe:
+    """Run `command` with the path of a file for the answer; end it and all it started in the end.
 
     What it prints goes to a log, which stays when there is no answer.
     """
@@ -191,7 +174,7 @@ def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[st
         handle, log = tempfile.mkstemp(prefix="docagent-doctor-", suffix=".log")
         with os.fdopen(handle, "wb") as output:
             process = subprocess.Popen(
-                [*command, str(answer), *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                [*command, str(answer)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         try:
             status = process.wait(timeout_s)
@@ -211,20 +194,19 @@ def ask_process(command: Sequence[str], timeout_s: float, arguments: Sequence[st
     return result
 
 
-def _answer(kind: ProcessKind, model: str | None = None) -> Probe:
+def _answer(kind: ProcessKind) -> Probe:
     if kind is ProcessKind.DRIVER:
         return probe(registered)
     if kind is ProcessKind.RAY:
         return probe(registered_in_ray_worker)
     with tempfile.TemporaryDirectory(prefix="docagent-doctor-") as folder:
-        tiny = Path(folder) / "model"
-        if model is None:
-            importlib.import_module(TINY_MODEL_MODULE).build_tiny_model(tiny, seed=0)
-        return probe(lambda: registered_in_vllm_worker(Path(model or tiny)))
+        model = Path(folder) / "model"
+        importlib.import_module("docagent_rl.lab.tiny.model").build_tiny_model(model, seed=0)
+        return probe(lambda: registered_in_vllm_worker(model))
 
 
 if __name__ == "__main__":
-    _kind, _file, *_model = sys.argv[1:]
+    _kind, _file = sys.argv[1:]
     prepare_environment()
-    _found = _answer(ProcessKind[_kind], *_model)
+    _found = _answer(ProcessKind[_kind])
     Path(_file).write_text(json.dumps(asdict(_found)), encoding="utf-8")

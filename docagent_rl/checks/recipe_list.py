@@ -52,10 +52,7 @@ def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
 
 def recipe_names(root: Traversable = ROOT, kind: Kind | None = Kind.RL) -> list[str]:
     """List the names that `--config-name` takes, of one kind or of any (`None`), sorted."""
-    # in a folder of a user's prompts may lie beside recipes
     names = [name for name in _yaml_names(root) if name != BASE]
-    if root is not ROOT:
-        names = [name for name in names if _is_recipe(root / f"{name}.yaml")]
     return [name for name in names if kind is None or recipe_kind(name, root) is kind]
 
 
@@ -85,12 +82,6 @@ def recipe_kind(name: str, root: Traversable = ROOT) -> Kind:
             own = root / f"{current}.yaml"
             names += _defaults(own if own.is_file() else ROOT / f"{current}.yaml")
     return Kind.RL
-
-
-def _is_recipe(file: Traversable) -> bool:
-    """Return whether a file builds on others, or cannot be read; one of prompts does neither."""
-    read = _read(file)
-    return not isinstance(read, Mapping) or "defaults" in read
 
 
 def _defaults(file: Traversable) -> list[str]:

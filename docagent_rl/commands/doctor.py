@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -19,7 +18,6 @@ from docagent_rl.checks.doctor import (
     check_system,
     check_versions,
     examine,
-    require_model,
 )
 from docagent_rl.checks.gpu import Finding
 from docagent_rl.commands.options import option
@@ -28,8 +26,7 @@ from docagent_rl.training.registrations import prepare_environment
 
 def doctor_command(
     ray: bool = option(True, "Ask a Ray worker."),
-    vllm: bool = option(True, "Start a vLLM engine and ask its worker process."),
-    model: Path | None = option(None, "Model for the vLLM engine (random weights); default: a tiny one."),
+    vllm: bool = option(True, "Start a vLLM engine with a tiny model and ask its worker process."),
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print the findings as JSON.", "--json"),
 ) -> None:
@@ -40,15 +37,13 @@ def doctor_command(
 
     Example: docagent-rl doctor --no-vllm
     """
-    if vllm:
-        require_model(model)
     prepare_environment()
     asked = {ProcessKind.DRIVER: True, ProcessKind.RAY: ray, ProcessKind.VLLM: vllm}
     found, progress = check_versions(), Console(stderr=True)
     with progress.status("") as status:
         for kind in (kind for kind, wanted in asked.items() if wanted):
             status.update(f"asking the {kind}, at most {timeout:g} s")
-            probe = examine(kind, model, timeout)
+            probe = examine(kind, timeout)
             progress.print(f"{kind}: {probe.error or 'answered'}", markup=False, soft_wrap=True)
             found += check_process(kind, probe)
         found += check_system()

@@ -13,14 +13,14 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, option
-from docagent_rl.documents import DocumentStore, RendererKind, RenderSettings
+from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.settings import IngestLimits, OcrMode
 from docagent_rl.documents.sources import IngestReport
 from docagent_rl.retrieval.index_files import HEADER
-from docagent_rl.retrieval.indexes import audit_index, difference
+from docagent_rl.retrieval.indexes import audit_index
 
 _DEFAULTS = RenderSettings()
 _LIMITS = IngestLimits()
@@ -114,11 +114,10 @@ def check_command(
 ) -> None:
     """Read every file of document stores, indexes and runs and compare it with its checksum.
 
-    Lists damaged files, of a store each with the pages that need it, and indexes that are of none of the
-    stores named beside them as these are now; the exit status is then 1. What a run
+    Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
     reads is verified in any case, when it is read: this finds damage before. Of a run, checkpoints, the
     trajectories and numbers of its steps and its configuration are read. Where a file has no checksum, it
-    says so.
+    says so. `index check --store` compares an index with its store.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -137,19 +136,8 @@ def check_command(
         typer.echo(f"{path}: {'; '.join([audit.contents, *parts])}")
         if audit.damages:
             typer.echo(_repair_advice(path), err=True)
-    stale = _stale([path for path, audit in audits.items() if not audit.damages])
-    for line in stale:
-        typer.echo(line)
-    if stale or any(audit.damages for audit in audits.values()):
+    if any(audit.damages for audit in audits.values()):
         raise typer.Exit(1)
-
-
-def _stale(whole: list[Path]) -> list[str]:
-    """Return a line for each index among folders that is of none of the stores among them."""
-    stores = [DocumentStore(path) for path in whole if (path / MARKER).is_file()]
-    indexes = [path for path in whole if (path / HEADER).is_file()]
-    found = {path: difference(path, stores) for path in indexes}
-    return [f"{path}: {problem}" for path, problem in found.items() if problem]
 
 
 def _audit(path: Path) -> Audit:

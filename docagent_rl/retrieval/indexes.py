@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -160,16 +160,3 @@ def open_index(root: Path) -> BM25Retriever | VectorIndex | CollectionIndex:
     if index_engine(root) is not SearchEngine.EMBEDDED:
         return CollectionIndex.open(root)
     return VectorIndex.open(root) if index_kind(root) in tuple(Kind) else BM25Retriever.load(root)
-
-
-def difference(root: Path, stores: Sequence[DocumentStore]) -> str | None:
-    """Return why an index is of none of these stores as they are now; None: it is of one."""
-    index, problem = open_index(root), None
-    for store in stores:
-        try:
-            index.check(store)
-        except UserError as error:
-            problem = str(error)
-        else:
-            return None
-    return problem

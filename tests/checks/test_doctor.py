@@ -110,7 +110,7 @@ LATE_S = 77.0
 HANGING = """
 import os, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-os.symlink(str(child.pid), sys.argv[2])
+os.symlink(str(child.pid), {pid!r})
 time.sleep(600)
 """
 
@@ -127,7 +127,7 @@ def test_a_process_that_hangs_is_ended_with_all_it_started(tmp_path, monkeypatch
         raise subprocess.TimeoutExpired(process.args, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", late)
-    answer = ask_process([sys.executable, "-c", HANGING], LATE_S, [str(pid)])
+    answer = ask_process([sys.executable, "-c", HANGING.format(pid=str(pid))], LATE_S)
     assert answer.registered is None
     assert "77 s" in answer.error
     assert "--timeout" in answer.remedy

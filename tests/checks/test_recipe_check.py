@@ -70,10 +70,8 @@ def test_an_ablation_that_changes_nothing_is_named(mine):
     assert [f.ablation for f in found if f.problem] == ["small"]
 
 
-def test_a_recipe_is_named_by_its_file_and_a_file_of_prompts_is_none(mine, tmp_path):
+def test_a_recipe_is_named_by_its_file(mine, tmp_path):
     mine("trainer: {save_freq: 3}\n")
-    (tmp_path / "prompt.yaml").write_text("user: What?\n")
-    assert recipe_names(tmp_path, None) == ["mine"]
     path = str(tmp_path / "mine.yaml")
     assert composed(path) == composed("mine", root=tmp_path)
     assert composed(path).trainer.save_freq == 3

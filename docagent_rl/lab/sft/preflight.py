@@ -24,7 +24,7 @@ from docagent_rl.lab.sft.rows import SftFile, tokenizer_digest
 from docagent_rl.models import get_family
 from docagent_rl.training.hardware import is_cpu_platform
 from docagent_rl.training.patching import patch_status
-from docagent_rl.training.settings.models import SFT_KEY, check_model_type, towerless
+from docagent_rl.training.settings.models import check_model_type
 
 RAY_TRAINER = "verl.trainer.sft_trainer_ray"
 LOG_VARIABLE = "VERL_FILE_LOGGER_PATH"
@@ -129,9 +129,6 @@ def _model_problems(config: DictConfig, section: SftSection) -> Iterator[str]:
         return
     if problem := _family_problem(folder, section):
         yield problem
-    freezes = section.freeze_vision_tower and not config.model.get("lora_rank")
-    if freezes:
-        yield from towerless(SFT_KEY, folder)
 
 
 def _family_problem(folder: Path, section: SftSection) -> str | None:

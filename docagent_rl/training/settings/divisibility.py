@@ -1,8 +1,8 @@
 """Batches, micro-batches, servers and GPUs that go together under verl 0.9.1, and what to change.
 
 Pure: integers in, problems out. Each rule's docstring names what of verl asserts it. With micro-batches
-of tokens (`use_dynamic_bsz`) the rules on micro-batches, on the whole batch and on its ratio to a mini-batch
-fall away; mini-batches, sequence parallelism, FSDP groups and rollout servers have to divide all the same.
+of tokens (`use_dynamic_bsz`) the rules on micro-batches fall away; mini-batches, sequence parallelism, FSDP
+groups and rollout servers have to divide all the same. What verl's `validate_config` finds is left to it.
 """
 
 from __future__ import annotations
@@ -110,9 +110,7 @@ class Problem:
 
 def problems(layout: Layout) -> list[Problem]:
     """List what verl refuses, at the start or at the first update, and where it would add empty rows."""
-    rules = (
-        _servers, _groups, _mini_batches, _mini_in_batch, _batch, _empty_rows, _micro_batches, _tokens,
-    )  # fmt: skip
+    rules = (_servers, _groups, _mini_batches, _empty_rows, _micro_batches, _tokens)
     return [problem for rule in rules for problem in rule(layout)]
 
 
@@ -170,26 +168,6 @@ def _mini_batches(layout: Layout) -> Iterator[Problem]:
                 "equally",
                 _fill(layout, part.mini, workers),
             )
-
-
-def _mini_in_batch(layout: Layout) -> Iterator[Problem]:
-    """`ActorConfig.validate`, `CriticConfig.validate`: not with dynamic micro-batches."""
-    for part in layout.parts:
-        if part.mini is None or part.dynamic or layout.values[part.mini] <= layout.values[BATCH]:
-            continue
-        section = part.mini.rpartition(".")[0]
-        yield Problem(
-            f"{part.mini}={layout.values[part.mini]} is above {BATCH}={layout.values[BATCH]}; "
-            f"verl takes that with {section}.use_dynamic_bsz=true only",
-            {BATCH: layout.values[part.mini]},
-        )
-
-
-def _batch(layout: Layout) -> Iterator[Problem]:
-    """`utils.config.validate_config`: not with dynamic micro-batches of the policy."""
-    if not layout.parts[0].dynamic and layout.played % layout.gpus:
-        text = f"{_product(layout, BATCH)}, which {layout.gpus} GPUs cannot share equally"
-        yield Problem(text, _fill(layout, BATCH, layout.gpus))
 
 
 def _empty_rows(layout: Layout) -> Iterator[Problem]:

@@ -67,23 +67,6 @@ def unsupported(strategy: str | None) -> str:
     return f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy {strategy}"
 
 
-def vision_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
-    """Name keys that would freeze the vision tower of a local model that has none."""
-    for key, _, model in _frozen_parts(run, section):
-        if not OmegaConf.select(run, f"{model}.lora_rank"):  # with it nothing is frozen that was not before
-            yield from towerless(key, Path(str(OmegaConf.select(run, f"{model}.path"))).expanduser())
-
-
-def towerless(key: str, path: Path) -> Iterator[str]:
-    """Say that the model in a folder has no vision tower for `key` to freeze."""
-    from transformers import PretrainedConfig
-
-    if (path / "config.json").is_file():
-        config, _ = PretrainedConfig.get_config_dict(path)
-        if not any(name.startswith("vision") for name in config):
-            yield f"{key}: {path} is a model without a vision tower: set it to false"
-
-
 def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Iterator[str]:
     """Find a model of another family, and warn of boxes in another unit than its pre-training's."""
     family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))

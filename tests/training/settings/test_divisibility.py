@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,6 @@ from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils import tensordict_utils as tu
 from verl.utils.seqlen_balancing import rearrange_micro_batches
-from verl.workers.config import FSDPActorConfig
 from verl.workers.engine.utils import prepare_micro_batches
 from verl.workers.engine_workers import TrainingWorker
 
@@ -74,8 +72,6 @@ def test_sizes_that_go_together(values):
         ({"per_node": 6, "tp": 4, "mini": 18, "batch": 36}, {rules.TENSOR_PARALLEL: 3}),
         ({"per_node": 8, "tp": 16, "nodes": 3, "mini": 24, "batch": 24}, {rules.TENSOR_PARALLEL: 8}),
         ({"nodes": 3, "per_node": 4, "tp": 6, "mini": 12, "batch": 36}, {rules.TENSOR_PARALLEL: 4}),
-        ({"batch": 33, "dynamic": False}, {rules.BATCH: 40}),
-        ({"mini": 40, "dynamic": False}, {rules.BATCH: 40}),
         ({"sp": 3}, {SHARED: 2}),
         ({"group": 3}, {GROUP: -1}),
         # two GPUs share a row, so that each needs room for half of it
@@ -95,7 +91,7 @@ def test_trajectories_of_several_rows_fill_a_multiple_of_all_mini_batches():
     # 16 x 4 = 64 rows over 8 GPUs, however many rows the trajectories have
     found = layout(batch=4, n=4, mini=16, micro=4, infer=8, several_rows=True, dynamic=False)
     assert found.multiple == found.rows == 64
-    assert [dict(problem.change) for problem in rules.problems(found)] == [{rules.BATCH: 16}]
+    assert rules.problems(found) == []
 
 
 sizes = {
@@ -154,14 +150,6 @@ def test_mini_batches_that_verl_asserts(mini, n, workers):
     found = layout(batch=mini * workers, mini=mini, n=n, per_node=workers, tp=1, dynamic=True)
     with pytest.raises(AssertionError if rules.problems(found) else ReachedError):
         update(SimpleNamespace(engine=engine), data)
-
-
-@given(st.integers(1, 64), st.integers(1, 64))
-def test_mini_batches_above_the_batch_that_verl_refuses(batch, mini):
-    actor = FSDPActorConfig(rollout_n=1, ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=1)
-    found = layout(n=1, batch=batch, mini=mini, per_node=1, tp=1, micro=1, infer=1, mean_over_rows=False)
-    with pytest.raises(ValueError, match=str(mini)) if rules.problems(found) else nullcontext():
-        actor.validate(1, batch)
 
 
 @given(st.integers(1, 16), st.integers(1, 6), st.integers(1, 8))
