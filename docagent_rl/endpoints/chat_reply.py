@@ -50,8 +50,6 @@ class ChatReply:
     text: str
     prompt_tokens: int
     completion_tokens: int
-    cached: bool = False
-    """It was there already, and cost nothing."""
     thoughts: str = ""
     """The text that the server keeps apart (`reasoning_content`)."""
     cut_off: bool = False

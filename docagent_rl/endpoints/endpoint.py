@@ -107,7 +107,6 @@ class ModelConfig(Endpoint):
     max_tokens: int = Field(2048, ge=1)
     """Length of a reply, thoughts included; one that reaches it does not count."""
     temperature: float = Field(0.0, ge=0, allow_inf_nan=False)
-    top_p: float | None = Field(None, gt=0, le=1)
     budget: BudgetConfig = BudgetConfig()
     cache_dir: Path | None = None
     """Folder in which replies are kept; `null` leaves it to the command."""
@@ -161,9 +160,8 @@ class ModelConfig(Endpoint):
         from docagent_rl.endpoints.remote_model import RemoteModel
 
         self.require(f"the {name}")
-        body = {**({} if self.top_p is None else {"top_p": self.top_p}), **self.extra_body}
         return RemoteModel(
-            self.model_copy(update={"extra_body": body}),
+            self,
             name,
             temperature=self.temperature,
             cache_dir=self.cache_dir or cache_dir,

@@ -10,24 +10,18 @@ import hmac
 import ipaddress
 import socket
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-if TYPE_CHECKING:
-    from starlette.requests import HTTPConnection
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
 
 _JSON = "application/json"
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
 _QUERY = "token"
 """The parameter that carries the token in the address that a browser opens first."""
-
-
-class RefusalError(Exception):
-    """A request that gets an error for an answer: a status of HTTP, a message of one line, headers."""
-
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.headers = status, message, dict(headers or {})
 
 
 class Guard:
@@ -62,16 +56,12 @@ class Guard:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """See ASGI."""
-        from starlette.datastructures import MutableHeaders
-        from starlette.requests import HTTPConnection
-        from starlette.responses import JSONResponse
-
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
 
         async def answer(message: Any) -> None:
-            if message["type"] == "http.response.start" and self._headers:
+            if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in self._headers.items():
                     headers.setdefault(name, value)
@@ -80,10 +70,11 @@ class Guard:
         try:
             self._check_head(HTTPConnection(scope))
             body = await self._body(receive)
-        except RefusalError as error:
+        except HTTPException as error:
             # what was not read of the request, and may never end, goes with the connection
-            headers = {**error.headers, "Connection": "close"}
-            await JSONResponse({"error": error.message}, error.status, headers)(scope, receive, answer)
+            headers = {**(error.headers or {}), "Connection": "close"}
+            refusal = JSONResponse({"error": error.detail}, error.status_code, headers)
+            await refusal(scope, receive, answer)
             return
         except ConnectionError:  # nobody is there to answer to
             return
@@ -105,13 +96,10 @@ class Guard:
             self._check_name(headers.get("host", "localhost"))
         elif scope["path"] not in self._open_paths:
             self._check_token(request, self._token)
-        announced = headers.get("content-length", "0")
-        if not announced.isdecimal() or int(announced[:20]) > self._largest_body:
-            raise self._too_large()
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if self._largest_body and scope["method"] not in _WITHOUT_BODY and kind != _JSON:
             # of the kinds that pages elsewhere may send, JSON is none
-            raise RefusalError(415, f"a body of {kind[:60] or 'no'} type: expected Content-Type: {_JSON}")
+            raise HTTPException(415, f"expected Content-Type: {_JSON}")
 
     def _check_name(self, host: str) -> None:
         try:
@@ -119,10 +107,8 @@ class Guard:
             if name not in self._names:
                 ipaddress.ip_address(name)  # which nobody can make to mean another machine
         except ValueError:
-            raise RefusalError(
-                400,
-                f"{host[:100]!r} is no name of this server: ask by its address, or let it ask for a token",
-            ) from None
+            problem = "that is no name of this server: ask by its address, or let it ask for a token"
+            raise HTTPException(400, problem) from None
 
     def _check_token(self, request: HTTPConnection, token: str) -> None:
         query = request.query_params
@@ -130,22 +116,15 @@ class Guard:
             return
         if self._cookie and _same(request.cookies.get(self._cookie, ""), token):
             return
-        if not self._cookie:
-            raise RefusalError(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
-        if not _same(query.get(_QUERY, ""), token):
-            raise RefusalError(
-                401, "the token is missing or wrong: open the address that the command printed"
-            )
+        if not (self._cookie and _same(query.get(_QUERY, ""), token)):
+            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
         left = urlencode([(name, value) for name, value in query.multi_items() if name != _QUERY])
         path = f"/{quote(request.scope['path'].lstrip('/'))}"
-        raise RefusalError(
-            303,
-            "go on without the token in the address",
-            {
-                "Location": f"{path}?{left}" if left else path,
-                "Set-Cookie": f"{self._cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
-            },
-        )
+        headers = {
+            "Location": f"{path}?{left}" if left else path,
+            "Set-Cookie": f"{self._cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
+        }
+        raise HTTPException(303, "go on without the token in the address", headers)
 
     async def _body(self, receive: Any) -> bytes:
         body = bytearray()
@@ -155,12 +134,9 @@ class Guard:
                 raise ConnectionError
             body += message.get("body", b"")
             if len(body) > self._largest_body:
-                raise self._too_large()
+                raise HTTPException(413, f"the body is longer than {self._largest_body:,} bytes")
             if not message.get("more_body", False):
                 return bytes(body)
-
-    def _too_large(self) -> RefusalError:
-        return RefusalError(413, f"the body is longer than {self._largest_body:,} bytes")
 
 
 def _same(sent: str, token: str) -> bool:

@@ -7,13 +7,10 @@ reply has a time in which it has to be whole. Keys come from the environment alo
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import re
 from urllib.parse import urlsplit, urlunsplit
-
-import httpx2
 
 from docagent_rl.base.errors import UserError
 
@@ -25,22 +22,6 @@ NO_KEY = "none"
 HIDDEN = "[api key]"
 """The stand-in of a key in messages."""
 _TELLING = 16
-_trusted = functools.cache(httpx2.create_ssl_context)  # reading certificates is most of a client's cost
-
-
-def asynchronous_client(timeout_s: float) -> httpx2.AsyncClient:
-    """Return a client that takes the proxies of the environment.
-
-    `timeout_s` bounds a connection and each piece of a reply, the caller the whole.
-    """
-    _keep_logs_clean()
-    return httpx2.AsyncClient(
-        timeout=timeout_s,
-        follow_redirects=False,
-        # those of the `openai` library; callers have fewer places (`Endpoint.concurrency`)
-        limits=httpx2.Limits(max_connections=1000, max_keepalive_connections=100),
-        verify=_trusted(),
-    )
 
 
 def public_url(url: str) -> str:
@@ -68,7 +49,8 @@ def check_url(url: str | None, setting: str) -> str:
     return url.rstrip("/")
 
 
-def _keep_logs_clean() -> None:
+def keep_logs_clean() -> None:
+    """Silence what the libraries under our clients write about requests."""
     for logger, level in _LOGS.items():
         logging.getLogger(logger).setLevel(max(logging.getLogger(logger).level, level))
 

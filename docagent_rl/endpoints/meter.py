@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mappi
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
-from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from docagent_rl.base.errors import UserError
@@ -156,8 +155,8 @@ class Meter:
 
     def _passed(self, amount: Amount) -> str | None:
         """Return the limit that the amount passes; sums of prices are rounded."""
-        passed = (each > most * (1 + _ROUNDING) for each, most in zip(amount, self._limits, strict=True))
-        return next(compress(Amount._fields, passed), None)
+        each = zip(Amount._fields, amount, self._limits, strict=True)
+        return next((name for name, much, most in each if much > most * (1 + _ROUNDING)), None)
 
     def _pay(self, model: str, price: Price, usage: Usage) -> None:
         with self._lock:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
@@ -31,8 +31,8 @@ from docagent_rl.endpoints.chat_reply import (
 )
 from docagent_rl.endpoints.endpoint import Endpoint, Sampling
 from docagent_rl.endpoints.http_client import (
-    asynchronous_client,
     check_url,
+    keep_logs_clean,
     public_url,
     read_api_key,
     without_key,
@@ -56,12 +56,8 @@ _REPLY = TypeAdapter(ChatReply)
 class RemoteModel:
     """A model that is asked once for everything: its replies are metered and, with a folder, kept.
 
-    A reply is kept under the SHA-256 of what decides it: address, model, messages (images by the SHA-256 of
-    their bytes), sampling parameters and the number of the sample. Equal requests in flight are sent once. A
-    kept reply costs nothing and is marked `cached`; so is one that another request brings.
-
-    May be used from several event loops; each gets its own connections and its own limit on the requests in
-    flight (`endpoint.concurrency`).
+    Equal requests in flight are sent once, and a kept reply costs nothing. May be used from several event
+    loops; each has its own connections and its own limit on the requests in flight (`endpoint.concurrency`).
 
     Args:
         endpoint: the address.
@@ -116,10 +112,8 @@ class RemoteModel:
     ) -> ChatReply:
         """Return one reply.
 
-        A reply that is no chat completion, or that did not end by itself, is a failure like a refused
-        connection. One that was cut off at `max_tokens` is asked for again only when it is sampled: at
-        temperature 0 it would be cut off again. A server that says by `Retry-After` when it wants to be asked
-        again is not asked sooner, and one that is busy (429, or 503 with that header) is waited for until the
+        One that was cut off at `max_tokens` is asked for again only when it is sampled: at temperature 0 it
+        would be cut off again. A server that is busy (429, or 503 with `Retry-After`) is waited for until the
         deadline, without using up attempts (see `call_service`).
 
         Args:
@@ -128,8 +122,7 @@ class RemoteModel:
             accept: raises `ReplyError` for a text that is worth another attempt. What it accepts is kept.
             sampling: of this reply, where the endpoint's settings are not meant.
             sample: tells several replies to the same messages apart.
-            partial: accept a reply that was cut off, or that consists of thoughts alone; it is kept with its
-                greatest length.
+            partial: accept a reply that was cut off, or that consists of thoughts alone.
 
         Raises:
             BudgetError: the request may pass the budget; nothing was sent.
@@ -146,13 +139,11 @@ class RemoteModel:
             if self._cache is None:
                 return reply
             # another process may be faster, and all agree on one reply
-            first = await asyncio.to_thread(self._cache.put, key, asdict(reply))
-            return replace(_read(first) or reply, cached=False)
+            return _read(await asyncio.to_thread(self._cache.put, key, asdict(reply))) or reply
 
         reply, shared = await self._coming.get(key, fetch)
-        if shared and not reply.cached:
+        if shared:
             self.meter.count(self.model, cached=1)
-            return replace(reply, cached=True)
         return reply
 
     async def check(
@@ -184,10 +175,9 @@ class RemoteModel:
         sample: int = 0,
         partial: bool = False,
     ) -> str:
-        """Return the key of a reply, in hexadecimal digits.
+        """Return the SHA-256, in hexadecimal digits, of all that decides a reply.
 
-        Its greatest length is no part of it, unless it may be partial: a reply that ended by itself would
-        have ended so anyway.
+        Its greatest length does not, unless it may be partial: one that ended by itself had room enough.
         """
         chosen = {"temperature": self.temperature, **sampling.fields()}
         chosen.pop("max_tokens", None)
@@ -285,13 +275,14 @@ class RemoteModel:
     def _connection(self) -> openai.AsyncOpenAI:
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
+            keep_logs_clean()
             self._connections[loop] = openai.AsyncOpenAI(
                 base_url=self.endpoint.base_url,
                 api_key=self._key,
                 timeout=self.endpoint.timeout_s,
                 # attempts are counted here, in one place
                 max_retries=0,
-                http_client=asynchronous_client(self.endpoint.timeout_s),
+                http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
             )
         return self._connections[loop]
 
@@ -299,7 +290,7 @@ class RemoteModel:
 def _read(value: Any) -> ChatReply | None:
     """Return the reply that a cache holds; `None` for foreign values."""
     try:
-        return replace(_REPLY.validate_python(value), cached=True)
+        return _REPLY.validate_python(value)
     except ValidationError:
         return None
 

@@ -8,9 +8,9 @@ import io
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 _CHARACTERS = 4
 """Characters of a token: of English text in the vocabularies of the last years."""
@@ -22,31 +22,27 @@ _UNKNOWN_IMAGE = 1024
 """Tokens of an image that cannot be opened."""
 
 
+_Count = Annotated[int, Field(strict=True, ge=0, le=10**12)]
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of the messages sent and of one reply, thoughts included."""
 
-    prompt_tokens: int
-    completion_tokens: int
-
-
-class _Usage(BaseModel):
-    model_config = ConfigDict(strict=True)
-    prompt_tokens: int = Field(ge=0, le=10**12)
-    completion_tokens: int = Field(ge=0, le=10**12)
+    prompt_tokens: _Count
+    completion_tokens: _Count
 
 
 class _Body(BaseModel):
-    usage: _Usage
+    usage: Usage
 
 
 def reported_usage(body: bytes) -> Usage | None:
     """Return the usage in the body of a chat completion; `None` when there is none that can be read."""
     try:
-        usage = _Body.model_validate_json(body).usage
+        return _Body.model_validate_json(body).usage
     except ValidationError:
         return None
-    return Usage(usage.prompt_tokens, usage.completion_tokens)
 
 
 def text_tokens(text: str) -> int:
