@@ -23,7 +23,7 @@ def played(world):
     shared = resources(world, "custom_system:SYSTEM", judge={"kind": "exact"})
 
     async def play(answer, marks=SYSTEM.marks):
-        shared.system, sample = replace(SYSTEM, marks=marks), world.samples[0]
+        shared.system, sample = replace(SYSTEM, marks=marks), world.samples[1]
         texts = [f"<search>{sample.question}</search>", f"<answer>{answer or sample.answers[0]}</answer>"]
 
         async def write(trajectory):

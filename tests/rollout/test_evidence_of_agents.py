@@ -86,7 +86,7 @@ DIAGNOSES = {
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
 async def test_every_agent_is_diagnosed_as_what_it_is(world, said, system, agent):
     shared = resources(world, system, judge={"kind": "anls"})
-    played = [await play(shared, sample, agent, said) for sample in world.samples[:3]]
+    played = [await play(shared, sample, agent, said) for sample in world.samples[1:4]]
     found = [each.evidence for each in played]
     missed, stage = DIAGNOSES[agent]
     counts = counts_of(found)

@@ -13,7 +13,6 @@ from docagent_rl.lab.synth.flowables import Spot
 from docagent_rl.lab.synth.layout import Rendered
 from docagent_rl.lab.synth.lexicon import LEXICON
 from docagent_rl.lab.synth.model import Block, Chart, Prose, Table, TableKind
-from docagent_rl.lab.synth.plan import format_number
 from docagent_rl.lab.synth.settings import PROFILES, QuestionKind, SynthSettings
 from docagent_rl.samples.sample import Box, EvidenceSource, Sample, Split
 from docagent_rl.samples.validation import check_sample
@@ -29,31 +28,12 @@ class _Wording(NamedTuple):
     verb: str
     holder: str
     """The owner of the value in a cell, and its time."""
-    extreme: str
-    """The question for the row with the highest or lowest value of a column."""
-    row: str
-    """Another form of a row's name."""
 
 
 _WORDINGS: Mapping[TableKind, _Wording] = {
-    "yearly": _Wording(
-        "was",
-        "the {row} {unit} of {company} in {column}",
-        "Which {unit} of {company} had the {extreme} {noun} in {column}?",
-        "{row} {unit}",
-    ),
-    "hubs": _Wording(
-        "is",
-        "the {row} {hub} of {company}",
-        "Which {hub} of {company} has the {extreme} {noun}?",
-        "{row} {hub}",
-    ),
-    "quarterly": _Wording(
-        "was",
-        "the {name} {unit} of {company} in the {nth} quarter of {year}",
-        "In which quarter of {year} was the {noun} of the {name} {unit} of {company} {extreme}?",
-        "{nth} quarter",
-    ),
+    "yearly": _Wording("was", "the {row} {unit} of {company} in {column}"),
+    "hubs": _Wording("is", "the {row} {hub} of {company}"),
+    "quarterly": _Wording("was", "the {name} {unit} of {company} in the {nth} quarter of {year}"),
 }
 
 
@@ -67,12 +47,6 @@ class Candidate:
     """The printed or most natural form first."""
     spots: tuple[Spot, ...] = ()
     sources: tuple[EvidenceSource, ...] = (EvidenceSource.TABLE,)
-    derivation: Mapping[str, Any] | None = None
-    """`op` (how the answer follows), `operands` (printed) and what the operation needs besides.
-
-    `page_of` a heading, `row_of_largest` or `row_of_smallest` of a column, `count_above` a threshold; None
-    when the answer is printed.
-    """
     details: Mapping[str, Any] = field(default_factory=dict)
     """Further entries of `extra`."""
 
@@ -123,7 +97,6 @@ def _sample(rendered: Rendered, candidate: Candidate, number: int, first: int, s
             "kind": candidate.kind.value,
             "difficulty": plan.difficulty.value,
             "hops": 2 if candidate.kind is QuestionKind.TWO_HOP else int(bool(candidate.spots)),
-            "derivation": candidate.derivation,
             **candidate.details,
         },
     )
@@ -168,9 +141,6 @@ class _Author:
         yield from self._unanswerable()
         for table in self.tables:
             yield from self._cells(table)
-            yield from self._extremes(table)
-            if table.kind == "yearly":
-                yield from self._counts_above(table)
 
     def _unit(self, name: str) -> str:
         """Return the unit as a phrase that names the document's organisation, too."""
@@ -200,8 +170,7 @@ class _Author:
         for section in self.sections:
             spot = self.spots[section.key]
             question = f'On which page {where} does the section "{section.title}" begin?'
-            derivation = {"op": "page_of", "operands": [section.title]}
-            yield Candidate(kind, question, (str(spot.page),), (spot,), sources, derivation)
+            yield Candidate(kind, question, (str(spot.page),), (spot,), sources)
             if spot.page not in seen:  # sections come in the order of the page
                 seen.add(spot.page)
                 question = f"Which section heading comes first on page {spot.page} {where}?"
@@ -240,8 +209,7 @@ class _Author:
         """Return what fills the slots of a wording about a cell."""
         theme, names = self.theme, {"company": self.company, "year": self.year, "name": table.unit}
         cell = {"row": table.rows[row][0], "column": table.header[column], "nth": _ORDINALS[row % 4]}
-        noun = table.measures[column - 1].noun
-        return {**names, **cell, "unit": theme.unit, "hub": theme.hub, "noun": noun}
+        return {**names, **cell, "unit": theme.unit, "hub": theme.hub}
 
     def _cells(self, table: Table) -> Iterator[Candidate]:
         wording = _WORDINGS[table.kind]
@@ -251,38 +219,6 @@ class _Author:
                 question = f"What {wording.verb} the {measure.noun} of {holder}{measure.in_unit}?"
                 spots = (self._row(table, row),)
                 yield Candidate(QuestionKind.TABLE_CELL, question, _number_answers(cell), spots)
-
-    def _extremes(self, table: Table) -> Iterator[Candidate]:
-        """Ask which row holds the largest or smallest value of a column; all values of a column differ."""
-        names, spots, wording = table.column(0), (self.spots[table.key],), _WORDINGS[table.kind]
-        for column in range(1, len(table.header)):
-            operands = table.column(column)
-            order = sorted(range(len(operands)), key=lambda row: to_decimal(operands[row]))
-            for op, extreme, row in (
-                ("row_of_largest", "highest", order[-1]),
-                ("row_of_smallest", "lowest", order[0]),
-            ):
-                words = self._words(table, row, column)
-                question = wording.extreme.format(**words, extreme=extreme)
-                derivation = {"op": op, "operands": operands, "rows": names}
-                answers = (names[row], wording.row.format(**words))
-                yield Candidate(QuestionKind.COMPARISON, question, answers, spots, derivation=derivation)
-
-    def _counts_above(self, table: Table) -> Iterator[Candidate]:
-        measure, theme = table.measures[0], self.theme
-        for column in range(1, len(table.header)):
-            operands = table.column(column)
-            values = sorted(map(to_decimal, operands))
-            split = self.rng.randrange(len(values) - 1)
-            threshold = format_number((values[split] + values[split + 1]) / 2, measure.decimals)
-            where = f"the {measure.noun} in {table.header[column]} above {threshold}{measure.in_unit}"
-            yield Candidate(
-                QuestionKind.COUNT,
-                f"For how many {theme.units} of {self.company} was {where}?",
-                (str(sum(value > to_decimal(threshold) for value in values)),),
-                (self.spots[table.key],),
-                derivation={"op": "count_above", "operands": operands, "threshold": threshold},
-            )
 
 
 def _number_answers(printed: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 
-GENERATOR_VERSION = 3
+GENERATOR_VERSION = 4
 """Raised whenever the same settings would give other bytes."""
 
 
@@ -39,10 +39,6 @@ class QuestionKind(StrEnum):
     """The layout: where a section begins, or what the heading on a page says."""
     TWO_HOP = "two_hop"
     """A sentence names an entity, a table on another page holds its value."""
-    COMPARISON = "comparison"
-    """The largest or smallest value of a column."""
-    COUNT = "count"
-    """The number of rows of a table that satisfy a condition."""
     UNANSWERABLE = "unanswerable"
     """About an entity that occurs nowhere in the corpus."""
 
@@ -60,9 +56,9 @@ class Profile:
 
 
 PROFILES: Mapping[Difficulty, Profile] = {
-    Difficulty.EASY: Profile((3, 5), (3, 4), 3, (6, 4, 2, 2, 1, 1, 1, 1)),
-    Difficulty.MEDIUM: Profile((8, 14), (5, 9), 5, (4, 4, 3, 2, 3, 2, 1, 1)),
-    Difficulty.HARD: Profile((20, 40), (14, 20), 7, (3, 3, 3, 2, 4, 3, 2, 2)),
+    Difficulty.EASY: Profile((3, 5), (3, 4), 3, (6, 4, 2, 2, 1, 1)),
+    Difficulty.MEDIUM: Profile((8, 14), (5, 9), 5, (4, 4, 3, 2, 3, 1)),
+    Difficulty.HARD: Profile((20, 40), (14, 20), 7, (3, 3, 3, 2, 4, 2)),
 }
 
 

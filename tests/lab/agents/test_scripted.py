@@ -97,7 +97,7 @@ async def test_chance_does_not_know_the_references(world, best, system):
 
 @pytest.mark.parametrize("system", ["vrag_rl", "unidoc_rl"])
 async def test_boxes_are_drawn_where_the_evidence_is(world, best, system):
-    sample = world.samples[0]
+    sample = world.samples[1]
     box = (0.1, 0.2, 0.5, 0.6)
     boxed = dataclasses.replace(sample, evidence_boxes={min(sample.evidence_pages): (box,)})
     trajectory = await ScriptPlayer((await best(system))[0]).play(boxed, 0)
