@@ -66,22 +66,14 @@ def eval_command(
 
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
-    from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import (
-        Evaluation,
-        drawn,
-        read_samples,
-        unplayed_table,
-        with_lengths,
-    )
+    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, read_samples, unplayed_table
     from docagent_rl.lab.eval.play_config import check_play, play_config
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
-    parsed = check_play(keep_replies(run, model, out)[0], samples)
-    samples = with_lengths(samples, DocumentStore(parsed.store))
+    check_play(keep_replies(run, model, out)[0], samples)
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
     with resumable(), spending(model):
         asyncio.run(_play({out: evaluation}, model, out, at_a_time))

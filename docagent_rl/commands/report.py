@@ -36,8 +36,8 @@ def report_command(
     """Score runs, and write their numbers beside the papers', with intervals and breakdowns.
 
     Where a benchmark needs a judge or an extractor and none is named, the embedded rule judge stands in, and
-    its numbers are marked. Scores are kept in the folder of a run; what was asked of a judge is kept as well,
-    so that the same command goes on where it was stopped.
+    its numbers are marked. What was asked of a judge is kept in the folder of a run, so that the same command
+    goes on where it was stopped.
 
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct

@@ -14,7 +14,7 @@ COLUMNS = (
     ("turns", "turns"),
 )
 """Measures by the report's names, and their headings; per cent but for the last."""
-REWARD = "reward/total"
+REWARD = "env:reward/total"
 
 
 def table(report: Mapping[str, Any]) -> str:
@@ -30,7 +30,7 @@ def _of(runs: Sequence[Mapping[str, Any]], name: str) -> str:
     for run, numbers in found:
         measured = {number["measure"]: number for number in (*numbers["answers"], *numbers["use"])}
         cells = [_cell(measured.get(measure)) for measure, _ in COLUMNS]
-        reward = numbers["environment"].get(REWARD)
+        reward = measured.get(REWARD)
         lines.append(_line([run, *cells, "" if reward is None else f"{reward['value']:.2f}"]))
     count = max(numbers["questions"] for _, numbers in found)
     return f"**{name}**, {count} questions\n\n" + "\n".join(lines)

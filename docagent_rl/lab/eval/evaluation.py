@@ -6,7 +6,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.config import plain
-from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.choices import Agent
@@ -64,19 +63,6 @@ def drawn(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sampl
     order = list(range(len(samples)))
     random.Random(seed).shuffle(order)
     return [samples[number] for number in sorted(order[:limit])]
-
-
-def with_lengths(samples: Sequence[Sample], store: DocumentStore) -> list[Sample]:
-    """Return questions with the length of their documents (`extra.num_pages`), where the store has them.
-
-    Importers write it, and reports break numbers down by it; questions of a user's own rarely have it.
-    """
-    return [
-        replace(sample, extra={**sample.extra, "num_pages": store.document(sample.doc_id).num_pages})
-        if sample.extra.get("num_pages") is None and sample.doc_id in store
-        else sample
-        for sample in samples
-    ]
 
 
 def digest_of(samples: Sequence[Sample]) -> str:

@@ -7,7 +7,6 @@ from pathlib import PurePath
 from typing import Any
 
 from docagent_rl.envs.views import SearchScope
-from docagent_rl.lab.eval.scoring.experts import Author
 from docagent_rl.lab.eval.scoring.played import mapping
 
 _OWN_PROMPT = "the system's own in this package"
@@ -53,20 +52,6 @@ def agent_of(manifest: Mapping[str, Any]) -> str:
         model = model.get("model")
     name = model or player.get("player")
     return PurePath(name).name if isinstance(name, str) and name.strip() else "unknown"
-
-
-def extractor_of(manifest: Mapping[str, Any]) -> str:
-    """Return the author of the short answers of a system with a role for that: a model, or the rule judge.
-
-    It is `Author.SYSTEM` for a run whose description has no configuration.
-    """
-    section = _section(manifest)
-    if not section:
-        return Author.SYSTEM.value
-    role = mapping(mapping(section.get("roles")).get("extractor"))
-    if not (role.get("backend") == "openai" or role.get("base_url")):
-        return Author.RULE.value
-    return role.get("model") or Author.SYSTEM.value
 
 
 def expected_trajectories(manifest: Mapping[str, Any]) -> int | None:

@@ -20,7 +20,7 @@ DRAWS = 2_000
 _COLUMNS = ("reward", "right", "turns", "invalid")
 _REST: dict[str, Any] = {
     **dict.fromkeys(("dataset", "system", "agent", "status", "reason"), ""),
-    **{"number": 0, "scored": True, "answer": None, "labels": {}, "groups": []},
+    **{"scored": True, "labels": {}, "groups": []},
 }
 """Fields of a scored trajectory that a comparison does not ask for."""
 METHOD = (
@@ -86,11 +86,11 @@ def _compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajecto
     rows: list[dict[str, Any]] = [
         {
             "question_id": key,
-            "question": a[key][0].prediction["question"],
+            "question": a[key][0].answer,
             "a": fmean(each.values["value"] or 0.0 for each in a[key]),
             "b": fmean(each.values["value"] or 0.0 for each in b[key]),
-            "trajectory_a": a[key][0].prediction["id"],
-            "trajectory_b": b[key][0].prediction["id"],
+            "trajectory_a": a[key][0].number,
+            "trajectory_b": b[key][0].number,
         }
         for key in both
     ]
@@ -118,12 +118,11 @@ def values_of(
 ) -> dict[Any, ScoredTrajectory]:
     """Return the trajectories that were played and have a number, by step, group and number, in order.
 
-    Without a `step` they are those of all. `prediction` holds the id in the index and the question's text.
+    Without a `step` they are those of all. `number` is the id in the index, and `answer` the question's text.
     """
     column, own = f'"{measure}"', ()
     if measure.startswith(TERM):
-        column = TERM_VALUE
-        own = (measure.removeprefix(TERM),)
+        column, own = TERM_VALUE, (measure.removeprefix(TERM),)
     elif measure not in _COLUMNS:
         raise UserError(f"measure={measure!r}; known are {', '.join(_COLUMNS)}, {TERM}<name>")
     rows = base.execute(
@@ -136,7 +135,8 @@ def values_of(
         (row["step"], row["uid"], row["number"]): ScoredTrajectory(
             question_id=row["question_id"],
             document=row["doc_id"],
-            prediction={"id": row["id"], "question": row["question"]},
+            number=row["id"],
+            answer=row["question"],
             values={"value": float(row["value"])},
             **_REST,
         )

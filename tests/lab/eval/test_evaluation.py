@@ -9,13 +9,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.eval.choices import Agent
-from docagent_rl.lab.eval.evaluation import (
-    digest_of,
-    drawn,
-    read_samples,
-    unplayed_table,
-    with_lengths,
-)
+from docagent_rl.lab.eval.evaluation import digest_of, drawn, read_samples, unplayed_table
 from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
@@ -89,17 +83,6 @@ def test_a_choice_is_in_the_order_of_the_file_and_a_larger_one_holds_the_smaller
     others = [samples[:29], samples[::-1]]
     assert digest_of(samples) == digest_of(questions(30)) not in map(digest_of, others)
     assert drawn(samples, None, 0) == drawn(samples, 30, 0) == drawn(samples, 99, 0) == samples
-
-
-def test_the_length_of_a_document_comes_from_the_store_unless_the_question_says(world):
-    doc_id, told = world.samples[0].doc_id, [None, 3, None]
-    samples = [
-        Sample("q", "own", Split.TEST, doc, "Where?", ("here",), extra={"num_pages": pages})
-        for doc, pages in zip((doc_id, doc_id, "elsewhere"), told, strict=True)
-    ]
-    lengths = [sample.extra["num_pages"] for sample in with_lengths(samples, world.store)]
-    assert lengths == [world.store.document(doc_id).num_pages, 3, None]
-    assert [sample.extra["num_pages"] for sample in samples] == told
 
 
 def test_an_empty_file_is_refused(tmp_path):

@@ -26,12 +26,13 @@ from docagent_rl.lab.eval.scoring.protocols import (
     GENERAL,
     JUDGED,
     NAVIGATION,
+    OWN,
     TOOLS,
     USE,
     paper_measures,
     protocol_of,
 )
-from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, mean
+from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
 from docagent_rl.rollout.evidence import RIGHT
 
 
@@ -92,8 +93,6 @@ class BenchmarkReport:
     verdicts: dict[str, dict[str, int]]
     """Counts of verdicts by expert; `none` where there was no answer, or the judge failed."""
     judge_failures: dict[str, int]
-    environment: dict[str, dict[str, Any]]
-    """`value` (mean) and `count` of the environments' own numbers over the trajectories played."""
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
         """Return a number by name and line."""
@@ -105,7 +104,8 @@ def benchmark(
     dataset: str, trajectories: Sequence[ScoredTrajectory], settings: ReportSettings
 ) -> BenchmarkReport:
     """Report on the trajectories of one benchmark."""
-    answers, use = answer_measures(dataset, trajectories), (*NAVIGATION, *TOOLS, *USE)
+    answers = answer_measures(dataset, trajectories)
+    use = (*NAVIGATION, *TOOLS, *USE, *_own_measures(trajectories))
     # broken down are the headline, numbers of the systems' papers, and those of a judge that was asked beside
     judged = [
         each for each in (JUDGED, CORRECT) if any(s.values.get(each.value) is not None for s in trajectories)
@@ -122,7 +122,6 @@ def benchmark(
         if interval.questions
     ]
     whole, names = [each for each in numbers if each.row == ALL], {measure.name for measure in use}
-    played = [each for each in trajectories if each.status != "masked"]
     return BenchmarkReport(
         title=protocol_of(dataset).name,
         systems=tuple(sorted({each.system for each in trajectories})),
@@ -140,7 +139,6 @@ def benchmark(
         judge_failures=_counted(
             n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
         ),
-        environment=_means([each.environment for each in played]),
     )
 
 
@@ -202,13 +200,10 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(names).items()))
 
 
-def _means(rows: Sequence[Mapping[str, float | None]]) -> dict[str, dict[str, Any]]:
-    """Return mean and count of every number that some row has, by its name."""
-    found = {}
-    for name in sorted({name for row in rows for name in row}):
-        values = [value for row in rows if (value := row.get(name)) is not None]
-        found[name] = {"value": math.fsum(values) / len(values) if values else None, "count": len(values)}
-    return found
+def _own_measures(trajectories: Sequence[ScoredTrajectory]) -> list[Measure]:
+    """Return means of the environments' own numbers, under the names that the trainer logs."""
+    names = sorted({name for each in trajectories for name in each.values if name.startswith(OWN)})
+    return [mean(name, name.removeprefix(OWN), unit=Unit.NUMBER) for name in names]
 
 
 def _verdicts(trajectories: Sequence[ScoredTrajectory]) -> dict[str, dict[str, int]]:

@@ -100,8 +100,6 @@ def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     ]
     if any(report.pass_at for report in reports):
         found.append(_several(title, names, reports))
-    if any(report.environment for report in reports):
-        found.append(_environment(title, names, reports))
     return found
 
 
@@ -154,15 +152,6 @@ def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport
         rows.append((f"pass@{k}", *cells))
     note = "one of k trajectories is right; questions with fewer trajectories are left out"
     return Grid(f"{title}: several trajectories of a question", ("number", *names), tuple(rows), (note,))
-
-
-def _environment(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
-    rows = []
-    for name in sorted({name for report in reports for name in report.environment}):
-        means = [report.environment.get(name, {}).get("value") for report in reports]
-        rows.append((name, *(NOTHING if mean is None else f"{mean:,.4g}" for mean in means)))
-    note = "means over the trajectories played; names as environments and trainer have them"
-    return Grid(f"{title}: the system's own numbers", ("number", *names), tuple(rows), (note,))
 
 
 def _note(run: RunReport, dataset: str) -> str:

@@ -38,8 +38,6 @@ class Author(StrEnum):
 
     RULE = "embedded rule judge"
     """No model; not for papers (docs/rule_judge.md)."""
-    SYSTEM = "the system's own extractor"
-    """A role of the system, recorded in the trajectory."""
     NOBODY = "nobody"
     """There was no answer to judge: wrong without asking."""
 
@@ -67,8 +65,6 @@ class Subject:
     sample: Sample
     played: Played
     opinions: Mapping[Expert, Opinion] = field(default_factory=dict)
-    extractor: str = Author.SYSTEM.value
-    """Author of the system's own short answer (`run_facts.extractor_of`)."""
     judge: PaperJudge | None = None
     """The judge of its system's paper, by whose rules a reply of True or False is read."""
 
@@ -91,9 +87,7 @@ async def opinion(model: RemoteModel | None, expert: Expert, subject: Subject) -
     if model is not None:
         return await _asked(model, expert, subject, answer)
     if isinstance(expert, Extractor):
-        extracted = subject.played.extracted
-        by = Author.RULE.value if extracted is None else subject.extractor
-        return Opinion(shortened(expert, question, answer, extracted), by)
+        return Opinion(shortened(expert, question, answer, subject.played.extracted), Author.RULE.value)
     right = await RuleJudge().judge(question, references(subject.sample), answer)
     return Opinion(RULED[expert][right >= 1.0], Author.RULE.value)
 

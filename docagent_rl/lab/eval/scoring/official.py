@@ -25,14 +25,13 @@ class Official:
     """Score of a trajectory by its benchmark's definition."""
 
     values: dict[str, float | None]
-    prediction: Any = None
     groups: tuple[str, ...] = ()
     """Lines of the benchmark's own table that the question stands in."""
 
 
 def answer_alone(subject: Subject) -> Official:
     """Return no value: the benchmark has no definition of its own."""
-    return Official({}, subject.played.answer)
+    return Official({})
 
 
 def mmlongbench(subject: Subject) -> Official:
@@ -46,7 +45,7 @@ def mmlongbench(subject: Subject) -> Official:
     lines = accuracy.mmlongbench_lines(
         pages, sample.evidence_sources, doc_type, answerable=gold != NOT_ANSWERABLE
     )
-    return Official(values, pred, tuple(lines))
+    return Official(values, tuple(lines))
 
 
 def longdocurl(subject: Subject) -> Official:
@@ -59,7 +58,7 @@ def longdocurl(subject: Subject) -> Official:
     values["inline_score"] = accuracy.longdocurl_score(gold, inline, sample.answer_format)
     tag, kind = _native(sample, "task_tag"), _native(sample, "question_type")
     lines = accuracy.longdocurl_lines(tag, len(native_pages(sample)), sample.evidence_sources, kind)
-    return Official(values, pred, tuple(lines))
+    return Official(values, tuple(lines))
 
 
 def mp_docvqa(subject: Subject) -> Official:
@@ -75,7 +74,7 @@ def mp_docvqa(subject: Subject) -> Official:
         "accuracy": float(answers.mpdocvqa_accuracy(sample.answers, answer)),
         "appa": right,
     }
-    return Official(values, answer)
+    return Official(values)
 
 
 def dude(subject: Subject) -> Official:
@@ -86,13 +85,12 @@ def dude(subject: Subject) -> Official:
     sample, answer = subject.sample, subject.played.answer
     if answer is None:
         # an unanswerable question asks for an empty answer, which nobody gave
-        return Official({"anls": 0.0}, None, (sample.answer_format,))
+        return Official({"anls": 0.0}, (sample.answer_format,))
     listed = "list" in sample.answer_format
     items = [item for item in _ITEM_ENDS.split(answer) if item.strip()] if listed else answer
     pred = answers.dude_prediction(items, refused=refuses(sample.question, answer, sample.answers))
-    return Official(
-        {"anls": answers.dude_anls(sample.answers, pred, sample.answer_format)}, pred, (sample.answer_format,)
-    )
+    score = answers.dude_anls(sample.answers, pred, sample.answer_format)
+    return Official({"anls": score}, (sample.answer_format,))
 
 
 def slidevqa(subject: Subject) -> Official:
@@ -109,7 +107,7 @@ def slidevqa(subject: Subject) -> Official:
         joint = answers.slidevqa_joint(qa, evidence)
         values |= {"evidence_em": evidence["em"], "evidence_f1": evidence["f1"]}
         values |= {"joint_em": joint["em"], "joint_f1": joint["f1"]}
-    return Official(values, played.answer)
+    return Official(values)
 
 
 def vidoseek(subject: Subject) -> Official:
@@ -121,7 +119,7 @@ def vidoseek(subject: Subject) -> Official:
     gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
     ranks = answers.ranking_scores(gold, [f"{doc_id}#{page}" for doc_id, page in subject.played.collected])
     values = {"grade": float(grade), "passing": float(grade >= PASSING), **ranks}
-    return Official(values, subject.played.answer)
+    return Official(values)
 
 
 def uda(subset: str) -> Callable[[Subject], Official]:
@@ -130,7 +128,7 @@ def uda(subset: str) -> Callable[[Subject], Official]:
     def scored(subject: Subject) -> Official:
         answer = subject.played.answer
         pred = None if answer is None else answers.uda_answer(answer)
-        return Official({"uda_f1": answers.uda_f1(subject.sample.answers, pred, subset)}, pred)
+        return Official({"uda_f1": answers.uda_f1(subject.sample.answers, pred, subset)})
 
     return scored
 

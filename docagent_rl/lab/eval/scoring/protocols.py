@@ -178,6 +178,8 @@ USE = (
     mean("seconds", "seconds", unit=Unit.SECONDS),
 )
 """VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
+OWN = "env:"
+"""Begins the names of the environments' own numbers among those of a trajectory."""
 
 
 def sent_tokens(trajectory: Trajectory) -> int:
@@ -209,7 +211,7 @@ def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]
 
 
 def use_values(trajectory: Trajectory) -> dict[str, float | None]:
-    """Return the values of `USE`; a trajectory that was not played is unfinished and has no other.
+    """Return the values of `USE` and the environment's own; one that was not played is unfinished, no more.
 
     Invalid turns are those without an action that could be executed, as the environment counts them; image
     tokens are of what it showed after the prompt; images are page images and crops alike.
@@ -220,6 +222,7 @@ def use_values(trajectory: Trajectory) -> dict[str, float | None]:
     messages = [*trajectory.prompt, *(m for turn in turns if not turn.dropped for m in turn.observation)]
     invalid = int(metrics.get("invalid_actions", sum(turn.info.get("valid") is False for turn in turns)))
     return {
+        **{f"{OWN}{name}": float(value) for name, value in metrics.items() if math.isfinite(value)},
         "finished": float(trajectory.status == Status.FINISHED.value),
         "turns": float(len(turns)),
         "invalid": float(invalid),

@@ -1,21 +1,18 @@
-"""Scoring of recorded trajectories, and the file of a run's scores with a description of their origin."""
+"""Scoring of recorded trajectories, and the file of a run's scores."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.outputs import written_before
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.envs.checks import references
@@ -23,7 +20,7 @@ from docagent_rl.envs.system import PaperJudge
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.eval.metrics.answers import squad_f1
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, is_judged
-from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
+from docagent_rl.lab.eval.run_facts import agent_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
     UNASKED,
@@ -31,7 +28,6 @@ from docagent_rl.lab.eval.scoring.experts import (
     Expert,
     Opinion,
     Subject,
-    expert_prompt,
     opinion,
     parsed,
 )
@@ -45,15 +41,13 @@ from docagent_rl.lab.eval.scoring.protocols import (
     protocol_of,
     use_values,
 )
-from docagent_rl.lab.eval.scoring.scored import VERSION, ScoredTrajectory, plain, read_scores
+from docagent_rl.lab.eval.scoring.scored import ScoredTrajectory
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import anls, squad_normalise
 from docagent_rl.rollout.trajectory import Trajectory
 from docagent_rl.samples.sample import Sample
 
-SCORES, ABOUT = "scores.jsonl", "scores.json"
-_RULES = 4
-"""Edition of the scoring rules: scores by other ones are made again."""
+SCORES = "scores.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +59,6 @@ class ScoringSettings:
     experts: frozenset[Expert] = frozenset()
     """Asked about every trajectory beyond those that its benchmark and its system need."""
     concurrency: int = 64
-    extractor: str = Author.SYSTEM.value
-    """Author of the system's own short answers (`run_facts.extractor_of`)."""
 
 
 async def score_trajectory(trajectory: Trajectory, agent: str, settings: ScoringSettings) -> ScoredTrajectory:
@@ -85,7 +77,7 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
     # test rows of some benchmarks hide the right answer
     known = sample.answerable is False or bool(sample.answers)
     opinions: dict[Expert, Opinion] = {}
-    subject, rule = Subject(sample, played, opinions, settings.extractor, judge), 0.0
+    subject, rule = Subject(sample, played, opinions, judge), 0.0
     if known:
         of_paper = {measure.expert for measure in paper_measures(trajectory.system)}
         wanted = {*protocol_of(sample.dataset).experts, *settings.experts, *of_paper}
@@ -100,7 +92,7 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             rule = await RuleJudge().judge(sample.question, references(sample), played.answer)
 
     def scored() -> ScoredTrajectory:
-        official, values = Official({}, played.answer), {}
+        official, values = Official({}), {}
         verdicts = {expert: parsed(expert, given.reply, judge) for expert, given in opinions.items()}
         if known:
             official = protocol_of(sample.dataset).score(subject)
@@ -119,18 +111,21 @@ async def score_trajectory(trajectory: Trajectory, agent: str, settings: Scoring
             reason=trajectory.end,
             scored=known,
             answer=played.answer,
-            prediction=plain(official.prediction),
             labels=labels_of(sample),
             groups=list(official.groups),
             values=values | use_values(trajectory),
             experts={
-                expert.value: {"value": plain(verdicts[expert]), "by": given.by, "failed": given.failed}
+                expert.value: {"value": _plain(verdicts[expert]), "by": given.by, "failed": given.failed}
                 for expert, given in opinions.items()
             },
-            environment=dict(trajectory.metrics),
         )
 
     return await asyncio.to_thread(scored)
+
+
+def _plain(verdict: Any) -> bool | int | str | None:
+    """Return a verdict as JSON holds it: lists and fractions of an extractor as text."""
+    return verdict if verdict is None or isinstance(verdict, int) else str(verdict)
 
 
 def _general(sample: Sample, answer: str | None, rule: bool) -> dict[str, float | None]:
@@ -166,7 +161,7 @@ async def score_run(
     settings: ScoringSettings,
     listener: Callable[[ScoredTrajectory], None] = lambda _: None,
 ) -> list[ScoredTrajectory]:
-    """Score a run, or read its scores where they are those of its trajectories and of these settings.
+    """Score a run.
 
     The listener gets every trajectory that is scored, as it comes. Replies of a model are in its cache: a run
     that was stopped goes on, and gives the same file.
@@ -175,11 +170,8 @@ async def score_run(
         UserError: there is no run, a trajectory cannot be read, or the budget is spent (`BudgetError`).
         InfrastructureError: the judge's service is dead, or none of its replies can be read.
     """
-    about, manifest = _about(folder, settings), folder.manifest()
-    agent, settings = agent_of(manifest), replace(settings, extractor=extractor_of(manifest))
-    scores, described = folder.path / SCORES, folder.path / ABOUT
-    if written_before(described, "rules") == about and scores.is_file():
-        return list(read_scores(scores))
+    _check_whole(folder)
+    agent = agent_of(folder.manifest())
     by_place: dict[int, ScoredTrajectory] = {}
 
     async def score(job: tuple[int, Trajectory]) -> None:
@@ -190,10 +182,8 @@ async def score_run(
     # a run that goes on plays again what a service failed; the last one counts
     found = {(each.question_id, each.number): each for _, each in sorted(by_place.items(), key=itemgetter(0))}
     _check_read(found.values())
-    described.unlink(missing_ok=True)  # says nothing while the scores are written
-    atomic_write(scores, (f"{each.to_json()}\n".encode() for each in found.values()))
-    atomic_write(described, json.dumps(about, indent=2) + "\n")
-    return list(read_scores(scores))
+    atomic_write(folder.path / SCORES, (f"{each.to_json()}\n".encode() for each in found.values()))
+    return list(found.values())
 
 
 def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
@@ -211,9 +201,9 @@ def _check_read(scored: Iterable[ScoredTrajectory]) -> None:
             )
 
 
-def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
-    """Return a description of all that scores are made from."""
-    path, judge = folder.trajectories_file, settings.judge
+def _check_whole(folder: RunFolder) -> None:
+    """Raise `UserError` where a run has no trajectories, or the last one was cut off."""
+    path = folder.trajectories_file
     if not path.is_file():
         raise UserError(f"{path}: no trajectories there; play the run first")
     with path.open("rb") as file:
@@ -221,13 +211,3 @@ def _about(folder: RunFolder, settings: ScoringSettings) -> dict[str, Any]:
             raise UserError(
                 f"{path} ends within a trajectory: the run was stopped, start it again and it goes on"
             )
-        file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {
-        "version": VERSION,
-        "rules": _RULES,
-        "judge": Author.RULE.value if judge is None else judge.model,
-        "experts": sorted(expert.value for expert in settings.experts),
-        "prompts": {expert.value: expert_prompt(expert).digest for expert in EXPERTS},
-        "trajectories": digest,
-    }

@@ -7,21 +7,16 @@ of the sums of its official definition. Intervals resample these sums.
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.text import encodable
 from docagent_rl.lab.eval.metrics.accuracy import QUESTIONS
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
-
-VERSION = 2
 
 Values = Mapping[str, float | None]
 """Numbers of a trajectory by name; `None` has no meaning for it."""
@@ -120,8 +115,6 @@ class ScoredTrajectory:
     scored: bool
     """The right answer is known; else only navigation and use say something."""
     answer: str | None
-    prediction: Any
-    """The text or value that was compared with the right answer."""
     labels: dict[str, list[str]]
     """By kind (`played.labels_of`)."""
     groups: list[str]
@@ -130,42 +123,7 @@ class ScoredTrajectory:
     """Numbers by name (`protocols`, `use`)."""
     experts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The opinion of each expert on the answer: `value`, `by`, `failed`."""
-    environment: dict[str, float] = field(default_factory=dict)
-    version: int = VERSION
 
     def to_json(self) -> str:
-        """Return one line; what JSON cannot hold of a prediction becomes text, of numbers null."""
-        data = asdict(self) | {"prediction": plain(self.prediction)}
-        for name in ("values", "environment"):
-            numbers = data[name].items()
-            data[name] = {key: v if v is not None and math.isfinite(v) else None for key, v in numbers}
-        return encodable(json.dumps(data, ensure_ascii=False, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """Return a value as JSON holds it, else its text."""
-    try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError, RecursionError):
-        pass
-    try:
-        return str(value)
-    except (ValueError, RecursionError):  # a number of thousands of digits
-        return None
-
-
-def read_scores(path: Path) -> Iterator[ScoredTrajectory]:
-    """Read scored trajectories line by line.
-
-    Raises:
-        UserError: names the file and the line.
-    """
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                data, known = json.loads(line), {each.name for each in fields(ScoredTrajectory)}
-                if not isinstance(data, dict) or data.get("version") != VERSION or set(data) != known:
-                    raise UserError("no scored trajectory of this release: remove the file and score again")
-                yield ScoredTrajectory(**data)
-            except (ValueError, TypeError, RecursionError, UserError) as error:
-                raise UserError(f"{path}, line {number}: {error}") from error
+        """Return one line."""
+        return encodable(json.dumps(asdict(self), ensure_ascii=False, allow_nan=False))

@@ -43,11 +43,9 @@ def scored(question, score, *, document=None, number=0, pred="x", gold="x", **ch
         "reason": "answered",
         "scored": True,
         "answer": pred,
-        "prediction": pred,
         "labels": {},
         "groups": [],
         "values": values or {},
-        "environment": {},
     }
     return ScoredTrajectory(**(settings | changes))
 

@@ -107,8 +107,10 @@ def test_a_fresh_context_begins_with_its_own_prompt():
     use = use_values(trajectory)
     assert (use["sent_tokens"], use["output_tokens"]) == (10 + (10 + 2 + 3) + 100, 11)
     assert (use["images"], use["seconds"], use["invalid_rate"]) == (3.0, 4.5, 0.0)
-    trajectory.metrics = {"invalid_actions": 2.0, "image_tokens": 7.0}
+    trajectory.metrics = {"invalid_actions": 2.0, "image_tokens": 7.0, "lost": math.nan}
     use = use_values(trajectory)
     assert (use["invalid"], use["invalid_rate"], use["image_tokens"]) == (2.0, 2 / 3, 7.0)
+    assert use["env:image_tokens"] == 7.0
+    assert "env:lost" not in use
     trajectory.status = Status.MASKED.value
     assert use_values(trajectory) == {"finished": 0.0}

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from docagent_rl.endpoints.chat_reply import reply_text
 from docagent_rl.lab.eval.metrics.judges import AnswerJudge, Extractor
-from docagent_rl.lab.eval.run_facts import agent_of, extractor_of
+from docagent_rl.lab.eval.run_facts import agent_of
 from docagent_rl.lab.eval.scoring.experts import (
     EXPERTS,
     RULED,
-    Author,
     messages,
     parsed,
     shortened,
@@ -86,18 +85,3 @@ RETRIEVER = {"retriever": {"model": "r"}}
 )
 def test_who_played_is_named_by_the_manifest(manifest, name):
     assert agent_of(manifest) == name
-
-
-@pytest.mark.parametrize(
-    ("manifest", "name"),
-    [
-        ({}, Author.SYSTEM.value),
-        ({"config": {"docagent": {"roles": {"extractor": {"base_url": "http://x", "model": "m"}}}}}, "m"),
-        (
-            {"config": {"docagent": {"roles": {"extractor": {"backend": "embedded", "model": "m"}}}}},
-            Author.RULE.value,
-        ),
-    ],
-)
-def test_a_rule_that_stands_in_for_the_systems_extractor_is_told(manifest, name):
-    assert extractor_of(manifest) == name
