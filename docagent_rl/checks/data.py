@@ -42,8 +42,8 @@ def check_files(run: PlannedRun) -> Iterator[str]:
             unknown = set(read_table(file, columns=["agent_name"])["agent_name"].to_pylist()) - {AGENT_NAME}
             if unknown and OmegaConf.select(run.config, AGENT_LOOPS) is None:
                 yield (
-                    f"{file}: agent_name {min(unknown)!r} is not {AGENT_NAME}; loops of your own are listed "
-                    f"in {AGENT_LOOPS}"
+                    f"{file}: agent_name {min(map(str, unknown))!r} is not {AGENT_NAME}; other loops are "
+                    f"listed in {AGENT_LOOPS}"
                 )
 
 

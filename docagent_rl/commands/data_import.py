@@ -38,9 +38,7 @@ def import_command(
     paper: Paper | None = option(None, "Take the questions that this paper takes; other options change it."),
     split: Split | None = option(None, "Keep the questions of this split."),
     min_pages: int | None = option(None, "Keep questions about documents of so many pages or more.", min=1),
-    max_pages: int | None = option(None, "... or fewer.", min=1),
     answerable_only: AnswerableOnly = False,
-    hidden: bool = option(False, "Keep questions whose answer the benchmark does not tell.", "--hidden"),
     limit: int | None = option(None, "Keep so many samples, drawn by --seed.", min=1),
     part: list[str] | None = option(None, "Write parts apart; rest: all left.", metavar="NAME=N"),
     by: SplitUnit = option(SplitUnit.QUESTION, "What parts and --exclude keep apart."),
@@ -62,8 +60,8 @@ def import_command(
     target = out or Path(f"{benchmark.value}.jsonl")
     if target.suffix not in (".jsonl", ".parquet"):
         raise UserError(f"--out {target}: name a .jsonl or a .parquet file")
-    changes: dict[str, Any] = {"split": split, "min_pages": min_pages, "max_pages": max_pages}
-    changes |= {"sample": limit, "answerable_only": answerable_only, "hidden": hidden, "parts": _parts(part)}
+    changes: dict[str, Any] = {"split": split, "min_pages": min_pages, "sample": limit}
+    changes |= {"answerable_only": answerable_only, "parts": _parts(part)}
     given = {name: value for name, value in changes.items() if value}
     settings = ImportSettings(
         store=store,
@@ -84,7 +82,7 @@ def import_command(
 def leakage_command(
     first: Path = argument(..., "Samples, .jsonl or .parquet; or trajectories: a run, or its kept.jsonl."),
     second: Path = argument(..., "Others, that should share nothing with them."),
-    store: Path | None = option(None, "Document store: documents are compared page by page, too."),
+    store: Path | None = option(None, "Document store, with the digests of files."),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."),
     threshold: float = option(THRESHOLD, "Likeness of questions that are alike.", min=50, max=100),
 ) -> None:

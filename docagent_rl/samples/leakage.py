@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -12,8 +12,6 @@ from docagent_rl.samples.sample import Sample
 
 THRESHOLD = 90.0
 """Token-set similarity from which questions are alike, 0 to 100."""
-SHARE = 0.5
-"""Pages in common, of the shorter document, from which documents are the same."""
 _BALANCE = 0.6
 """Words of the shorter question, of the longer one's, from which they are compared."""
 _CHUNK = 256
@@ -27,8 +25,6 @@ class Shared(StrEnum):
     """One id, or windows of one document (`Sample.document_key`)."""
     FILE = "file"
     """Equal bytes."""
-    PAGES = "pages"
-    """Half of the pages or more look or read the same."""
 
 
 class SharedDocument(NamedTuple):
@@ -61,11 +57,10 @@ def find_leaks(
 ) -> tuple[list[SharedDocument], list[AlikeQuestions]]:
     """Return the documents and the questions that two sets share, of these the leaking ones first.
 
-    Documents are the same by id (windows of one document, too), by the digest of their file
-    (`extra.document_sha256`, or the store's), and with a store by their pages. Questions are alike from a
-    token-set similarity on (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much
-    longer: the shorter one's words may then all be in it by chance. 100 million pairs of questions take a
-    minute and a half.
+    Documents are the same by id (windows of one document, too) and by the digest of their file
+    (`extra.document_sha256`, or the store's). Questions are alike from a token-set similarity on
+    (`rapidfuzz.fuzz.token_set_ratio`, case and punctuation aside), unless one is much longer: the shorter
+    one's words may then all be in it by chance. 100 million pairs of questions take a minute and a half.
     """
     shared: dict[tuple[str, str], SharedDocument] = {}
     for each in _shared_documents(first, second, store):
@@ -132,8 +127,6 @@ def _shared_documents(
             yield SharedDocument(name, name, Shared.ID)
         for other in by_digest[digest] if digest is not None else ():
             yield SharedDocument(name, other, Shared.FILE)
-    if store is not None:
-        yield from _shared_pages(ours, theirs, store)
     parts = defaultdict(set)
     for sample in second:
         parts[sample.document_key].add(sample.doc_id)
@@ -154,32 +147,6 @@ def _documents(samples: Iterable[Sample], store: DocumentStore | None) -> dict[s
         if store is not None and name in store:
             found[name] = store.document(name).source.sha256
     return found
-
-
-def _shared_pages(
-    first: Iterable[str], second: Iterable[str], store: DocumentStore
-) -> Iterator[SharedDocument]:
-    ours, theirs = (_pages(store, names) for names in (first, second))
-    holders = defaultdict(list)
-    for name, pages in theirs.items():
-        for page in pages:
-            holders[page].append(name)
-    for name, pages in ours.items():
-        common = Counter(other for page in pages for other in holders.get(page, ()))
-        for other, count in common.items():
-            if count >= SHARE * min(len(pages), len(theirs[other])):
-                yield SharedDocument(name, other, Shared.PAGES)
-
-
-def _pages(store: DocumentStore, names: Iterable[str]) -> Mapping[str, frozenset[str]]:
-    """Return hashes of what pages say, or look like where they say nothing, by document."""
-    documents = {name: store.document(name) for name in names if name in store}
-    return {
-        name: frozenset(
-            page.text_hash or page.image_hash for page in map(document.page, range(1, document.num_pages + 1))
-        )
-        for name, document in documents.items()
-    }
 
 
 def _by_text(samples: Sequence[Sample]) -> dict[str, list[Sample]]:

@@ -7,18 +7,15 @@
 - `doc_id`: the id in the store, or the name of the file; a folder before it and `.pdf` are dropped.
 - `question`.
 - `answers`: a string or a number, or a list of them (alternatives, or with `"answer_format": "list"` the
-  items). Left out or empty with `"answerable": false` alone. Also `answer`.
-- `evidence_pages`: a page from 1, or a list of them; optional, but rewards for retrieval need it. Also `page`
-  and `pages`.
+  items). Left out or empty with `"answerable": false` alone.
+- `evidence_pages`: a page from 1, or a list of them; optional, but rewards for retrieval need it.
 
-All other fields of `Sample` may be given. The question id is a hash of document and question, so it stays
-when lines move or an answer is mended. Keys that are no field go to `extra`, unless they look like one
-misspelt.
+All other fields of `Sample` may be given; what is no field has its place in `extra`. The question id is a
+hash of document and question, so it stays when lines move or an answer is mended.
 """
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -41,13 +38,6 @@ TEMPLATE = """\
 
 DATASET = "questions"
 """The dataset of questions that name none."""
-_NAMES = {name: name for name in FIELDS} | {
-    "answer": "answers",
-    "page": "evidence_pages",
-    "pages": "evidence_pages",
-}
-_ALIKE = 0.8
-"""Similarity from which an unknown key is taken for a field misspelt (`difflib`)."""
 
 
 @dataclass(slots=True)
@@ -99,8 +89,14 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | N
     Returns:
         The sample, `None` when there are problems; and the problems, one sentence each.
     """
-    values, unknown, problems = _named(data)
-    values = {name: _READERS[name](value) if name in _READERS else value for name, value in values.items()}
+    fields = ", ".join(FIELDS)
+    problems = [
+        f"unknown field {key!r}: fields are {fields}; put your own under 'extra'"
+        for key in data
+        if key not in FIELDS
+    ]
+    values = {name: value for name, value in data.items() if name in FIELDS}
+    values |= {name: read(values[name]) for name, read in _READERS.items() if name in values}
     answers = values.setdefault("answers", [])
     if values.get("answerable", True) is True and not any(str(each).strip() for each in _listed(answers)):
         problems.append(
@@ -112,10 +108,7 @@ def parse_question(data: Mapping[str, Any], *, row: int = 0) -> tuple[Sample | N
     usual = {"gold": answers, "num_pages": None, "native_id": values["question_id"], "row": row}
     extra = values.get("extra") or {}
     if isinstance(extra, Mapping):
-        problems += [
-            f"key {key!r} is given twice, also under 'extra'" for key in sorted(extra.keys() & unknown)
-        ]
-        values["extra"] = {**usual, **extra, **unknown}
+        values["extra"] = {**usual, **extra}
     try:
         sample = read_fields(values)
     except ValidationError as error:
@@ -135,25 +128,6 @@ def _read_line(found: Questions, number: int, line: str) -> None:
     found.problems += [f"{where}: {problem}" for problem in problems]
     if sample is not None:
         found.samples.append((where, sample))
-
-
-def _named(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """Return values by field, values under other keys, and problems with keys."""
-    named: dict[str, Any] = {}
-    unknown: dict[str, Any] = {}
-    problems = []
-    for key, value in data.items():
-        name = _NAMES.get(key)
-        if name in named:
-            problems.append(f"{key!r} is the field {name!r}, which is there already: give one of them")
-        elif name is not None:
-            named[name] = value
-        elif close := difflib.get_close_matches(key.casefold(), FIELDS, n=1, cutoff=_ALIKE):
-            meant = f"did you mean {close[0]!r}? Put fields of your own under 'extra'"
-            problems.append(f"unknown field {key!r}; {meant}")
-        else:
-            unknown[key] = value
-    return named, unknown, problems
 
 
 def _question_id(doc_id: Any, question: Any) -> str:

@@ -119,11 +119,8 @@ class Selection:
     """Keep questions of this split."""
     min_pages: int | None = None
     """Keep questions about documents of so many pages or more."""
-    max_pages: int | None = None
     answerable_only: bool = False
     """Leave out questions known to have no answer."""
-    hidden: bool = False
-    """Keep questions whose answer the benchmark does not tell."""
     sample: int | None = None
     """Keep so many, chosen by seed."""
     parts: Mapping[str, int] = field(default_factory=dict)
@@ -133,10 +130,8 @@ class Selection:
     unit: SplitUnit = SplitUnit.QUESTION
     """The unit that parts and exclusion keep apart."""
 
-    def refusal(self, split: Split, *, answerable: bool | None, hidden: bool) -> str | None:
+    def refusal(self, split: Split, *, answerable: bool | None) -> str | None:
         """Return the reason to leave a question out, whatever its document is; None: it is kept."""
-        if hidden and not self.hidden:
-            return "the answer is hidden (--hidden keeps such rows)"
         if self.split not in (None, split):
             return f"another split than {self.split}"
         if self.answerable_only and answerable is False:
@@ -145,15 +140,9 @@ class Selection:
 
     def length_refusal(self, pages: int | None) -> str | None:
         """Return the reason to leave out questions about a document of so many pages."""
-        if self.min_pages is None and self.max_pages is None:
+        if self.min_pages is None or (pages is not None and pages >= self.min_pages):
             return None
-        if pages is None:
-            return "the length of the document is not known"
-        if pages < (self.min_pages or 0):
-            return f"fewer than {self.min_pages} pages"
-        if self.max_pages is not None and pages > self.max_pages:
-            return f"more than {self.max_pages} pages"
-        return None
+        return f"not known to have {self.min_pages} pages"
 
     def exclude(self, samples: Sequence[Sample], others: Sequence[Sample]) -> list[bool]:
         """Return which questions another set holds, or by document, which cite one that it asks about."""

@@ -66,7 +66,7 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
         problems.append("field 'answers' must be empty when 'answerable' is false")
     elif any(not answer.strip() for answer in sample.answers):
         problems.append("field 'answers' holds an empty answer")
-    return problems + _evidence_problems(sample, num_pages) + _extra_problems(sample, num_pages)
+    return problems + _evidence_problems(sample, num_pages) + _extra_problems(sample)
 
 
 def check_sample(sample: Sample, *, num_pages: int | None = None) -> Sample:
@@ -93,7 +93,7 @@ def _evidence_problems(sample: Sample, num_pages: int | None) -> list[str]:
     return problems
 
 
-def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
+def _extra_problems(sample: Sample) -> list[str]:
     """Return the problems of keys of `extra` that environments read."""
     try:
         gold = sample.gold_pages
@@ -105,14 +105,6 @@ def _extra_problems(sample: Sample, num_pages: int | None) -> list[str]:
             f"field 'extra.page_ids' cites pages {sorted(own)} of {sample.doc_id!r}, but 'evidence_pages' "
             f"holds {list(sample.evidence_pages)}"
         )
-    window, last = sample.extra.get("window"), math.inf if num_pages is None else num_pages
-    if window is not None:
-        whole = isinstance(window, list | tuple) and [type(end) for end in window] == [int, int]
-        if not whole or not 1 <= window[0] <= window[1] <= last:
-            problems.append(
-                "field 'extra.window' must be the first and the last of some pages of the document, found "
-                f"{window!r}"
-            )
     try:
         boxes = gold_boxes(sample)
         magnified_boxes(sample)

@@ -4,11 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from docagent_rl.documents import DocumentStore, RenderSettings
-from docagent_rl.documents.ingestion import ingest
 from docagent_rl.samples.leakage import Shared, find_leaks
 from docagent_rl.samples.sample import Sample
-from tests.documents.conftest import write_pdf
 
 Make = Callable[..., Sample]
 TITLE = "What is the title of this report?"
@@ -46,17 +43,6 @@ def test_windows_of_one_document_are_shared(ask):
     assert pairs(ask("Which year is it?", "abc-0f", native_doc_id="abc"), second[0]) == []
     same = ask("Which year is it?", "abc-9d", "1999", native_doc_id="abc")
     assert pairs(ask("Which year is it?", "abc"), same) == [True]
-
-
-def test_documents_are_shared_by_their_pages(ask, tmp_path):
-    """Another file of the same pages, one more before them; and a document of its own."""
-    texts = {"a": "one two three", "b": "cover one two three", "c": "one four five"}
-    for name, pages in texts.items():
-        write_pdf(tmp_path / "pdfs" / f"{name}.pdf", [f"page {text}" for text in pages.split()])
-    ingest(tmp_path / "pdfs", tmp_path / "store", workers=1, settings=RenderSettings(dpi=36))
-    store = DocumentStore(tmp_path / "store")
-    (found,) = find_leaks([ask("one", "a")], [ask("two", "b"), ask("three", "c")], store=store)[0]
-    assert found == ("a", "b", Shared.PAGES)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def samples(make_sample: Make) -> list[Sample]:
 
 def test_papers_take_documents_of_their_lengths():
     def taken(chosen: Selection, split: Split = Split.TRAIN) -> list[int | None]:
-        if chosen.refusal(split, answerable=True, hidden=False):
+        if chosen.refusal(split, answerable=True):
             return []
         return [length for length in (4, 9, 10, 11, None) if chosen.length_refusal(length) is None]
 

@@ -40,8 +40,6 @@ def test_questions_without_a_gold_page_are_noted(make_sample):
         ({"answers": ("41", " ")}, None, "'answers'"),
         ({"extra": {"crop_required": [3]}}, None, "'extra.crop_required'"),
         ({"extra": {"crop_required": {"3": 1}}}, None, "'extra.crop_required.3'"),
-        ({"extra": {"window": [3]}}, None, "'extra.window'"),
-        ({"extra": {"window": [3, 12]}}, None, "[3, 12]"),
         ({"question": "How many \ud800?"}, None, "JSON"),
         ({}, {}, "'report.v2'"),
         ({}, {"report.v2": 8}, "'extra.num_pages'"),

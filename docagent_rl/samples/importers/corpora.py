@@ -22,7 +22,6 @@ from docagent_rl.samples.sample import Page, Split, is_digits
 _UNANSWERABLE = "Not answerable"
 _PDFS = ("*_pdf_document/**/*.pdf", "pdf/*.pdf", "data/*/pdf/*.pdf", "*/pdf/*.pdf", "*.pdf")
 _IMAGES = ("img/*", "data/*/img/*", "*/img/*")
-_UNFLAGGED = "boxes of a page come without a crop flag and were left out"
 
 
 class _CorpusImporter(Importer):
@@ -68,28 +67,13 @@ class _ViDoSeek(_CorpusImporter):
 
 
 class _VragRL(_CorpusImporter):
-    """JSON with `examples`, or the Parquet file of the release's converter; no data are released.
-
-    Dialogues for SFT are no questions: they are counted and left out.
-    """
+    """JSON with `examples`, or the Parquet file of the release's converter; no data are released."""
 
     name = "vrag_rl"
     dataset = "vrag"
-    files = (
-        "*.parquet",
-        "data/*.parquet",
-        "rag_dataset.json",
-        "*/rag_dataset.json",
-        "*.json",
-        "data/*.json",
-    )
+    files = ("*.parquet", "data/*.parquet", "rag_dataset.json", "*/rag_dataset.json", "*.json")
     split_field = ("extra_info", "split")
     unnamed_split = Split.TRAIN
-
-    def draft(self, row: NativeRow) -> Draft:
-        if row.get("messages") is not None:
-            raise Skip("a dialogue for SFT, no question")
-        return super().draft(row)
 
 
 class _UniDocRL(Importer):
@@ -142,16 +126,13 @@ def _attach_boxes(draft: Draft) -> None:
     draft.crops = {
         page: flag for page, flag in _by_page(draft, "crop_required").items() if isinstance(flag, bool)
     }
-    boxes_by_page = _by_page(draft, "bboxes")
-    for page, boxes in boxes_by_page.items():
+    for page, boxes in _by_page(draft, "bboxes").items():
         for box in boxes if draft.crops.get(page) and isinstance(boxes, list) else ():
             if isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box):
                 left, top, right, bottom = box
                 draft.boxes.append((page, (left / 1000, top / 1000, right / 1000, bottom / 1000)))
             else:
                 draft.notes.append("a box is no box")
-    if any(boxes and page not in draft.crops for page, boxes in boxes_by_page.items()):
-        draft.notes.append(_UNFLAGGED)
 
 
 def _by_page(draft: Draft, field: str) -> dict[Page, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.holdings import Holdings
-from docagent_rl.samples.importers.native import Draft, Skip
+from docagent_rl.samples.importers.native import Draft, Skip, is_span
 from docagent_rl.samples.sample import OTHER_BOXES, OTHER_FLAGS, Box, Page, Sample
 from docagent_rl.samples.validation import validate_sample
 
@@ -85,7 +85,7 @@ def _extra(draft: Draft, length: int | None) -> dict[str, Any]:
     if draft.num_pages not in (None, length):
         draft.notes.append(LENGTH)
     window = draft.extra.get("window")
-    if window is not None and length is not None and window[1] > length:
+    if window is not None and not (is_span(window) and 1 <= window[0] <= window[1] <= (length or math.inf)):
         draft.extra["native_window"] = draft.extra.pop("window")
         draft.notes.append(WINDOW)
     native = {"native_id": draft.native_id, "row": draft.row.number}

@@ -18,6 +18,9 @@ LONGEST_TEXT = 100_000
 LONGEST_ID = 200
 """Bytes of an id: it becomes the name of a file."""
 
+NO_ANSWER = "there is no reference answer"
+"""The reason to skip a row whose answer the benchmark keeps to itself, or lacks."""
+
 T = TypeVar("T")
 
 
@@ -114,8 +117,6 @@ class Draft:
     extra: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """Reasons that the report counts beside the rows it skips."""
-    hidden: bool = False
-    """The benchmark keeps the answer to itself."""
 
     def parse(self, name: str, read: Callable[[Any], T], empty: T) -> T:
         """Read a field that may be written as text; keep one that cannot be read in `extra.parse_error`."""

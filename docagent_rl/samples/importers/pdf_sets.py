@@ -13,23 +13,17 @@ from typing import Any
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
+    NO_ANSWER,
     Draft,
     NativeRow,
     Skip,
     answers_of,
     as_list,
     as_texts,
-    is_span,
     nested,
     without_pdf,
 )
-from docagent_rl.samples.importers.source import (
-    NativeDocument,
-    Source,
-    page_images,
-    pdfs,
-    split_named,
-)
+from docagent_rl.samples.importers.source import NativeDocument, Source, pdfs, split_named
 from docagent_rl.samples.sample import Split
 
 _UNANSWERABLE = "Not answerable"
@@ -83,8 +77,6 @@ class _LongDocURL(Importer):
     files = (
         "LongDocURL_public_with_subtask_category.jsonl",
         "LongDocURL_public.jsonl",
-        "data/LongDocURL.jsonl",
-        "LongDocURL.jsonl",
     )
     split = Split.TEST
     document, gold, nothing, id = "doc_no", "answer", _UNANSWERABLE, "question_id"
@@ -96,23 +88,14 @@ class _LongDocURL(Importer):
         draft.answer_format = draft.row.text("answer_format")
 
     def complete(self, draft: Draft) -> None:
-        window = draft.row.get("start_end_idx")
-        if is_span(window) and 1 <= window[0] <= window[1]:
-            draft.extra["window"] = window
-        elif window is not None:
-            draft.extra["native_window"] = window
-            draft.notes.append("field 'start_end_idx' is no page window")
+        draft.extra["window"] = draft.row.get("start_end_idx")
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         by_name, found = pdfs(source.root, "**/*.pdf"), {}
         for draft in drafts:
             if pdf := by_name.get(_file_name(draft)):
                 found[draft.doc_id] = NativeDocument(draft.doc_id, pdf.files)
-        lengths = {draft.doc_id: draft.num_pages for draft in drafts if draft.doc_id not in found}
-        images = page_images(source.root, "**/*.png", first=0) if lengths else {}
-        # page images come in windows: only those of whole documents will do
-        whole = {name: each for name, each in images.items() if len(each.files) == lengths.get(name)}
-        return {**whole, **found}
+        return found
 
 
 def _file_name(draft: Draft) -> str:
@@ -145,20 +128,18 @@ class _Dude(Importer):
         return split_named(nested(values, "data_split"))
 
     def answer(self, draft: Draft) -> None:
-        row, test = draft.row, draft.split is Split.TEST
         draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
         draft.extra["variants"] = draft.parse("answers_variants", as_texts, [])
-        if test and not draft.answers and not row.get("answer_type"):
-            draft.answerable, draft.hidden = None, True
-            return
-        kind = row.text("answer_type").replace("not answerable", _DUDE_NOTHING)
+        if draft.split is Split.TEST and not draft.answers and not draft.row.get("answer_type"):
+            raise Skip(NO_ANSWER)
+        kind = draft.row.text("answer_type").replace("not answerable", _DUDE_NOTHING)
         if kind not in _DUDE_TYPES:
             raise Skip("field 'answer_type' is none of DUDE's")
         draft.answer_format, draft.answerable = kind, kind != _DUDE_NOTHING
         if not draft.answerable:
             draft.answers = ()
         elif not draft.answers:
-            draft.answerable, draft.hidden = None, test
+            raise Skip(NO_ANSWER)
         _attach_boxes(draft)
 
 
@@ -218,7 +199,7 @@ class _UDA(Importer):
             raise Skip("an answer is no text")
         draft.answers = answers_of("answer", [value for value in values if value is not None])
         if not draft.answers:
-            raise Skip("there is no reference answer")
+            raise Skip(NO_ANSWER)
         draft.gold = values if len(values) > 1 else values[0]
         draft.native_id = draft.question_id
 

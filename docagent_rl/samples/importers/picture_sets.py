@@ -14,6 +14,7 @@ from docagent_rl.documents.settings import DocumentError
 from docagent_rl.documents.sources import IMAGE_SUFFIXES
 from docagent_rl.samples.importers.importer import Importer, by_split
 from docagent_rl.samples.importers.native import (
+    NO_ANSWER,
     Draft,
     NativeRow,
     Skip,
@@ -62,6 +63,8 @@ class _MPDocVQA(Importer):
 
     def answer(self, draft: Draft) -> None:
         draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
+        if not draft.answers:
+            raise Skip(NO_ANSWER)
         pages = draft.parse("page_ids", as_texts, [])
         if not pages or not all(map(is_file_name, pages)):
             raise Skip("field 'page_ids' is no list of pages")
@@ -70,8 +73,6 @@ class _MPDocVQA(Importer):
         if value != "":
             pages = draft.parse("answer_page_idx", lambda value: as_pages([value]), [])
             draft.cites = [(draft.doc_id, page) for page in pages]
-        if not draft.answers:
-            draft.answerable, draft.hidden = None, draft.split is Split.TEST
 
     def settle(self, drafts: Sequence[Draft]) -> None:
         lists: dict[str, set[tuple[str, ...]]] = defaultdict(set)

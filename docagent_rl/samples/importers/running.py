@@ -20,8 +20,6 @@ from docagent_rl.samples.sample import Sample
 
 _SHOWN_IDS = 200
 _EXAMPLES = 5
-_FOOTER = 1 << 20
-"""Bytes from the end of a Parquet file that are hashed."""
 
 
 Places = dict[str, list[str]]
@@ -99,8 +97,7 @@ class _Import:
         self.importer.settle(read)
         drafts = []
         for draft in read:  # documents of those that are refused are not needed
-            hidden, answerable = draft.hidden, draft.answerable
-            refusal = self.settings.selection.refusal(draft.split, answerable=answerable, hidden=hidden)
+            refusal = self.settings.selection.refusal(draft.split, answerable=draft.answerable)
             if refusal is None:
                 drafts.append(draft)
             else:
@@ -199,8 +196,6 @@ class _Import:
         if self.settings.store is not None and needed - set(holdings.lengths):
             raise Skip("its document is missing")
         sample = finished(draft, self.report.first_page, holdings)
-        if not draft.hidden and sample.answerable is None and not sample.answers:
-            raise Skip("there is no reference answer")
         if refusal := self.settings.selection.length_refusal(sample.extra["num_pages"]):
             raise Skip(refusal)
         return sample
@@ -229,6 +224,4 @@ def _part(dataset: str, split: str) -> str:
 
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
-        if path.suffix == ".parquet":  # these may hold pictures of many GB: their footers tell versions apart
-            file.seek(max(0, path.stat().st_size - _FOOTER))
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -64,7 +64,7 @@ def test_vidoseek_rows_that_are_none(files, run):
 
 def test_vrag_s_json_with_labels_in_lists(files, run):
     meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
-    rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]
+    rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]  # for SFT
     files.json("rag_dataset.json", {"examples": rows})
     files.images("img/a_b_02_{}.jpg", (1, 2))
     (sample,), report = run("vrag_rl", store=True)
@@ -148,16 +148,6 @@ def test_unidoc_s_boxes_and_flags_count_like_its_pages(files, run):
     assert (list(sample.evidence_boxes), list(sample.extra["other_boxes"])) == ([4], ["deck_b#2"])
     assert sample.extra["crop_required"] == {"3": False, "4": True}
     assert list(sample.extra["other_crop_required"]) == ["deck_b#2"]
-
-
-def test_unidoc_boxes_without_a_crop_flag_are_counted_by_rows(files, run):
-    boxes = json.dumps({"deck_a_3": [[0, 0, 250, 500]], "deck_b_1": [[0, 0, 250, 500]], "deck_a_2": []})
-    flags = ({}, {"deck_a_3": True, "deck_b_1": None}, {"deck_a_3": True, "deck_b_1": False})
-    rows = [unidoc(), *(unidoc(bboxes=boxes, crop_required=json.dumps(flag)) for flag in flags)]
-    files.parquet("train.parquet", rows)
-    (_, *samples), report = run("unidoc_rl")
-    assert [1, 2] in numbers(report.notes)
-    assert [bool(sample.evidence_boxes) for sample in samples] == [False, True, True]
 
 
 def test_unidoc_rows_that_are_none(files, run):

@@ -11,7 +11,6 @@ from PIL import Image
 from docagent_rl.documents import DocumentStore
 from docagent_rl.samples.importers.finishing import LENGTH, OUTSIDE
 from docagent_rl.samples.sample import Split
-from docagent_rl.samples.selection import Selection
 from tests.samples.importers.conftest import Files, numbers, picture, rows_of
 
 IMAGES = [f"image_{number}" for number in range(1, 21)]
@@ -91,20 +90,6 @@ def test_a_window_is_not_taken_for_another_that_the_store_holds(files, run):
     assert (sample.doc_id, list(report.failed), numbers(report.skipped)) == ("b", ["pybv0228"], [[0]])
 
 
-def test_hidden_answers_are_kept_only_when_asked_for(files, run):
-    hidden = {key: value for key, value in mp_row(data_split="test").items() if not key.startswith("answer")}
-    write_mp(files, "test", [hidden])
-    write_mp(files, "val", [mp_row(questionId=2), mp_row(questionId=3, answers=[])])
-    samples, report = run("mp_docvqa")
-    assert [sample.question_id for sample in samples] == ["2"]
-    reasons = {place: reason for reason, places in report.skipped.items() for place in places}
-    assert sorted(reasons) == ["test.json:0", "val.json:1"]
-    assert "--hidden" in reasons["test.json:0"]
-    samples, _ = run("mp_docvqa", selection=Selection(hidden=True))
-    (test,) = [sample for sample in samples if sample.split is Split.TEST]
-    assert (test.answerable, test.answers, test.evidence_pages) == (None, (), ())
-
-
 def test_missing_images_and_pages_with_folders_in_them(files, run):
     files.images(PAGE, [80])
     files.images("images/b_p{}.jpg", (80, 81))
@@ -112,13 +97,14 @@ def test_missing_images_and_pages_with_folders_in_them(files, run):
         mp_row(),
         mp_row(questionId=2, page_ids=["../../etc/passwd"]),
         mp_row(questionId=3, page_ids="a, b"),
+        mp_row(questionId=5, answers=[]),
     ]
     good = mp_row(questionId=4, doc_id="b", page_ids=["b_p80", "b_p81"], answer_page_idx=5)
     write_mp(files, "val", [*rows, good])
     (sample,), report = run("mp_docvqa", store=True)
     assert (sample.doc_id, sample.evidence_pages, sample.extra["native_evidence_pages"]) == ("b", (), 5)
     assert (report.missing, rows_of(report.skipped)["page_ids"]) == (["pybv0228"], [1, 2])
-    assert numbers(report.skipped) == [[0], [1, 2]]
+    assert numbers(report.skipped) == [[0], [1, 2], [3]]
 
 
 PAGES = [f"page_{number}" for number in range(1, 21)]
