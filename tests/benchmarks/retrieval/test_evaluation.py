@@ -32,12 +32,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     documents = [{"doc_id": "birds", "pages": 3, **ENTRY}, {"doc_id": "boats", "pages": 2, **ENTRY}]
     scans = [{"doc_id": "birds-scan", "of": "birds", "dpi": 50, "seed": 0}]
     (folder / "documents.json").write_text(json.dumps({"documents": documents, "scans": scans}))
-    names = ("doc_id", "question", "answers", "evidence_pages", "kind")
+    names = ("doc_id", "question", "answers", "evidence_pages", "extra")
     asked = [
-        ("birds", "who hunts?", "a", 2, "text"),
-        ("birds", "geese", "b", [1, 3], "figure"),
-        ("boats", "owls", "c", [1], "chart"),
-        ("boats", "rudder", "d", [1], "chart"),
+        ("birds", "who hunts?", "a", 2, {"kind": "text"}),
+        ("birds", "geese", "b", [1, 3], {"kind": "figure"}),
+        ("boats", "owls", "c", [1], {"kind": "chart"}),
+        ("boats", "rudder", "d", [1], {"kind": "chart"}),
     ]
     lines = [json.dumps(dict(zip(names, values, strict=True))) for values in asked]
     (folder / "questions.jsonl").write_text("\n".join(lines))

@@ -45,11 +45,14 @@ def test_questions_about_a_scan_are_those_about_its_original(questions, manifest
 
 
 @pytest.mark.parametrize(
-    "changes", [{"kind": "picture"}, {"evidence_pages": []}, {"question": " "}, {"answers": []}]
-)
-def test_a_bad_line_is_named(tmp_path, changes):
-    good = {"doc_id": "K", "question": "How?", "answers": ["so"], "evidence_pages": [1], "kind": "text"}
+    ("changes", "named"),
+    [({"extra": {"kind": "picture"}}, "kind"), ({"evidence_pages": []}, "evidence_pages"),
+     ({"question": " "}, "question"), ({"answers": []}, "answers")],
+)  # fmt: skip
+def test_a_bad_line_is_named(tmp_path, changes, named):
+    good = {"doc_id": "K", "question": "How?", "answers": ["so"], "evidence_pages": [1]}
+    good["extra"] = {"kind": "text"}
     path = tmp_path / "questions.jsonl"
     path.write_text(f"{json.dumps(good)}\n{json.dumps(good | changes)}\n")
-    with pytest.raises(UserError, match=rf"questions\.jsonl:2: .*{next(iter(changes))}"):
+    with pytest.raises(UserError, match=rf"questions\.jsonl:2: .*{named}"):
         read(path)
