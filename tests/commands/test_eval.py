@@ -135,7 +135,7 @@ def probed(world, folder, *more):
 def left(probe):
     found = json.loads((probe / "probe.json").read_text())["left"]
     assert [each["condition"] for each in found] == CONDITIONS
-    return {each["condition"]: each["value"] for each in found}
+    return {each["condition"]: each["second"] for each in found}
 
 
 @pytest.mark.slow

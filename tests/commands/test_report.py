@@ -39,7 +39,7 @@ def test_two_runs_without_a_judge(tmp_path):
     run_of(tmp_path / "a", mixed(), recipe="alden_qwen2_5_vl_7b")
     run_of(tmp_path / "b", better(), recipe="alden_qwen2_5_vl_7b")
     out = tmp_path / "out"
-    given = (tmp_path / "a", tmp_path / "b", "--out", out, "--paired", "--pass-at", 1)
+    given = (tmp_path / "a", tmp_path / "b", "--out", out, "--paired")
     text = " ".join(reported(*given).stdout.split())
     for part in ("MMLongBench-Doc: b against a", "33.5 (vdr-2b); 36.7 (colqwen2-v1)", "†"):
         assert part in text
@@ -94,5 +94,5 @@ def test_another_file_is_not_replaced(tmp_path):
         reported(tmp_path / "a", "--out", out)
     assert [path.read_text() for path in out.iterdir()] == ["mine"]
     reported(tmp_path / "a", "--out", out, "--force")
-    reported(tmp_path / "a", "--out", out, "--pass-at", 1)  # that of an earlier report
+    reported(tmp_path / "a", "--out", out)  # that of an earlier report
     assert "mine" not in (out / "report.md").read_text()

@@ -43,4 +43,4 @@ class Condition(StrEnum):
     NO_EVIDENCE = "no_evidence"
     """Pages with evidence for any of the questions white and without text, and no bookmark leads to them."""
     SHUFFLED = "shuffled"
-    """Pages of another document in the places of all, again and again where it is shorter; its bookmarks."""
+    """Pages of another document in the places of all, again and again where it is shorter; no bookmarks."""

@@ -102,14 +102,10 @@ class _Change:
 
     def outline(self, doc_id: str, entries: Sequence[OutlineEntry]) -> Sequence[OutlineEntry]:
         match self.condition:
-            case Condition.BLANK:
+            case Condition.BLANK | Condition.SHUFFLED:
                 return ()
             case Condition.NO_EVIDENCE:
                 return [e for e in entries if e.page is None or PageRef(doc_id, e.page) not in self.gold]
-            case Condition.SHUFFLED:
-                pages = self.store.document(doc_id).num_pages
-                found = self.store.document(self.others[doc_id]).outline
-                return [entry for entry in found if entry.page is None or entry.page <= pages]
         return entries
 
 
@@ -161,13 +157,10 @@ def as_json(found: Left) -> str:
     left = [
         {
             "dataset": dataset,
-            "measure": each.measure.name,
             "condition": condition.value,
-            "value": each.second,
-            "change": asdict(each.gain),
+            **each.data(),
+            "gain": asdict(each.gain),
             "share": share_of(each),
-            "p": each.p,
-            "ruled": each.ruled,
         }
         for dataset, conditions in found.items()
         for condition, each in conditions.items()

@@ -143,12 +143,7 @@ def answer_json(trajectory: Trajectory, found: Answered) -> str:
         "answer": found.text,
         "why_not": found.why_not or None,
         "evidence": [
-            {
-                "document": item.page.doc_id,
-                "page": item.page.page,
-                "why": item.why.value,
-                "regions": [list(region) for region in item.regions],
-            }
+            {"document": item.page.doc_id, "page": item.page.page, "why": item.why, "regions": item.regions}
             for item in found.evidence
         ],
         "status": trajectory.status,

@@ -23,9 +23,6 @@ from docagent_rl.lab.eval.report.statistics import (
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory
 from docagent_rl.rollout.evidence import RIGHT
 
-MOST = 50
-"""Questions that are named in a note; the JSON file names all."""
-
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -129,22 +126,14 @@ def compare(
     )
 
 
-def paired_table(
-    found: Comparison, first: str, second: str, title: str, judges: Sequence[str] = ("", "")
-) -> Grid:
-    """Return the table of a comparison of two runs, by their names, over the benchmark of a title.
-
-    `judges` has the judges of each run's headline, empty where nobody has to judge.
-    """
+def paired_table(found: Comparison, first: str, second: str, title: str) -> Grid:
+    """Return the table of a comparison of two runs, by their names, over the benchmark of a title."""
     whole, headline = found.numbers[0], found.numbers[0].title
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
         _test(whole),
     ]
-    if judges[0] != judges[1]:
-        by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
-        notes.append(f"{by} judged: the difference is that of the judges, too, and neither is better")
     for name, ids in (
         (f"only {second} is right", found.only_second_right),
         (f"only {first} is right", found.only_first_right),
@@ -153,8 +142,7 @@ def paired_table(
         ("left out, of one id and about different documents", found.of_different_documents),
     ):
         if ids:
-            named = ", ".join(ids[:MOST]) + (", ..." if len(ids) > MOST else "")
-            notes.append(f"{name}: {len(ids):,} questions: {named}")
+            notes.append(f"{name}: {len(ids):,} questions")
     notes += [RULED] if any(each.ruled for each in found.numbers) else []
     head = ("number", first, second, "second less first", "questions", "documents", "p")
     rows = tuple((each.title, *each.cells) for each in found.numbers)
