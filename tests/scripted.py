@@ -1,36 +1,17 @@
-"""Trajectories of a system's script in a demo workspace, recorded as a run records them."""
+"""Trajectories of a system's script, recorded as a run records them."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Sequence
-from pathlib import Path
 
-from transformers import AutoProcessor, AutoTokenizer
-
-from docagent_rl.checks.recipe_check import composed
 from docagent_rl.envs.script import QuestionStatistics, ScriptContext
-from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import Sample
-from trial import ScriptedTrajectory, Setting, play_scripted
-
-
-def play_scripts(recipe: str, workspace: Path, count: int, seed: int = 0) -> list[ScriptedTrajectory]:
-    """Play questions of the demo's training file with the script of the recipe's system."""
-    setting = Setting.of(composed(recipe, ["+profile=cpu", f"docagent.workspace={workspace}"]))
-    model = DemoPaths(workspace).model(setting.config.system)
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    vision = (model / "processor_config.json").exists()
-    processor = AutoProcessor.from_pretrained(model) if vision else None
-    resources = TrajectoryResources(setting.config, tokenizer, processor, setting.template)
-    samples = [sample for sample in read_parquet(workspace / "data" / "train.parquet") if sample.answers]
-    short = [r for r in samples if resources.services.store.document(r.doc_id).num_pages <= 40]
-    return play_all(resources, setting.limits, (short * count)[:count], seed)
+from trial import ScriptedTrajectory, play_scripted
 
 
 def play_all(
@@ -80,9 +61,3 @@ class Lines:
             self.context.turn = len(trajectory.turns) + 1
             self.context.info = trajectory.turns[-1].info
         return self.script.line(self.context).text
-
-
-def write_trajectories(trajectories: Sequence[ScriptedTrajectory], path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{trajectory.trajectory.to_json()}\n" for trajectory in trajectories))
-    return path

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
-from reportlab.pdfgen.canvas import Canvas
 
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.documents import DocumentStore, RenderSettings
@@ -18,6 +17,7 @@ from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.retrieval.indexes import build_vectors
 from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Sample, Split
+from tests.documents.conftest import write_pdf
 
 PAGES = {"short": 6, "long": 130}
 
@@ -66,13 +66,9 @@ class Workspace:
 @pytest.fixture(scope="session")
 def long_workspace(tmp_path_factory) -> Workspace:
     root = tmp_path_factory.mktemp("long_workspace")
-    (root / "pdf").mkdir()
     for name, pages in PAGES.items():
-        canvas = Canvas(str(root / "pdf" / f"{name}.pdf"), pagesize=(210, 297), invariant=True)
-        for number in range(1, pages + 1):
-            canvas.drawString(30, 150, f"page{number} of {name}")
-            canvas.showPage()
-        canvas.save()
+        texts = [f"page{number} of {name}" for number in range(1, pages + 1)]
+        write_pdf(root / "pdf" / f"{name}.pdf", texts, size=(210, 297))
     ingest(root / "pdf", root / "store", workers=1, settings=RenderSettings(dpi=36))
     store = DocumentStore(root / "store")
     BM25Retriever.build(store).save(root / "index")

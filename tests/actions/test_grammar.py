@@ -134,20 +134,6 @@ def test_spans_point_into_the_original_text(text):
         assert text[end:].startswith("</think>")
 
 
-def test_earliest_closed_block_wins():
-    scan = TagScanner(TAGS).scan("<bbox><search>a</search><answer>b</answer>")
-    assert [(b.tag, scan.content(b)) for b in scan.blocks] == [("search", "a"), ("answer", "b")]
-    assert scan.opened
-
-
-def test_several_hidden_tags():
-    scan = TagScanner(("search",), hidden=("think", "information")).scan(
-        "<information><search>a</search></information><think><search>b</search></think><search>c</search>"
-    )
-    assert [scan.content(b) for b in scan.blocks] == ["c"]
-    assert len(scan.hidden) == 2
-
-
 UNITS = (
     "<search>", "</search>", "<think>", "<think></think>", "<", "<search>a</search>", "<bbox>[</bbox>", "<<",
 )  # fmt: skip

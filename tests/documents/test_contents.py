@@ -17,7 +17,7 @@ from docagent_rl.documents.contents import (
     shortened,
     table_of_contents,
 )
-from docagent_rl.documents.contents.labels import longest_sequence, read_label, roman
+from docagent_rl.documents.contents.labels import longest_sequence
 
 BOOKMARKS = [OutlineEntry(f"Part {n}", n % 5 + 1, n) for n in range(1, 6)]
 PLAIN = {n: f"Words of page {'abcde'[n - 1]}\nmore words" for n in range(1, 6)}
@@ -197,17 +197,6 @@ def test_long_lines_take_linear_time(line):
     """In quadratic time this would end tomorrow."""
     assert all(len(entry.title) <= 100 for entry in table_of_contents([], {1: line, 2: line}))
     assert all(len(caption.text) <= 160 for caption in list_of_figures({1: line}))
-
-
-def test_labels():
-    numbers = {
-        "2.1 Methods": (2, 1), "Chapter 4": (4,), "Appendix B: Tables": (1002,), "B.2 More": (1002, 2),
-        "Kapitel 3. Wege": (3,), "Part IV Sea": (4,), "第3章 図": (3,), "3) Third": (3,),
-    }  # fmt: skip
-    assert {line: read_label(line).number for line in numbers} == numbers
-    for line in ("Part of the plan", "Sections 3", "chapter and verse", "2021 was", "A way out", "1st prize"):
-        assert read_label(line) is None
-    assert [roman(text) for text in ("iv", "XIX", "xc", "iiii")] == [4, 19, 90, 4]
 
 
 @settings(max_examples=50)

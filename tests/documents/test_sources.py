@@ -49,9 +49,6 @@ def test_documents_and_their_files(inbox):
         (["b/a/p_1.png", "b/a/p_3.png"], "b/a", "page 2 is missing before p_3.png"),
         (["b/1.jp2", "b/cover.png"], "b", "cover.png"),
         (["b/1.png", "b/2.HEIC"], "b/2.HEIC", "PNG"),
-        (["b/only.djvu"], "b/only.djvu", "PNG"),
-        (["a_1.png", "a_2.heif"], "a_2.heif", "PNG"),
-        (["_1.jpg"], "_1.jpg", "_"),
     ],
 )
 def test_images_that_do_not_make_a_document_are_reported(inbox, names, failed, reason):

@@ -19,7 +19,7 @@ from PIL import Image
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
 from docagent_rl.base.terminal import one_line
-from docagent_rl.documents import DocumentStore, OutlineEntry, PageContent, PageRef, PageRegion
+from docagent_rl.documents import DocumentStore, OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
@@ -115,14 +115,6 @@ def test_stores_documents_and_pages_are_pickled_by_reference(store, tmp_path, mo
     assert len(data) < 1000
     again, document, page = pickle.loads(data)
     assert (again.doc_ids(), document.num_pages, page.text()) == (store.doc_ids(), 2, "gamma")
-
-
-def test_fingerprints_follow_what_they_are_of(store, made):
-    text, image = store.fingerprint(PageContent.TEXT), store.fingerprint(PageContent.IMAGE)
-    ingest_here(made / "in", store.path, dpi=36)
-    again = DocumentStore(store.path)
-    assert again.fingerprint(PageContent.TEXT) == text
-    assert again.fingerprint(PageContent.IMAGE) != image
 
 
 def test_what_is_of_another_page_or_document_is_never_shown(store):

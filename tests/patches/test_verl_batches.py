@@ -135,15 +135,6 @@ def test_operations_of_log_probs_do_not_grow_with_the_tokens(dtype):
 
 
 @without_flash_attn
-def test_log_probs_are_in_full_precision_for_logits_in_half():
-    logits, labels = torch.randn(9, 30).bfloat16(), torch.arange(9)
-    found = functional.logprobs_from_logits(logits, labels)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, logits.float().log_softmax(-1)[labels, labels], rtol=0, atol=1e-5)
-    assert functional.logprobs_from_logits.__wrapped__(logits, labels).dtype == torch.bfloat16
-
-
-@without_flash_attn
 def test_response_of_packed_rows_is_cut_out():
     ids = torch.tensor([[0, 3, 4, 5, 6], [7, 8, 2, 1, 0]])
     mask = torch.tensor([[0, 1, 1, 1, 1], [1, 1, 1, 1, 0]])

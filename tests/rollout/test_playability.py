@@ -90,14 +90,3 @@ def test_every_system_names_a_question_that_is_too_long(long_workspace, shared, 
     assert (found.questions, unplayable.question_id, unplayable.doc_id) == (2, "wordy", "short")
     assert str(LIMIT) in unplayable.reason
     assert 0 < found.longest <= LIMIT
-
-
-async def test_a_plan_that_does_not_fit_is_cut(long_workspace, shared):
-    resources = shared(MM_DOC_R1, "data.max_prompt_length=1200")
-    env = resources.environment(validate=False)
-    prompt = env.opening(long_workspace.sample("long"))
-    assert await drawn(prompt, resources) <= 1200
-    assert env.metrics()["plan_cut"] == 1
-    assert "\N{HORIZONTAL ELLIPSIS}" in prompt.messages[-1].parts[0].text
-    await env.reset(long_workspace.sample("long"))
-    assert env.metrics()["plan_cut"] == 0

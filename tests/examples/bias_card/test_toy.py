@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bias_card.toy import Toy, ToyCritic
-from bias_card.toy_groups import ToyGroups
-from docagent_rl.base.errors import UserError
 from tests.advantages.batches import checked
 
 probability = st.floats(0.05, 0.95)
@@ -40,13 +38,3 @@ def test_the_default_and_its_exact_critic_by_hand():
         pytest.approx([1.198, 1.66, 1.4, 2.0]),
         pytest.approx([1.198, 1.66, 1.4, 0.5]),
     ]
-
-
-@pytest.mark.parametrize("change", [{"go_on": 1.0}, {"good": 0.0}, {"bad_reward": float("inf")}])
-def test_bad_toys_and_group_sizes(change):
-    (name,) = change
-    with pytest.raises(UserError, match=rf"toy\.{name}"):
-        Toy(**change)
-    for size in (0, 1, 65):
-        with pytest.raises(UserError, match=str(size)):
-            ToyGroups.enumerate(Toy(), size)

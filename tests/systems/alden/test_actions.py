@@ -23,15 +23,6 @@ ORDINAL = AldenGrammar(fetch_syntax=FetchSyntax.ORDINAL)
 ANSWER = r"<answer>It says so. \boxed{blue}</answer>"
 
 
-def test_a_search_with_spans():
-    text = f"  {THOUGHT}\n\n<search>  annual  report </search>\n"
-    turn = VISUAL.parse(text)
-    assert (turn.action.query, turn.fault, turn.surplus) == ("annual  report", None, ())
-    assert text[slice(*turn.action.block)] == "<search>  annual  report </search>"
-    assert text[slice(*turn.action.argument)] == "  annual  report "
-    assert [text[slice(*span)] for span in turn.thoughts] == ["look"]
-
-
 @pytest.mark.parametrize(
     ("grammar", "argument", "page", "form"),
     [
@@ -107,13 +98,6 @@ def test_turns_in_which_nothing_can_be_executed(text, reason):
     turn = VISUAL.parse(text)
     assert (turn.action.reason, turn.fault) == (reason, None)
     assert turn.action.detail
-
-
-def test_without_fetch_its_tags_mean_nothing():
-    grammar = AldenGrammar(fetch=False)
-    assert grammar.parse(fetch("3")).action.reason is InvalidReason.NO_ACTION
-    turn = grammar.parse("<think><fetch>3</fetch></think><search>the <fetch> tag</search>")
-    assert (turn.action.query, turn.fault) == ("the <fetch> tag", None)
 
 
 KINDS = ("search", "fetch", "answer")

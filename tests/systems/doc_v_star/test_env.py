@@ -9,24 +9,11 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
-from docagent_rl.envs.base import EndReason, ImagePart, Role, TextPart
-from docagent_rl.envs.images import ImageRef, ImageSheet
+from docagent_rl.envs.base import EndReason
+from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.services import RetrieverService
 from docagent_rl.retrieval import Hit
 from tests.systems.doc_v_star.play import answer, fetch, retrieve, shown, texts, turn
-
-
-def test_the_prompt(env_of, sample):
-    prompt = env_of().opening(sample())
-    rules, user = prompt.messages
-    assert (rules.role, user.role) == (Role.SYSTEM, Role.USER)
-    (sheet,) = prompt.images
-    assert isinstance(sheet, ImageSheet)
-    assert sheet.size == (768, 840)
-    assert [ref.page for ref in sheet.pages] == list(range(1, 9))
-    assert [type(part) for part in user.parts] == [TextPart, ImagePart]
-    assert all(told in user.parts[0].text for told in ("What is the answer?", "1 to 8"))
-    assert env_of(overview={"enabled": False}).opening(sample()).images == ()
 
 
 async def test_pages_come_by_rank_with_their_numbers(env_of, sample, play):

@@ -67,18 +67,6 @@ def test_the_worked_example():
 
 
 @pytest.mark.parametrize(
-    ("count", "header", "number", "total"),
-    [(20, 24, 1, 1850), (100, 24, 3, 9360), (468, 24, 13, 42_900), (100, 0, 3, 8580)],
-)
-def test_overviews_and_their_tokens(count, header, number, total):
-    style = OverviewStyle(header=header)
-    sheets = list(overview(pages(count), style))
-    assert len(sheets) == style.sheets(count) == number
-    assert sum(tokens(sheets)) == total
-    assert bool(sheets[0].labels) == bool(header)
-
-
-@pytest.mark.parametrize(
     ("page", "thumbnail", "at"),
     [
         ((1654, 2339), (181, 256), (37, 24)),

@@ -34,18 +34,6 @@ def kinds(turn):
     return [type(action) for action in (turn.action, *turn.surplus)]
 
 
-def test_a_search_with_spans():
-    text = 'I need totals. <search> ["net  revenue", "2019"] </search> trailing'
-    action = parse(text).action
-    assert (action.keywords, action.query, action.remarks) == (
-        ("net revenue", "2019"),
-        "net revenue 2019",
-        (),
-    )
-    assert text[slice(*action.block)] == '<search> ["net  revenue", "2019"] </search>'
-    assert text[slice(*action.argument)] == ' ["net  revenue", "2019"] '
-
-
 @pytest.mark.parametrize("text", ["<FINISH>", "<Finish />", "I know. <FINISH/> bye"])
 def test_finish(text):
     action = parse(text).action

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -94,17 +93,6 @@ async def test_a_read_shows_the_notes(played):
     assert again.results[1].info["effect"]["entries"][0]["cached"]
     assert results(again)[0] == results(again)[1]
     assert [again.metrics[name] for name in ("pages_seen", "cached_entries", "read_entries")] == [2, 1, 2]
-
-
-async def test_pages_that_were_not_read_are_remarked_on(played):
-    body = [{"page_ids": [1, 99, 2, 3, 4], "query": ""}, {"page_ids": 5, "query": "b"}]
-    state = await played(f"<read>{json.dumps(body)}</read>")
-    info = state.results[0].info
-    assert [entry["pages"] for entry in info["effect"]["entries"]] == [["R#1", "R#2", "R#3"], ["R#5"]]
-    assert len(info["effect"]["remarks"]) == 3
-    assert all(remark in text_of(state.results[0].observation) for remark in info["effect"]["remarks"])
-    assert "99" not in info["history"]["action"]
-    assert [state.metrics[name] for name in ("read_entries", "reads", "pages_seen")] == [2, 1, 4]
 
 
 async def test_a_page_outside_the_window_does_not_exist(played):

@@ -132,24 +132,6 @@ async def test_crops_are_stacked_from_the_selected_page(make, make_sample, play,
     assert (metrics["crops"], metrics["boxes"], metrics["images"]) == (3, 2, 7)
 
 
-@pytest.mark.parametrize(
-    ("turns", "clause"),
-    [
-        ([EVERY, BOX], "search"),
-        ([EVERY, select(0), EVERY, BOX], "search"),
-        ([EVERY, select(0), "<bbox>[[0, 0, 9, 9], [0, -5, 9, -1]]</bbox>"], "box 2"),
-        ([EVERY, select(0), "<bbox>[]</bbox>"], "[[x1, y1, x2, y2], ...]"),
-        # not about boxes; a note alone is no action
-        ([NOTE], None),
-    ],
-)
-async def test_feedback_restates_what_is_needed(make, make_sample, play, turns, clause):
-    result = (await play(make(), make_sample(), turns)).results[-1]
-    assert (result.info["valid"], result.info["executed"]) == (False, False)
-    assert (clause or "Think") in texts(result)[0]
-    assert ("[[x1, y1, x2, y2], ...]" in texts(result)[0]) == ("<bbox>" in turns[-1])
-
-
 async def test_without_selection(make, make_sample, play):
     """Each search shows the best page that was not shown, which can be magnified at once."""
     env = make(grammar={"select": False})

@@ -79,12 +79,6 @@ def test_worked_example_of_the_search_term():
     assert search_ndcg([], GOLD) == search_ndcg(ROUNDS, set()) == 0
 
 
-def test_the_first_boxes_of_a_search_stay():
-    drawn = SearchRound(("a", "b"), selected="a").drawn(((0.0, 0.0, 0.1, 0.1),))
-    assert (drawn.boxes, drawn.drawn_on) == (((0.0, 0.0, 0.1, 0.1),), "a")
-    assert drawn.drawn(((0.5, 0.5, 0.6, 0.6),)) is drawn
-
-
 @pytest.mark.parametrize(
     ("rounds", "mean", "capped"),
     [

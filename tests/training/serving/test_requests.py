@@ -51,20 +51,6 @@ def test_servers_of_a_run(recipe, overrides, servers):
     assert servers_of(recipe(VRAG, *plain, *overrides, cpu=False)) == servers
 
 
-@pytest.mark.parametrize(
-    ("tokens", "memory", "expected"),
-    [
-        (1_900_000, 2000 * GIB // 8, 21.74),  # what the trajectories show
-        (1_900_000, 1000 * GIB // 8, 12.5),  # a tenth of the memory, shared by eight
-        (4000, 1000 * GIB // 8, cache.LEAST_GIB),
-        (1_900_000, 8 * GIB, cache.LEAST_GIB),
-    ],
-)
-def test_caches_of_servers_by_hand(tokens, memory, expected):
-    assert cache.TOKEN_BYTES == 12_288
-    assert cache.cache_gib(tokens, memory) == expected
-
-
 def test_a_cache_that_is_set_stays_text_needs_none_and_servers_share_a_node(recipe, monkeypatch):
     monkeypatch.setattr(cache.psutil, "virtual_memory", lambda: SimpleNamespace(total=400 * GIB))
 

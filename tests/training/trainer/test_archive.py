@@ -10,7 +10,7 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.credit import write_credit
 from docagent_rl.rollout.digest import TrajectoryDigest
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, filled_line, line_of, read_trajectories
+from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn, read_trajectories
 from docagent_rl.training.trainer import archive
 
 HALF = "half \ud83d of it"
@@ -69,15 +69,6 @@ def test_trainer_log_probs_are_split_over_turns():
     none, last = archive.turn_log_probs(TrajectoryDigest.of(made), {0: np.array([-3.0])})
     assert none is None
     assert last.tolist() == [-3.0]
-
-
-def test_a_step_is_written_from_the_lines_of_its_trajectories(tmp_path):
-    made = trajectory("q \u00e4 \ud83d")
-    line, found = line_of(made), TrajectoryDigest.of(made)
-    pieces = filled_line(line, archive.turn_log_probs(found, {0: np.array([-1.0, -2.0, 3e-17])}))
-    (read,) = read_trajectories(archive.write_lines(tmp_path, 4, [(found, pieces)]))
-    assert [turn.trainer_log_probs for turn in read.turns] == [[-1.0, -2.0], [3e-17]]
-    assert (read.sample["question_id"], read.turns[0].log_probs) == ("q \u00e4 ?", [-0.1, -0.2])
 
 
 def test_files_of_steps_that_are_done_again_are_set_aside(tmp_path):

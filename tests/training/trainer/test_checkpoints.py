@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -213,17 +212,6 @@ def test_later_steps_are_set_aside_unless_the_run_validates_only(run_dir, caplog
     assert read_metrics(run_dir, 4) is None
     assert str(run_dir / "superseded" / "1") in caplog.text
     assert read_metrics(run_dir / "superseded" / "1", 4) == {"a": 4.0}
-
-
-def test_the_caller_goes_on_and_waits_where_it_asks_to():
-    done, may_end, background = [], threading.Event(), Background()
-    background.start(lambda: (may_end.wait(60), done.append(0)))
-    assert done == []
-    may_end.set()
-    for number in range(1, 9):
-        background.start(lambda number=number: done.append(number))
-    background.settle()
-    assert done == list(range(9))
 
 
 def test_a_failure_is_raised_once_where_it_is_waited_for():

@@ -51,12 +51,6 @@ def test_a_turn_without_tokens_passes_its_terms_on_to_an_earlier_row():
     assert terms["format"].tolist() == [[0, 1.5, 0]]
 
 
-def test_terms_of_tokens_are_unweighted():
-    query = sample(turn(0, {"query_repetition": 0.4}, ("query_repetition", 1, 3, 0.4)))
-    terms = TermRewards([query], torch.tensor([0]), torch.tensor([[0, 0, 0, 0]]))
-    torch.testing.assert_close(terms["query_repetition"], torch.tensor([[0, 0.2, 0.2, 0]]))
-
-
 def test_rows_become_one_input():
     inputs = advantage_inputs(
         keys=["q_0_0", "q_1_0"],

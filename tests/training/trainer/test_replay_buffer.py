@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 import transfer_queue as tq
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.digest import TrajectoryDigest
@@ -92,9 +91,3 @@ def test_rows_of_another_agent_loop_are_refused(queue):
     filter_by_trajectory(made, 4, TrajectoryReader())
     with pytest.raises(UserError, match="another agent loop"):
         made._dapo_filtered_keys("train")
-
-
-def test_a_buffer_without_a_filter_stays_so():
-    plain = ReplayBuffer("sync", None, None, "drop", None)
-    filter_by_trajectory(plain, 1, TrajectoryReader())
-    assert "_dapo_filtered_keys" not in vars(plain)
