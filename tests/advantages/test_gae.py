@@ -138,26 +138,6 @@ def test_two_levels_equal_the_slow_version(
     torch.testing.assert_close(turn_gae(inputs, **options).advantages, white, atol=1e-6, rtol=1e-6)
 
 
-def test_a_turn_that_scores_nothing_keeps_its_place() -> None:
-    inputs = batch(
-        turns=[[0, -1, 1, 1, -1, 2]],
-        rewards=[[0.0, 0, 0, 0.0, 0, 4.0]],
-        values=[[0.0, 0, 0, 0, 0, 0]],
-        discounts=Discounts(gamma_turn=0.5),
-    )
-    assert turn_gae(inputs).returns.tolist() == [[1.0, 0, 2.0, 2.0, 0, 4.0]]
-
-
-def test_query_penalties_stay_in_their_turn() -> None:
-    plain = e2(lam_turn=0.5, lam_token=0.9)
-    harsher = plain.token_rewards.clone()
-    harsher[0, 5] = -5.0
-    found = turn_gae(replace(plain, token_rewards=harsher), whiten=False).advantages
-    before = turn_gae(plain, whiten=False).advantages
-    changed = (found != before).nonzero()[:, 1].tolist()
-    assert changed == [4, 5]
-
-
 def test_what_is_biased_has_to_be_allowed():
     with pytest.raises(UserError, match="set allow_biased=true to reproduce it"):
         turn_gae(e2(), broadcast=True)

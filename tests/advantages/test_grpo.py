@@ -67,17 +67,6 @@ def test_equal_rewards_give_exact_zeros() -> None:
     assert grpo(inputs, tol=0.0).advantages.any()
 
 
-def test_masked_trajectories_and_copies_do_not_count() -> None:
-    inputs = batch(
-        turns=[[0, -1], [0, -1], [-1, -1], [0, -1], [0, -1]],
-        rewards=[[1.0, 0], [3.0, 0], [100.0, 0], [50.0, 0], [3.0, 0]],
-        trajectory=[0, 1, 2, 3, 1],
-        valid=torch.tensor([1, 1, 1, 0, 0]),
-    )
-    found = grpo(inputs, std=Std.NONE).advantages
-    assert found.tolist() == [[-1.0, 0], [1.0, 0], [0, 0], [0, 0], [1.0, 0]]
-
-
 def test_a_trajectory_counts_once_however_many_rows_it_has() -> None:
     inputs = batch(
         turns=[[0], [0], [0], [0]],
