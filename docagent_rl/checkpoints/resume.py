@@ -103,7 +103,7 @@ def named_checkpoint(folder: Path, check: CheckpointCheck, parts: Sequence[str] 
     """Choose as `trainer.resume_mode=resume_path` does: this one, or none.
 
     Raises:
-        UserError: it is not whole; names the last one beside it that is.
+        UserError: it is not whole.
     """
     folder = folder.absolute()
     if step_of(folder) is None:
@@ -116,10 +116,9 @@ def named_checkpoint(folder: Path, check: CheckpointCheck, parts: Sequence[str] 
         if verdict.usable:
             return Choice(folder, _doubt(verdict))
         problem = f"the checkpoint is not whole: {verdict.reason}"
-    others = [path for path in step_folders(folder.parent) if path != folder]
-    good = next((path for path in others if inspect(path, CheckpointCheck.SIZES, parts).usable), None)
-    advice = f"the last one beside it that seems whole is {good}" if good else "none beside it is whole"
-    raise UserError(f"trainer.resume_from_path={folder}: {problem}; {advice}")
+    raise UserError(
+        f"trainer.resume_from_path={folder}: {problem}; trainer.resume_mode=auto finds the last whole one"
+    )
 
 
 def check_saving(config: DictConfig) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -49,20 +48,14 @@ def check_files(run: PlannedRun) -> Iterator[str]:
 
 def check_questions(run: PlannedRun) -> Iterator[str]:
     """Find batches above the questions: verl drops an incomplete last batch of training."""
-    config = run.config
-    _, used, rows = run_questions(config, "train_files")
-    sizes = {"data.train_batch_size": config.data.train_batch_size}
-    if str(config.trainer.v1.trainer_mode) == "sync" and config.data.get("gen_batch_size"):
-        sizes["data.gen_batch_size"] = config.data.gen_batch_size
-    limited = f"(data.train_max_samples={used} of {rows} questions in data.train_files)"
-    source = limited if used < rows else "in data.train_files"
-    for key, size in sizes.items():
-        if size > used:
-            yield (
-                f"{key}={size} is above the {used} questions {source}: verl drops an incomplete batch, "
-                f"so there would be no step. Set {key} to {used} or less (and "
-                "actor_rollout_ref.actor.ppo_mini_batch_size with it), or add questions"
-            )
+    _, used, rows = run_questions(run.config, "train_files")
+    size = run.config.data.train_batch_size
+    if size > used:
+        yield (
+            f"data.train_batch_size={size} is above the {used} questions, of {rows} in data.train_files, "
+            "that data.train_max_samples leaves: verl drops an incomplete batch, so there would be no step. "
+            f"Set it to {used} or less, and actor_rollout_ref.actor.ppo_mini_batch_size with it, or add some"
+        )
 
 
 def run_questions(config: DictConfig, key: str) -> tuple[list[Sample], int, int]:
@@ -114,12 +107,7 @@ def _file_problems(
         tell(f"{name}: documents whose prompt was made to fit {limit} tokens:\n  " + "\n  ".join(ways))
     if not found.unplayable:
         return
-    lines = []  # one a document: what cannot be played is mostly a matter of the document
-    ordered = sorted(found.unplayable, key=lambda each: each.doc_id)
-    for doc_id, group in groupby(ordered, key=lambda each: each.doc_id):
-        first, *others = group
-        more = f" and {len(others)} more" if others else ""
-        lines.append(f"document {doc_id!r}, question {first.question_id!r}{more}: {first.reason}")
+    lines = [f"document {e.doc_id!r}, question {e.question_id!r}: {e.reason}" for e in found.unplayable]
     number = len(found.unplayable)
     message = (
         f"{name}: {number} of {found.questions} questions cannot be played by {resources.system.name}\n  "

@@ -7,12 +7,8 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from packaging.version import Version
-
 from docagent_rl.training.hardware import TORCH_VARLEN, flash_attn_version
 
-OLDEST_DRIVERS = {13: "580", 12: "525.60.13"}
-"""By CUDA's major version (CUDA Toolkit release notes, table of minor version compatibility)."""
 OLDEST_CAPABILITY = (8, 0)
 """Ampere: flash attention, of flash-attn and of torch, knows nothing older."""
 MACHINE = "machine"
@@ -68,19 +64,16 @@ def check_gpu() -> list[Finding]:
 
 
 def check_driver(driver: list[str] | str, cuda: str | None, *, wanted: bool) -> Finding:
-    """Compare the driver's version, or what kept it from answering, with what torch's build needs.
+    """Say what keeps torch from a GPU whose driver has this version, or did not answer.
 
     `cuda` is that of the build, such as `13.0`, or None; `wanted` whether verl would train on the GPU.
     """
-    oldest = OLDEST_DRIVERS.get(int((cuda or "0").partition(".")[0]), "0")
     if isinstance(driver, str):
         advice = "nvidia-smi does not reach the driver: load its kernel module, or give the container GPUs"
     elif cuda is None:
         advice = "torch is a build without CUDA: set up with PINS=gpu make setup"
-    elif Version(driver[0]) >= Version(oldest):
-        advice = ""
     else:
-        advice = f"the wheels are for CUDA {cuda}, which needs driver {oldest} or later: install one"
+        advice = f"torch sees no GPU: is the driver new enough for CUDA {cuda}, and the GPU not hidden?"
     value = driver if isinstance(driver, str) else driver[0]
     return Finding(MACHINE, "NVIDIA driver", value, advice, blocks=wanted and bool(advice))
 

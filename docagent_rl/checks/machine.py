@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import shutil
@@ -38,10 +37,6 @@ def check_folders(config: DictConfig) -> None:
         # or the first folder above it that is there
         place = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
         try:
-            if not place.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, f"{place} is a file")
-            if not os.access(place, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, f"{place} is not writable")
             with tempfile.NamedTemporaryFile(dir=place, prefix=".docagent_rl_", suffix=".tmp") as file:
                 file.write(PROBE)
                 file.flush()

@@ -30,7 +30,6 @@ from docagent_rl.training.settings.keys import (
 )
 from docagent_rl.training.settings.models import SFT_KEY, frozen_part_problems
 
-DATA_SET = ("pkg://docagent_rl.lab.sft.dataset", "LedgerSftDataset")
 _Length = Annotated[Count, Field(ge=2)]
 _FREQUENCY = Count | Literal[-1, "after_each_epoch"]
 """0 would divide by zero: verl takes the remainder of each step."""
@@ -83,12 +82,6 @@ def check_sft_statically(config: DictConfig) -> SftSection:
     Raises:
         UserError: all problems of keys, values and what the trainer would trip over at once.
     """
-    if "actor_rollout_ref" in config:
-        raise UserError(
-            "this is a recipe of supervised fine-tuning, and something of reinforcement learning was added "
-            "to it; its profile is +profile=cpu where verl.trainer.sft_trainer runs, and +profile=sft_cpu "
-            "anywhere"
-        )
     try:
         section = SftSection.parse(plain(config.docagent))
         for key in config:
@@ -121,9 +114,6 @@ def size_problems(config: DictConfig, processes: int) -> list[str]:
 
 
 def _problems(config: DictConfig) -> Iterator[str]:
-    dataset = (config.data.custom_cls.path, config.data.custom_cls.name)
-    if dataset != DATA_SET:
-        yield f"data.custom_cls={dataset}: only {DATA_SET[1]} reads the rows of `docagent-rl data sft`"
     frequency = config.trainer.test_freq
     if config.data.val_files is None and frequency != -1:
         yield (

@@ -52,9 +52,7 @@ def curate_command(
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """
-    from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.collect.curation import choose_learnable, choose_stratified, rates
-    from docagent_rl.lab.eval.run_facts import temperature_of
 
     stratified = rule is Rule.DOC_V_STAR
     if prefer is not None and stratified:
@@ -89,8 +87,6 @@ def curate_command(
         preferred = _dropped(prefer) if prefer is not None else ()
         choice = choose_learnable(found, preferred=preferred, count=count, seed=seed)
     choice.left_out.update(left_out.values())
-    if run.is_dir() and most > 1 and temperature_of(RunFolder(run).manifest()) == 0:
-        choice.warnings.append("trajectories at temperature 0 are alike, and rates say little: play at 1")
     _write(choice, found, samples, out, force)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
-from docagent_rl.base.section import explain, merged, read_yaml
+from docagent_rl.base.section import explain, read_yaml
 from docagent_rl.base.terminal import shown
 from docagent_rl.commands.ingest import check_command
 from docagent_rl.commands.options import StoreFolder, argument, option
@@ -37,7 +37,7 @@ from docagent_rl.retrieval.indexes import (
     open_index,
 )
 from docagent_rl.retrieval.opening import open_local
-from docagent_rl.retrieval.tokens import Stemmer, spans
+from docagent_rl.retrieval.tokens import Stemmer
 
 app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
 
@@ -176,29 +176,18 @@ def search_command(
     if not hits:
         typer.echo("No page matches.")
         return
-    tokens = {token for _, _, token in spans(query)}
     table = Table("#", "Page", "Score", *(["Before"] if rerank else []), "Text")
     for rank, hit in enumerate(hits, start=1):
         before = [] if hit.first_stage is None else [str(hit.first_stage.rank)]
-        snippet = _snippet(documents.page(hit.ref).text(), tokens)
+        snippet = " ".join(documents.page(hit.ref).text().split())[:_SNIPPET_CHARACTERS]
         table.add_row(str(rank), shown(hit.ref, overflow="fold"), f"{hit.score:.3f}", *before, shown(snippet))
     Console().print(table)
-
-
-def _snippet(text: str, tokens: set[str]) -> str:
-    """Return the part of `text` around the first of `tokens`, on one line."""
-    line = " ".join(text.split())
-    first = next((start for start, _, token in spans(line) if token in tokens), 0)
-    start = max(0, first - _SNIPPET_CHARACTERS // 4)
-    part = line[start : start + _SNIPPET_CHARACTERS]
-    return f"{'…' if start else ''}{part}{'…' if start + len(part) < len(line) else ''}"
 
 
 @app.command("serve")
 def serve_command(
     store: StoreFolder,
     index: Path | None = option(None, "Folder of the index."),
-    kind: str | None = option(None, "Kind of retriever (docagent.retriever.kind); by default the index's."),
     settings: Path | None = option(None, "YAML file with the keys of docagent.retriever."),
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
     port: int = option(0, "0: one that is free.", min=0, max=65535),
@@ -219,7 +208,7 @@ def serve_command(
 
     token = None if token_env is None else read_api_key(token_env, "--token-env")
     documents = DocumentStore(store)
-    config = _config(settings, kind, index)
+    config = _config(settings, index)
     retriever = open_local(config, documents, "--settings" if settings else "-")
     hosted = SearchHost(retriever, threads=threads, max_waiting=max_waiting, deadline_s=deadline_s)
     info = describe_index(retriever, documents, kind=config.kind)
@@ -233,14 +222,13 @@ def serve_command(
     run(app, listener)
 
 
-def _config(settings: Path | None, kind: str | None, index: Path | None) -> RetrieverConfig:
-    """Return the retriever's section: of the file, or of the options."""
-    found = kind or (index_kind(index) if index is not None else "")
-    given: dict[str, Any] = {"kind": found} if found and (kind or settings is None) else {}
-    if index is not None:
-        given["index"] = index
+def _config(settings: Path | None, index: Path | None) -> RetrieverConfig:
+    """Return the retriever's section: of the file, with the index over it, or of the index alone."""
+    given: dict[str, Any] = {} if index is None else {"index": index}
     if settings is not None:
-        given = merged(read_yaml(settings, "kind: bm25"), given)
+        given = read_yaml(settings, "kind: bm25") | given
+    elif index is not None:
+        given["kind"] = index_kind(index)
     try:
         config = RetrieverConfig.model_validate(given)
     except ValidationError as error:

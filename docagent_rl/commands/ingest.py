@@ -134,8 +134,6 @@ def check_command(
                 "cut off), so that damage may go unseen"
             )
         typer.echo(f"{path}: {'; '.join([audit.contents, *parts])}")
-        if audit.damages:
-            typer.echo(_repair_advice(path), err=True)
     if any(audit.damages for audit in audits.values()):
         raise typer.Exit(1)
 
@@ -170,15 +168,6 @@ def _audit_run(path: Path) -> Audit:
         except UserError as error:
             audit.damages.append(Damage(file, str(error)))
     return audit
-
-
-def _repair_advice(path: Path) -> str:
-    if (path / MARKER).is_file():
-        again = f"Repeat `docagent-rl ingest FOLDER --store {path}`: damaged pages are made anew."
-        return f"{again} Delete what is listed without pages."
-    if has_checkpoints(path):
-        return "A run goes on from the last whole checkpoint before these; those listed may be deleted."
-    return f"Make it anew: docagent-rl index build --store STORE --out {path} --force (vectors: its --model)"
 
 
 def demo_command(

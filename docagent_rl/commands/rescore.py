@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.outputs import Force, check_output, written_before
+from docagent_rl.base.outputs import Force, written_before
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import Overrides, argument, option
 from docagent_rl.commands.playing import run_counter
 from docagent_rl.endpoints.endpoint import ModelConfig
-from docagent_rl.lab.viewer.folder import RESCORED, STEP_FILE
+from docagent_rl.lab.viewer.folder import RESCORED
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -59,9 +60,7 @@ def rescore_command(
     files = stored.chosen(step or [], validation=validation)
     if out.resolve() == run.resolve():
         raise UserError("--out is the run itself: name another folder")
-    # a run's own names; the trajectories of an evaluation become a validation of step 0
-    names = [path.name if STEP_FILE.fullmatch(path.name) else "val-0.jsonl" for path in files.values()]
-    output = _Output(out, {"run": str(run.resolve()), "overrides": edits, "files": names}, force=force)
+    output = _Output(out, {"run": str(run.resolve()), "overrides": edits}, force=force)
     with spending(ModelConfig()):  # without limits: it tells what a judge was asked
         changes, turns = asyncio.run(_rescored(sides, files, at_a_time, output, run_counter(run)))
     if not changes:
@@ -132,30 +131,29 @@ class _Output:
 
     folder: Path
     origin: Mapping[str, Any]
-    """Run, overrides, and names of the files of trajectories that are written."""
+    """Run and overrides."""
     force: bool
-    """Replace what another command has left there."""
+    """Replace an earlier rescore."""
 
     def claim(self, config: DictConfig) -> None:
-        """Check that nothing but an earlier rescore lies there, and remove the trajectories of that."""
+        """See that nothing lies there, or an earlier rescore that may be replaced, and remove that.
+
+        Raises:
+            UserError: something else lies there, or it may not be replaced.
+        """
         from omegaconf import OmegaConf
 
-        from docagent_rl.checkpoints.audit import remove_seal
-
-        data, steps = self.folder / DATA, self.folder / "trajectories"
-        earlier = _earlier_files(data)
-        there = sorted(path for path in steps.glob("*.jsonl") if path.name not in (earlier or ()))
-        if there and not self.force:
-            raise UserError(f"{there[0]} is there: name another folder, or replace it with --force")
-        begun, kept = self._data(), OmegaConf.to_yaml(config)
-        composed = self.folder / "hydra" / "config.yaml"  # by which the viewer finds the documents
-        for path, content in ((data, begun), (self.folder / PAGE, begun), (composed, kept)):
-            check_output(path, content, force=self.force or earlier is not None)
-        for name in earlier or ():  # steps of other values would stand beside those that are written now
-            (steps / name).unlink(missing_ok=True)
-            remove_seal(steps / name)
-        atomic_write(data, begun)
-        atomic_write(composed, kept)
+        if self.folder.exists() and any(self.folder.iterdir()):
+            if written_before(self.folder / DATA, _MARK) is None:
+                raise UserError(f"{self.folder} holds something else: name another folder")
+            if not self.force:
+                raise UserError(
+                    f"{self.folder} holds an earlier rescore: name another folder, or replace it with --force"
+                )
+            shutil.rmtree(self.folder / "trajectories", ignore_errors=True)
+        atomic_write(self.folder / DATA, self._data())
+        # by which the viewer finds the documents
+        atomic_write(self.folder / "hydra" / "config.yaml", OmegaConf.to_yaml(config))
 
     def finish(self, changes: Sequence[Change], turns: Sequence[Turns]) -> None:
         """Write the tables, and print them."""
@@ -175,10 +173,3 @@ class _Output:
     def _data(self, **numbers: Any) -> str:
         """Return the content of `DATA`, with all numbers once all steps are written."""
         return json.dumps({_MARK: _VERSION, **self.origin, **numbers}, indent=2, allow_nan=False) + "\n"
-
-
-def _earlier_files(data: Path) -> set[str] | None:
-    """Return the files of trajectories that an earlier rescore wrote; `None` where there was none."""
-    if (found := written_before(data, _MARK)) is None:
-        return None
-    return {name for name in map(str, found.get("files") or ()) if STEP_FILE.fullmatch(name)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import nullcontext
 from itertools import count
 
 import pytest
@@ -12,8 +11,6 @@ from omegaconf import OmegaConf
 
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.check import PlannedRun, refuse_for
-from docagent_rl.checks.configuration import check_search_devices
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed
 
@@ -150,16 +147,3 @@ def test_the_hybrid_ranks_images_and_texts_apart_or_once(overrides):
     assert None is not parsed.text_retriever.model != parsed.retriever.model
     once = check_statically(composed(HYBRID, [*overrides, SHARED, "docagent.text_retriever=null"]))
     assert once.text_retriever is None
-
-
-@pytest.mark.parametrize(
-    ("more", "refused"),
-    [([], True), (["backend=ray"], True), (["backend=ray", "service.num_gpus=1"], False)],
-)
-def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
-    more = [f"docagent.retriever.{each}" for each in ("device=cuda", *more)]
-    run = PlannedRun.of(
-        composed("vrag_rl_qwen2_5_vl_7b", ["+retriever=colqwen2", "docagent.workspace=w", *more])
-    )
-    with pytest.raises(UserError, match=r"retriever\.device=cuda.*num_gpus") if refused else nullcontext():
-        refuse_for(check_search_devices(run))

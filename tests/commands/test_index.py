@@ -140,7 +140,6 @@ def test_serves_on_loopback_with_a_token_until_it_is_asked_to_end(world):
     [
         (("--token-env", "NO_SUCH_VARIABLE_IS_SET"), "NO_SUCH_VARIABLE_IS_SET"),
         (("--host", "256.1.1.1"), "--host 256.1.1.1 --port 0"),
-        (("--kind", "telepathy"), "kind=telepathy"),
         (("--settings", "elsewhere.yaml"), "backend"),
     ],
 )

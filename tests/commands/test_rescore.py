@@ -75,30 +75,24 @@ def test_other_weights_and_another_estimator(world, tmp_path):
 
 def test_other_files_are_left_alone(small):
     run, out = small
-    (out / "trajectories").mkdir(parents=True)
-    first, seventh = (out / "trajectories" / f"{step}.jsonl" for step in (1, 7))
-    first.write_text("mine")
-    for target, named in ((run, "--out"), (out, r"1\.jsonl")):
+    mine = out / "trajectories" / "1.jsonl"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    for target, options, named in ((run, (), "--out"), (out, ("--force",), "another folder")):
         with pytest.raises(UserError, match=named):
-            rescored(run, target)
-    assert (first.read_text(), (out / "rescore.json").exists()) == ("mine", False)
-    seventh.write_text("mine")
-    rescored(run, out, "--force")
-    with pytest.raises(UserError, match=r"7\.jsonl"):
-        rescored(run, out)
-    assert seventh.read_text() == "mine"
-    seventh.unlink()
-    # what it wrote itself is replaced
-    assert rescored(run, out, *EXACT)["overrides"] == ["docagent.judge.kind=exact"]
+            rescored(run, target, *options)
+    assert (mine.read_text(), (out / "rescore.json").exists()) == ("mine", False)
 
 
 def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_path):
     run, out = small
     rescored(run, out)
     with pytest.raises(UserError, match="nobody"):
-        rescored(run, out, "--", "docagent.judge.kind=nobody")
+        rescored(run, out, "--force", "--", "docagent.judge.kind=nobody")
+    with pytest.raises(UserError, match="--force"):
+        rescored(run, out)
     assert len(list((out / "trajectories").glob("*.jsonl"))) == 2  # refused before anything is removed
-    rescored(run, out, "--step", 2, *EXACT)
+    assert rescored(run, out, "--force", "--step", 2, *EXACT)["overrides"] == [EXACT[1]]
     assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.json", "2.jsonl"]
     before, after = (OpenRun(n, path.name, ViewedRun(path)) for n, path in enumerate(small))
     assert after.store.path == before.store.path

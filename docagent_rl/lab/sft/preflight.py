@@ -16,7 +16,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.checkpoints.manifest import read_tracker
 from docagent_rl.checks.check import refuse
 from docagent_rl.checks.environment import settle_environment
-from docagent_rl.checks.machine import check_folders
+from docagent_rl.checks.machine import check_device, check_folders
 from docagent_rl.checks.sft_check import SftSection, check_sft_statically, size_problems
 from docagent_rl.config import data_files
 from docagent_rl.documents import DocumentStore
@@ -108,11 +108,7 @@ def _process_problems(config: DictConfig) -> Iterator[str]:
             "the plugin docagent_rl is not loaded in this process, and so no patch of upstream code: unset "
             "VERL_USE_EXTERNAL_PLUGINS"
         )
-    on_cpu = config.trainer.device == "cpu"
-    if on_cpu and not is_cpu_platform():
-        yield "trainer.device is cpu, but this machine has an accelerator: set VERL_PLATFORM=cpu as well"
-    if not on_cpu and is_cpu_platform():
-        yield f"trainer.device is {config.trainer.device}, but there is no accelerator: add +profile=cpu"
+    yield from check_device(config)
     if is_cpu_platform() and config.engine.strategy != "fsdp2":
         yield f"engine.strategy={config.engine.strategy}: the CPU has fsdp2 alone"
 

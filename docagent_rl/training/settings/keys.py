@@ -169,9 +169,6 @@ def run_value_problems(config: DictConfig) -> Iterator[str]:
     yield from value_problems(config, VALUES)
     if OmegaConf.select(config, "critic.enable"):
         yield from value_problems(config, CRITIC_VALUES)
-    path = OmegaConf.select(config, "trainer.resume_from_path")
-    if OmegaConf.select(config, "trainer.resume_mode") == "resume_path" and "global_step_" not in str(path):
-        yield f"trainer.resume_from_path={path}: has to be the path of a folder global_step_<number>"
 
 
 def value_problems(config: DictConfig, types: Mapping[str, Any]) -> Iterator[str]:
