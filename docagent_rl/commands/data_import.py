@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.samples.importers import Benchmark, get_importer
 from docagent_rl.samples.importers.holdings import ImportSettings
 from docagent_rl.samples.importers.running import ImportReport, run_import
-from docagent_rl.samples.leakage import THRESHOLD, find_leaks
+from docagent_rl.samples.leakage import find_leaks
 from docagent_rl.samples.parquet import parquet_bytes
 from docagent_rl.samples.sample import Sample, Split, json_lines
-from docagent_rl.samples.selection import PRESETS, REST, Paper, Selection, SplitUnit
+from docagent_rl.samples.selection import REST, Selection, SplitUnit
 
 _DEFAULTS = RenderSettings()
 _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
@@ -35,7 +34,6 @@ def import_command(
     src: Path = argument(..., "The folder as downloaded, or one file of questions in it."),
     store: Path | None = option(None, "Document store: documents it lacks are ingested from SRC."),
     out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <benchmark>.jsonl."),
-    paper: Paper | None = option(None, "Take the questions that this paper takes; other options change it."),
     split: Split | None = option(None, "Keep the questions of this split."),
     min_pages: int | None = option(None, "Keep questions about documents of so many pages or more.", min=1),
     answerable_only: AnswerableOnly = False,
@@ -68,7 +66,7 @@ def import_command(
         render=RenderSettings(dpi=dpi),
         workers=workers,
         progress=True,
-        selection=dataclasses.replace(PRESETS[paper] if paper else Selection(), seed=seed, unit=by, **given),
+        selection=Selection(seed=seed, unit=by, **given),
         exclude=[sample for path in exclude or () for sample in questions_of(path)],
         any_count=any_count,
         first_page=page_base,
@@ -84,7 +82,6 @@ def leakage_command(
     second: Path = argument(..., "Others, that should share nothing with them."),
     store: Path | None = option(None, "Document store, with the digests of files."),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."),
-    threshold: float = option(THRESHOLD, "Likeness of questions that are alike.", min=50, max=100),
 ) -> None:
     """Look for documents and questions that two sets share; the exit status is 2 when there are any.
 
@@ -98,7 +95,7 @@ def leakage_command(
         if not samples:
             raise UserError(f"{path} holds no sample: there is nothing to compare")
     documents = None if store is None else DocumentStore(store, image_cache=0)
-    shared, alike = find_leaks(sets[first], sets[second], store=documents, threshold=threshold)
+    shared, alike = find_leaks(sets[first], sets[second], store=documents)
     if shared:
         table = Table("First", "Second", "Same by", title="Documents in both", title_justify="left")
         for each in shared:
@@ -159,6 +156,4 @@ def _table(report: ImportReport) -> Table:
     for name, count in report.documents.items():
         table.add_row(f"documents {name}", str(count), "")
     table.add_row("number of a first page", str(report.first_page), "")
-    for warning in report.warnings:
-        table.add_row("warning", "", shown(warning))
     return table

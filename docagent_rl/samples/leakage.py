@@ -53,7 +53,6 @@ def find_leaks(
     second: Sequence[Sample],
     *,
     store: DocumentStore | None = None,
-    threshold: float = THRESHOLD,
 ) -> tuple[list[SharedDocument], list[AlikeQuestions]]:
     """Return the documents and the questions that two sets share, of these the leaking ones first.
 
@@ -66,7 +65,7 @@ def find_leaks(
     for each in _shared_documents(first, second, store):
         shared.setdefault((each.first, each.second), each)
     pairs = []
-    for a, b, score in alike_pairs(first, second, threshold):
+    for a, b, score in alike_pairs(first, second):
         long = len(question_words(a.question)) >= _LONG
         same_answer = answer_words(a) == answer_words(b) != frozenset()
         pairs.append(AlikeQuestions(a, b, score, (a.doc_id, b.doc_id) in shared or (same_answer and long)))

@@ -30,8 +30,6 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.base.terminal import id_problem
 from docagent_rl.base.text import lone_surrogate
 
-REQUIRED_EXTRA = ("gold", "num_pages", "native_id", "row")
-"""Keys that `extra` always holds; their values may be null."""
 OTHER_BOXES = "other_boxes"
 OTHER_FLAGS = "other_crop_required"
 
@@ -203,9 +201,9 @@ read_fields = TypeAdapter(Sample).validate_python
 
 
 def decode_object(line: str) -> Mapping[str, Any]:
-    """Decode a JSON object; a `UserError` refuses anything else, a key twice, NaN and half a character."""
+    """Decode a JSON object; a `UserError` refuses anything else, NaN and half a character."""
     try:
-        data = json.loads(line, object_pairs_hook=_object, parse_constant=_no_constant)
+        data = json.loads(line, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         # JSONDecodeError is a ValueError, and so are integers of thousands of digits
         raise UserError(f"not valid JSON: {error}") from error
@@ -217,15 +215,6 @@ def decode_object(line: str) -> Mapping[str, Any]:
             f"a text holds half a character ({half}, a lone surrogate), which no file and no tokenizer "
             "takes: mend the text"
         )
-    return data
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"the key {twice!r} occurs twice")
     return data
 
 

@@ -27,14 +27,6 @@ class SplitUnit(StrEnum):
     DOCUMENT = "document"
 
 
-class Paper(StrEnum):
-    """A paper whose choice of questions is made (`PRESETS`)."""
-
-    DOC_V_STAR = "doc_v_star"
-    ALDEN = "alden"
-    MM_DOC_R1 = "mm_doc_r1"
-
-
 def split_samples(
     samples: Sequence[Sample], fraction: float, *, seed: int = 0, unit: SplitUnit = SplitUnit.QUESTION
 ) -> tuple[list[Sample], list[Sample]]:
@@ -183,19 +175,6 @@ class Selection:
             if len(parts[name]) < size and len(chosen) == len(free):
                 raise UserError(f"--part {name}={size}: only {len(parts[name])} questions are left for it")
         return parts, owned_by(None)
-
-
-PRESETS: Mapping[Paper, Selection] = {
-    Paper.DOC_V_STAR: Selection(split=Split.TRAIN, min_pages=11),
-    Paper.ALDEN: Selection(min_pages=10),
-    Paper.MM_DOC_R1: Selection(parts={"val": 300, "train": REST}),
-}
-"""The papers' choices.
-
-Doc-V* (training details in the appendix) takes training questions about documents of more than 10 pages,
-ALDEN (appendix A.1) discards documents of fewer than 10, where its main text ("Datasets") speaks of more than
-3; MM-Doc-R1 sets 300 of LongDocURL's questions aside for validation.
-"""
 
 
 def _fitting(queue: Sequence[UnitKey], sizes: Mapping[UnitKey, int], most: int) -> list[UnitKey]:

@@ -13,7 +13,6 @@ from docagent_rl.samples.parquet import scan_parquet
 from docagent_rl.samples.questions import Questions, scan_questions
 from docagent_rl.samples.sample import (
     OTHER_BOXES,
-    REQUIRED_EXTRA,
     Box,
     Sample,
     Split,
@@ -57,7 +56,6 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
     ]
     if "/" in sample.doc_id or "\\" in sample.doc_id or sample.doc_id.lower().endswith(".pdf"):
         problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {sample.doc_id!r}")
-    problems += [f"field 'extra' lacks the key '{key}'" for key in REQUIRED_EXTRA if key not in sample.extra]
     if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
         num_pages = sample.extra["num_pages"]
     if sample.answerable is True and not sample.answers:
@@ -69,9 +67,9 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
     return problems + _evidence_problems(sample, num_pages) + _extra_problems(sample)
 
 
-def check_sample(sample: Sample, *, num_pages: int | None = None) -> Sample:
+def check_sample(sample: Sample) -> Sample:
     """Return `sample` if `validate_sample` finds nothing; else raise all problems in one `UserError`."""
-    if problems := validate_sample(sample, num_pages=num_pages):
+    if problems := validate_sample(sample):
         raise UserError(f"sample {sample.question_id!r}: {'; '.join(problems)}")
     return sample
 
@@ -161,8 +159,7 @@ def _repeated_ids(samples: Sequence[tuple[str, Sample]]) -> list[str]:
     for place, sample in samples:
         places[sample.dataset, sample.split, sample.question_id].append(place)
     return [
-        f"{found[0]}: question id {name!r} occurs {len(found)} times in {dataset}/{split.value}, again at "
-        f"{', '.join(found[1:10])}"
+        f"{found[0]}: question id {name!r} of {dataset}/{split.value} occurs again at {found[1]}"
         for (dataset, split, name), found in places.items()
         if len(found) > 1
     ]

@@ -63,11 +63,8 @@ def test_questions_that_are_alike(ask, first, second, expected):
     assert pairs(ask(*first), ask(*second)) == expected
 
 
-def test_the_threshold_decides_also_where_many_are_compared_in_pieces(ask):
-    first, second = ask("How many people work in Lyon today?"), ask("How many people worked in Paris today?")
-    assert pairs(first, second, threshold=60) == [True]
-    assert pairs(first, second, threshold=99) == []
+def test_many_questions_are_compared_in_pieces(ask):
     many = [ask(f"How many people work in plant number {number}?", f"a{number}") for number in range(300)]
     one = ask("Number 299 plant: how many people work in", "b", "other")
-    (pair,) = find_leaks(many, [one], threshold=100)[1]
-    assert pair.first.doc_id == "a299"
+    best = max(find_leaks(many, [one])[1], key=lambda pair: pair.score)
+    assert (best.first.doc_id, best.score) == ("a299", 100)

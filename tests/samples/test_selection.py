@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.leakage import find_leaks
 from docagent_rl.samples.sample import Sample, Split
-from docagent_rl.samples.selection import PRESETS, REST, Paper, Selection, SplitUnit, split_samples, unit_key
+from docagent_rl.samples.selection import REST, Selection, SplitUnit, split_samples, unit_key
 
 Make = Callable[..., Sample]
 
@@ -26,17 +26,13 @@ def samples(make_sample: Make) -> list[Sample]:
     ]
 
 
-def test_papers_take_documents_of_their_lengths():
-    def taken(chosen: Selection, split: Split = Split.TRAIN) -> list[int | None]:
-        if chosen.refusal(split, answerable=True):
-            return []
-        return [length for length in (4, 9, 10, 11, None) if chosen.length_refusal(length) is None]
-
-    assert taken(PRESETS[Paper.DOC_V_STAR]) == [11]
-    assert taken(PRESETS[Paper.DOC_V_STAR], Split.VAL) == []
-    assert taken(PRESETS[Paper.ALDEN]) == [10, 11]
-    assert taken(Selection()) == [4, 9, 10, 11, None]
-    assert PRESETS[Paper.MM_DOC_R1].parts == {"val": 300, "train": REST}
+def test_questions_are_kept_by_split_answer_and_length():
+    chosen = Selection(split=Split.TRAIN, min_pages=11, answerable_only=True)
+    assert [length for length in (10, 11, None) if chosen.length_refusal(length) is None] == [11]
+    assert chosen.refusal(Split.TRAIN, answerable=True) is None
+    assert chosen.refusal(Split.VAL, answerable=True)
+    assert chosen.refusal(Split.TRAIN, answerable=False)
+    assert Selection().length_refusal(None) is None
 
 
 def test_parts_share_no_question_and_do_not_hang_on_the_order(samples):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.samples.importers.importer import Importer, by_split
@@ -11,12 +10,10 @@ from docagent_rl.samples.importers.native import (
     Draft,
     NativeRow,
     Skip,
-    as_pages,
     as_texts,
     document_id,
     parse_literal,
 )
-from docagent_rl.samples.importers.source import Source
 from docagent_rl.samples.sample import Page, Split, is_digits
 
 _UNANSWERABLE = "Not answerable"
@@ -33,6 +30,7 @@ class _CorpusImporter(Importer):
     under = "examples"
     document, question, id = "meta_info.file_name|extra_info.file_name", "query|extra_info.question", "uid|id"
     gold = "reference_answer|extra_info.answer|reward_model.ground_truth"
+    pages = "meta_info.reference_page|extra_info.reference_page"
     sources = "meta_info.source_type|extra_info.content_type"
     kept = (sources, "meta_info.query_type|extra_info.reason_type", "meta_info.doc_type", "data_source")
     pdf_files, page_files = _PDFS, _IMAGES
@@ -44,12 +42,6 @@ class _CorpusImporter(Importer):
         draft.answer_format = kind if isinstance(kind, str) and kind.strip() else "string"
         if draft.gold == _UNANSWERABLE and kind == "None":  # a row of MMLongBench-Doc
             draft.answers, draft.answerable = (), False
-        draft.native_pages = pages = draft.row.get("meta_info.reference_page|extra_info.reference_page")
-        try:
-            numbers = as_pages(pages if isinstance(pages, list | str) else [pages])
-        except ValueError:
-            raise Skip("field 'reference_page' is no list of pages") from None
-        draft.cites = [(draft.doc_id, page) for page in numbers]
 
 
 class _ViDoSeek(_CorpusImporter):
@@ -61,9 +53,6 @@ class _ViDoSeek(_CorpusImporter):
     files = ("vidoseek.json", "rag_dataset.json", "data/vidoseek/rag_dataset.json", "*/rag_dataset.json")
     split = Split.TEST
     pdf_files = ("vidoseek_pdf_document/**/*.pdf", *_PDFS)
-
-    def paths(self, source: Source) -> Sequence[Path]:
-        return super().paths(source)[:1]
 
 
 class _VragRL(_CorpusImporter):

@@ -29,13 +29,11 @@ from docagent_rl.samples.importers.source import (
     NativeDocument,
     RowReader,
     Source,
-    parquet_columns,
     picture_bytes,
 )
 from docagent_rl.samples.sample import Split, is_digits
 
 _CORPUS = "images.parquet"
-_NEEDED = frozenset({"question", "answer", "doc_id", "answer_page_idx"})
 
 
 class _MPDocVQA(Importer):
@@ -170,11 +168,7 @@ class _Alden(Importer):
     first_page = 0
 
     def paths(self, source: Source) -> Sequence[Path]:
-        paths = [path for path in source.find("**/*.parquet") if path.name != _CORPUS]
-        if found := [path for path in paths if parquet_columns(path) >= _NEEDED]:
-            return found
-        columns = ", ".join(sorted(_NEEDED))
-        raise UserError(f"{source.path}: no Parquet file has the columns {columns}; see docs/benchmarks.md")
+        return [path for path in source.require("**/*.parquet") if path.name != _CORPUS]
 
     def documents(self, source: Source, drafts: Sequence[Draft]) -> Mapping[str, NativeDocument]:
         found: dict[str, NativeDocument] = {}

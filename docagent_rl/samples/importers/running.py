@@ -48,7 +48,6 @@ class ImportReport:
     """Numbers of documents that were wanted, found, missing, unreadable."""
     missing: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
 
     def to_json(self) -> str:
         """Return the report as a file."""
@@ -64,7 +63,6 @@ class ImportReport:
                 "notes": _listed(self.notes),
             },
             "documents": {**self.documents, "missing_ids": self.missing, "failed_ids": self.failed},
-            "warnings": self.warnings,
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
@@ -129,7 +127,8 @@ class _Import:
                 drafts.append(self._draft(row, seen))
             except Skip as reason:
                 report.skipped[str(reason)].append(_place(row))
-        self._check_counts()
+        if not self.settings.any_count:
+            self._check_counts()
         return drafts
 
     def _draft(self, row: NativeRow, seen: set[tuple]) -> Draft:
@@ -146,13 +145,10 @@ class _Import:
         for (dataset, split), known in sorted(self.importer.released.items()):
             part = _part(dataset, split)
             if (read := self.report.read.get(part, 0)) and read != known:
-                sentence = f"{part} has {read} rows, the released files have {known}"
-                if not self.settings.any_count:
-                    raise UserError(
-                        f"{self.source.path}: {sentence}: the download is not whole, or another version; "
-                        "--any-count takes it as it is"
-                    )
-                self.report.warnings.append(sentence)
+                raise UserError(
+                    f"{self.source.path}: {part} has {read} rows, the released files have {known}: the "
+                    "download is not whole, or another version; --any-count takes it as it is"
+                )
 
     def _holdings(self, drafts: Sequence[Draft]) -> Holdings:
         found, report = self.importer.documents(self.source, drafts), self.report

@@ -53,10 +53,13 @@ def test_vidoseek_rows_that_are_none(files, run):
     ]
     files.json("data/vidoseek/rag_dataset.json", {"examples": rows})
     samples, report = run("vidoseek")
-    assert [sample.question_id for sample in samples] == ["04d8bb0d_10"]
+    assert [(sample.question_id, sample.evidence_pages) for sample in samples] == [
+        ("04d8bb0d_10", (10,)),
+        ("d", ()),
+    ]
+    assert rows_of(report.notes) == {"reference_page": [3]}
     assert rows_of(report.skipped) == {
         "file_name": [1, 2],
-        "reference_page": [3],
         "reference_answer": [4],
         "query": [5],
     }
