@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.samples.questions import Questions, read_questions
+from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.sample import Sample
 
 AGENT_NAME = "docagent"
@@ -97,19 +97,6 @@ def read_parquet(path: str | Path) -> list[Sample]:
 def read_samples(path: Path) -> list[Sample]:
     """Read the samples of a `.parquet` file, or the questions of another."""
     return read_parquet(path) if path.suffix == ".parquet" else read_questions(path)
-
-
-def scan_parquet(path: str | Path) -> Questions:
-    """Read a file's samples with their places; one that cannot be read gets that problem and no others."""
-    found = Questions(Path(path))
-    try:
-        samples = read_parquet(path)
-    except UserError as error:
-        found.problems.append(str(error))
-        return found
-    found.rows = len(samples)
-    found.samples = [(f"{path}: row {number}", sample) for number, sample in enumerate(samples)]
-    return found
 
 
 def _row(index: int, sample: Sample) -> dict[str, Any]:

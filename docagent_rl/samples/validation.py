@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.samples.parquet import scan_parquet
+from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.questions import Questions, scan_questions
 from docagent_rl.samples.sample import (
     OTHER_BOXES,
@@ -25,14 +25,18 @@ if TYPE_CHECKING:
 
 
 def validate_file(path: str | Path, *, store: DocumentStore | None = None) -> Questions:
-    """Read a `.parquet` file, or the questions of another; every problem of every row is among its problems.
+    """Read a `.parquet` file, or the questions of another, with all problems of their values.
 
     Columns and types; every sample by itself; unique question ids; and, with a `store`, that each cited
     document exists and is long enough. Without problems it may be trained on.
     """
     source = Path(path)
     try:
-        found = scan_parquet(source) if source.suffix == ".parquet" else scan_questions(source)
+        if source.suffix == ".parquet":
+            rows = [(f"{source}: row {row}", sample) for row, sample in enumerate(read_parquet(source))]
+            found = Questions(source, len(rows), rows)
+        else:
+            found = scan_questions(source)
     except UserError as error:
         return Questions(source, problems=[str(error)])
     found.problems += _repeated_ids(found.samples)
@@ -58,10 +62,8 @@ def validate_sample(sample: Sample, *, num_pages: int | None = None) -> list[str
         problems.append(f"field 'doc_id' must hold no directory and no .pdf suffix, found {sample.doc_id!r}")
     if num_pages is None and isinstance(sample.extra.get("num_pages"), int):
         num_pages = sample.extra["num_pages"]
-    if sample.answerable is True and not sample.answers:
-        problems.append("field 'answers' is empty although 'answerable' is true")
-    elif sample.answerable is False and sample.answers:
-        problems.append("field 'answers' must be empty when 'answerable' is false")
+    if sample.answerable is not None and sample.answerable is not bool(sample.answers):
+        problems.append("field 'answers' is empty where, and only where, 'answerable' is false")
     elif any(not answer.strip() for answer in sample.answers):
         problems.append("field 'answers' holds an empty answer")
     return problems + _evidence_problems(sample, num_pages) + _extra_problems(sample)

@@ -23,7 +23,7 @@ _REST: dict[str, Any] = {
     **{"scored": True, "labels": {}, "groups": []},
 }
 """Fields of a scored trajectory that a comparison does not ask for."""
-METHOD = (
+_METHOD = (
     "difference b - a of the means over the questions that both have, trajectories of a question averaged; "
     f"95% interval by {DRAWS} resamples of documents, p by changing the sides of documents"
 )
@@ -108,7 +108,7 @@ def _compared(first: Sequence[ScoredTrajectory], second: Sequence[ScoredTrajecto
         "won": found.won,
         "lost": found.lost,
         "tied": found.tied,
-        "method": METHOD,
+        "method": _METHOD,
         "rows": sorted(rows, key=lambda row: (row["b"] - row["a"], row["question_id"])),
     }
 

@@ -112,9 +112,8 @@ def _page(name: str) -> Page:
 
 def _attach_boxes(draft: Draft) -> None:
     """Attach the boxes of pages to be magnified."""
-    draft.crops = {
-        page: flag for page, flag in _by_page(draft, "crop_required").items() if isinstance(flag, bool)
-    }
+    flags = _by_page(draft, "crop_required").items()
+    draft.crops = {page: flag for page, flag in flags if isinstance(flag, bool)}
     for page, boxes in _by_page(draft, "bboxes").items():
         for box in boxes if draft.crops.get(page) and isinstance(boxes, list) else ():
             if isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box):

@@ -123,7 +123,7 @@ class Importer:
         """Set the answers of a draft by its gold value: a text, a number or a list of them."""
         gold, name = draft.gold, name_of(self.gold)
         try:
-            draft.answers = answers_of(name, as_texts(gold if isinstance(gold, list) else [gold]))
+            draft.answers = answers_of(as_texts(gold if isinstance(gold, list) else [gold]))
         except ValueError:
             raise Skip(f"field {name!r} is no text, number or list of them") from None
         if not draft.answers:

@@ -69,9 +69,9 @@ class NativeRow:
     def text(self, field: str) -> str:
         """Return a text that is not blank."""
         value, name = self.get(field), name_of(field)
-        if not isinstance(value, str) or not value.strip():
-            raise Skip(f"field {name!r} is missing, blank or no text")
-        return bounded(name, value)
+        if not isinstance(value, str) or not value.strip() or len(value) > LONGEST_TEXT:
+            raise Skip(f"field {name!r} is missing, blank, too long or no text")
+        return value
 
     def id(self, field: str) -> str:
         """Return a text or a whole number, as text."""
@@ -155,16 +155,9 @@ class Draft:
         self.num_pages = length if type(length) is int and length > 0 else None
 
 
-def bounded(name: str, text: str) -> str:
-    """Return the text; skip the row if it is too long to be one."""
-    if len(text) > LONGEST_TEXT:
-        raise Skip(f"field {name!r} is longer than {LONGEST_TEXT} characters")
-    return text
-
-
-def answers_of(name: str, values: list[str]) -> tuple[str, ...]:
+def answers_of(values: list[str]) -> tuple[str, ...]:
     """Return answers without those that are blank."""
-    return tuple(bounded(name, value) for value in values if value.strip())
+    return tuple(value for value in values if value.strip())
 
 
 def document_id(text: str, name: str) -> str:

@@ -57,7 +57,7 @@ class _MMLongBenchDoc(Importer):
         gold, draft.answer_format = draft.row.text("answer"), draft.row.text("answer_format")
         if draft.answer_format == "List":
             with suppress(ValueError):
-                draft.answers = answers_of("answer", as_texts(gold))
+                draft.answers = answers_of(as_texts(gold))
         # of the lists, two golds are plain numbers and one is empty: these stay whole
         draft.answers = draft.answers or (gold,)
 
@@ -128,7 +128,7 @@ class _Dude(Importer):
         return split_named(nested(values, "data_split"))
 
     def answer(self, draft: Draft) -> None:
-        draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
+        draft.answers = answers_of(draft.parse("answers", as_texts, []))
         draft.extra["variants"] = draft.parse("answers_variants", as_texts, [])
         if draft.split is Split.TEST and not draft.answers and not draft.row.get("answer_type"):
             raise Skip(NO_ANSWER)
@@ -197,7 +197,7 @@ class _UDA(Importer):
         values = [draft.row.get(name) for name in _ANSWERS[part]]
         if not all(value is None or isinstance(value, str) for value in values):
             raise Skip("an answer is no text")
-        draft.answers = answers_of("answer", [value for value in values if value is not None])
+        draft.answers = answers_of([value for value in values if value is not None])
         if not draft.answers:
             raise Skip(NO_ANSWER)
         draft.gold = values if len(values) > 1 else values[0]

@@ -60,7 +60,7 @@ class _MPDocVQA(Importer):
     first_page = 0
 
     def answer(self, draft: Draft) -> None:
-        draft.answers = answers_of("answers", draft.parse("answers", as_texts, []))
+        draft.answers = answers_of(draft.parse("answers", as_texts, []))
         if not draft.answers:
             raise Skip(NO_ANSWER)
         pages = draft.parse("page_ids", as_texts, [])

@@ -42,29 +42,6 @@ def test_vidoseek_takes_in_every_document(files, run, tmp_path):
     assert rows_of(report.notes) == {OUTSIDE: [1]}
 
 
-def test_vidoseek_rows_that_are_none(files, run):
-    rows = [
-        row(),
-        row(uid="b", meta_info=None),
-        row(uid="c", meta={"file_name": "../a.pdf"}),
-        row(uid="d", meta={"reference_page": ["x"]}),
-        row(uid="e", reference_answer=None),
-        row(uid="f", query=["How?"]),
-    ]
-    files.json("data/vidoseek/rag_dataset.json", {"examples": rows})
-    samples, report = run("vidoseek")
-    assert [(sample.question_id, sample.evidence_pages) for sample in samples] == [
-        ("04d8bb0d_10", (10,)),
-        ("d", ()),
-    ]
-    assert rows_of(report.notes) == {"reference_page": [3]}
-    assert rows_of(report.skipped) == {
-        "file_name": [1, 2],
-        "reference_answer": [4],
-        "query": [5],
-    }
-
-
 def test_vrag_s_json_with_labels_in_lists(files, run):
     meta = {"source_type": ["Chart", "Table"], "doc_type": "Report", "answer_format": "Int"}
     rows = [row(uid=7, meta={**meta, "reference_page": [1, 2]}), {"messages": [], "images": []}]  # for SFT

@@ -52,19 +52,6 @@ def test_a_cut_parquet_file_is_one_clear_error(files, run, name):
         run(name)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("mmlongbench_doc", "[" * 200_000),
-        ("uda", 'doc_name|q_uid|question|answer|doc_url\na|1|"' + "x" * 300_000),
-    ],
-)
-def test_a_deep_or_endless_file_is_one_clear_error(files, run, name, text):
-    path = files.text(QUESTIONS[name], text)
-    with pytest.raises(UserError, match=path.name):
-        run(name)
-
-
 def test_no_folder_and_another_number_of_rows_are_refused(files, run):
     with pytest.raises(UserError, match=files.root.name):
         run("mmlongbench_doc")
