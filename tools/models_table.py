@@ -29,8 +29,8 @@ def markdown() -> str:
     uses = ["| system | part | name | pages a search | source |", "|---|---|---|---|---|"]
     rows = [(use, name) for name, known in MODELS.items() for use in known.uses]
     uses += [
-        f"| {use.system} | {use.part} | `{name}` | {use.top_k} | {use.source} |"
-        for use, name in sorted(rows, key=lambda row: row[0].system)
+        "| {system} | {part} | `{name}` | {top_k} | {source} |".format(name=name, **use)
+        for use, name in sorted(rows, key=lambda row: row[0]["system"])
     ]
     return "\n\n".join("\n".join(table) for table in (models, prompts, uses))
 

@@ -25,7 +25,7 @@ def vectors(model: str, encoding: Encoding | None = None) -> Make:
         if model.startswith("tiny_") and not Path(name).is_dir():
             make_retriever(Path(name))
         index = place / f"index_{model}"
-        build_vectors(store, index, name, encoding=encoding, progress=True)
+        build_vectors(store, index, name, encoding=encoding)
         kind = "late_interaction" if model.startswith(("tiny_", "col")) else "dense"
         return open_local(RetrieverConfig(kind=kind, model=name, index=index), store)
 

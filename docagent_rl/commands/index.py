@@ -84,11 +84,11 @@ def build_command(
         raise UserError(f"--engine {engine.value} holds vectors: name their model by --model")
     if model is None:
         words = BM25Settings(k1=k1, b=b, stemmer=stemmer)
-        built = build_bm25(documents, out, words, force=force, progress=True)
+        built = build_bm25(documents, out, words, force=force)
     else:
         encoding = Encoding(device, batch_size, threads, checkpoint, ray, encoders, gpus)
         began = time.monotonic()
-        built = build_vectors(documents, out, model, encoding=encoding, force=force, progress=True, **where)
+        built = build_vectors(documents, out, model, encoding=encoding, force=force, **where)
         if built.new:
             pace = built.new / (time.monotonic() - began)
             typer.echo(f"{built.new} pages encoded, {pace:.1f} a second")
@@ -113,7 +113,7 @@ def models_command() -> None:
         spec = known.spec
         vectors = f"one a {'token' if spec.content is PageContent.TEXT else 'patch'}"
         vectors = vectors if spec.family.late_interaction else "one, or one a passage"
-        systems = ", ".join(sorted({use.system for use in known.uses}))
+        systems = ", ".join(sorted({use["system"] for use in known.uses}))
         table.add_row(name, spec.model, spec.content.value, f"{vectors}, {known.dim}", systems)
     Console().print(table)
     rerankers = Table("Reranker", "Model", "Reads", "Family")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -103,9 +102,7 @@ class BM25Retriever:
         self._rows = PageRows(header.doc_ids, header.num_pages)
 
     @classmethod
-    def build(
-        cls, store: DocumentStore, *, settings: BM25Settings | None = None, progress: bool = False
-    ) -> BM25Retriever:
+    def build(cls, store: DocumentStore, *, settings: BM25Settings | None = None) -> BM25Retriever:
         """Index the text of all pages of `store`, see `indexed_texts`.
 
         Raises:
@@ -120,13 +117,8 @@ class BM25Retriever:
             num_pages=tuple(store.document(doc_id).num_pages for doc_id in doc_ids),
         )
         texts = (text for doc_id in doc_ids for text in indexed_texts(store.document(doc_id)))
-        shown = track(
-            texts,
-            "Indexing pages",
-            total=sum(header.num_pages),
-            console=Console(stderr=True),
-            disable=not progress,
-        )
+        pages, console = sum(header.num_pages), Console(stderr=True)
+        shown = track(texts, "indexing pages", pages, console=console, transient=True)
         tokenize, vocabulary = Tokenizer(settings.stemmer), {}
         rows = [[vocabulary.setdefault(token, len(vocabulary)) for token in tokenize(text)] for text in shown]
         if not vocabulary:
@@ -238,28 +230,23 @@ def indexed_texts(document: Document) -> Iterator[str]:
 
 
 def page_headings(headings: Sequence[Heading], texts: Mapping[int, str]) -> Iterator[list[str]]:
-    """Yield the headings over the parts of each page, with those above them, in the order of the text.
+    """Yield the headings over the parts of each page, with those above them.
 
-    `texts` are those of the pages by number; a heading that is not found begins its page.
+    `texts` are those of the pages by number. A page that begins with a heading stands under no earlier one
+    of its level; a heading that is not found begins its page.
     """
-    on: dict[int, list[Heading]] = defaultdict(list)
-    for heading in headings:
-        on[heading.page].append(heading)
     path: tuple[Heading, ...] = ()
     for number, text in sorted(texts.items()):
-        starts = {0: path}
-        place = 0
-        for heading in on[number]:
-            place = _find(heading.title, text, place)
+        here = [heading for heading in headings if heading.page == number]
+        shown = [] if here and _begins(here[0].title, text) else list(path)
+        for heading in here:
             path = (*(above for above in path if above.level < heading.level), heading)
-            starts[place] = path
-        yield [heading.title for _, found in sorted(starts.items()) for heading in found]
+            shown += path
+        yield list(dict.fromkeys(heading.title for heading in shown))
 
 
-def _find(title: str, text: str, place: int) -> int:
-    """Return where a title stands in a text from a place on, at the beginning of a line if it does so."""
+def _begins(title: str, text: str) -> bool:
+    """Return whether no letter of a text stands before a title, or the text does not hold it."""
     words = r"[\W_]+".join(map(re.escape, WORD.findall(title)))
-    for begin in (r"(?m)^[\W\d_]*", r"\b"):
-        if words and (match := re.compile(begin + words, re.IGNORECASE).search(text, place)):
-            return match.start()
-    return place
+    found = re.search(words, text, re.IGNORECASE)
+    return found is None or not re.search(r"[^\W\d_]", text[: found.start()])

@@ -81,8 +81,6 @@ class RerankConfig(Section):
     """A device of torch: `cpu`, `cuda`, `cuda:1`; null: `cpu`."""
     endpoint: str | None = None
     """A server of vLLM that scores (`http://host:port`), instead of a model in the process."""
-    batch_size: int = Field(16, ge=1)
-    """Pairs of query and passage, or page image, scored at a time."""
     threads: int | None = Field(None, ge=1)
     """Threads of torch on the CPU; null: one."""
 

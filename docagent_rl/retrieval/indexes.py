@@ -46,9 +46,7 @@ class Encoding:
     """GPUs an actor."""
 
 
-def build_bm25(
-    store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False, progress: bool = False
-) -> BuiltIndex:
+def build_bm25(store: DocumentStore, out: Path, settings: BM25Settings, *, force: bool = False) -> BuiltIndex:
     """Index the words of all pages in a folder; `force` replaces an index of other pages or settings.
 
     Raises:
@@ -62,7 +60,7 @@ def build_bm25(
             )
         remove_leftovers(out)
         return BuiltIndex(current.num_pages, len(store), 0)
-    retriever = BM25Retriever.build(store, settings=settings, progress=progress)
+    retriever = BM25Retriever.build(store, settings=settings)
     retriever.save(out)
     blank = sum(store.page(ref).text_hash is None for ref in store.pages())
     return BuiltIndex(retriever.num_pages, len(store), retriever.num_pages, blank)
@@ -75,7 +73,6 @@ def build_vectors(
     *,
     encoding: Encoding | None = None,
     force: bool = False,
-    progress: bool = False,
     **where: Any,
 ) -> BuiltIndex:
     """Index the vectors of all pages, or of those that are new or changed since, in a folder.
@@ -94,7 +91,7 @@ def build_vectors(
     kind = Kind.LATE_INTERACTION if spec.family.late_interaction else Kind.DENSE
     build = partial(build_collection, **where) if where else build_index
     with _vectors(spec, encoding) as vectors:
-        return build(store, vectors, out, kind=kind, progress=progress, replace=force)
+        return build(store, vectors, out, kind=kind, replace=force)
 
 
 @contextmanager

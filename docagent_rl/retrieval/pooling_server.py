@@ -22,7 +22,7 @@ from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, rea
 from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
 from docagent_rl.retrieval.rerank.local import LONGEST, PairTexts, best_scores
-from docagent_rl.retrieval.rerank.spec import Pair, RerankerFamily, RerankerSpec
+from docagent_rl.retrieval.rerank.spec import BATCH, Pair, RerankerFamily, RerankerSpec
 
 _TIMEOUT_S = 30.0
 _LATER = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -144,16 +144,14 @@ class ServedReranker:
         InfrastructureError: the server does not answer.
     """
 
-    def __init__(
-        self, spec: RerankerSpec, endpoint: str, *, batch_size: int = 16, named: str = "rerank"
-    ) -> None:
+    def __init__(self, spec: RerankerSpec, endpoint: str, *, named: str = "rerank") -> None:
         from transformers import AutoTokenizer
 
         if spec.content is not PageContent.TEXT:
             raise UserError(f"{named}.endpoint: {spec.model} reads images: set endpoint=null")
         folder = model_folder(spec.model, spec.revision, named=f"{named}.model")
         tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        self.spec, self._batch_size = spec, batch_size
+        self.spec = spec
         self._server = PoolingServer(endpoint, named=f"{named}.endpoint")
         # without it vLLM 0.24 leaves out the activation inside of a BERT's head as well
         self._activation = spec.family is RerankerFamily.CROSS_ENCODER
@@ -174,7 +172,7 @@ class ServedReranker:
         """
         texts, owners = self._pairs.split(pairs)
         found: list[float] = []
-        for start in range(0, len(texts), self._batch_size):
-            queries, pages = zip(*texts[start : start + self._batch_size], strict=True)
+        for start in range(0, len(texts), BATCH):
+            queries, pages = zip(*texts[start : start + BATCH], strict=True)
             found += self._server.scores(queries, pages, activation=self._activation).tolist()
         return best_scores(found, owners)

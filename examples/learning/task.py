@@ -170,7 +170,7 @@ def make_task(workspace: Path, settings: TaskSettings, *, progress: bool = False
     ingest(
         paths.pdfs, paths.store, settings=RenderSettings(dpi=144), workers=1, progress=progress, strict=True
     )
-    build_index(DocumentStore(paths.store), paths.index, progress=progress)
+    build_index(DocumentStore(paths.store), paths.index)
     for part in Part:
         write_parquet(_shuffled(drawn, part, settings.seed), paths.data(part))
     write_prompt(paths)

@@ -207,10 +207,18 @@ TEXTS = {
 
 def test_headings_go_on_over_pages_until_the_next():
     first, second, third = page_headings(HEADINGS, TEXTS)
-    assert first == ["Rivers", "Rivers", "1.1 The north"]
-    assert second == ["Rivers", "1.1 The north"]
-    # one that the text does not hold begins where the one before it does
-    assert third == ["Rivers", "1.1 The north", "Lost"]
+    assert first == second == ["Rivers", "1.1 The north"]
+    assert third == ["Rivers", "1.1 The north", "The South", "Lost"]
+
+
+def test_a_page_that_begins_with_a_heading_stands_under_no_earlier_one():
+    headings = [Heading(1, "Rivers", 1), Heading(1, "2 Lakes", 2)]
+    for text, expected in (
+        ("\n2. lakes\nare still", ["2 Lakes"]),
+        ("and so on\n2 Lakes", ["Rivers", "2 Lakes"]),
+        ("it has no name here", ["2 Lakes"]),
+    ):
+        assert list(page_headings(headings, {1: "Rivers", 2: text})) == [["Rivers"], expected]
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def test_pairs_have_the_scores_of_the_model_in_the_process(servers, rerankers, s
     assert np.std(expected) > 1e-3
     if kind is TinyReranker.CROSS_ENCODER:  # vLLM gives probabilities
         expected = 1 / (1 + np.exp(-expected))
-    served = ServedReranker(spec, servers[kind], batch_size=4)
+    served = ServedReranker(spec, servers[kind])
     np.testing.assert_allclose(served.score(pairs), expected, atol=2e-4)
 
 

@@ -110,7 +110,7 @@ def prepare_demo(
     if real.is_dir() and any(real.glob("**/*.pdf")):
         real_ids = ingest_all(real, paths.store, progress=progress, ocr=ocr)
     store = DocumentStore(paths.store)
-    build_index(store, paths.index, progress=progress)
+    build_index(store, paths.index)
     questions = _questions(paths, store, sorted(real_ids), seed)
     kept = [paths.data(split) for split in questions if not _write(paths.data(split), questions[split])]
     if system is not None:
@@ -142,7 +142,7 @@ def shuffled(samples: Sequence[Sample], seed: str) -> list[Sample]:
     return ordered
 
 
-def build_index(store: DocumentStore, path: Path, *, progress: bool = False) -> None:
+def build_index(store: DocumentStore, path: Path) -> None:
     """Index a store, with the settings of the index that is there; one that fits the store is left alone."""
     settings = None
     if path.exists():
@@ -154,7 +154,7 @@ def build_index(store: DocumentStore, path: Path, *, progress: bool = False) -> 
             pass  # stale: the store has changed since
         else:
             return
-    BM25Retriever.build(store, settings=settings, progress=progress).save(path)
+    BM25Retriever.build(store, settings=settings).save(path)
 
 
 def _questions(

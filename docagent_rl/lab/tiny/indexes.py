@@ -25,13 +25,12 @@ def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:
     return paths.index_of(Path(config.model).name.split("-v")[0].replace(".", "_").replace("-", "_"))
 
 
-def make_index(config: RetrieverConfig, paths: DemoPaths, *, progress: bool = False) -> None:
+def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
     """Make what is missing of a retriever's index of vectors, and of its model where that is the tiny one.
 
     Args:
         config: of a retriever whose index is at `place_of`.
         paths: of a workspace of the demo's.
-        progress: show a bar.
 
     Raises:
         UserError: the model is not there, or another index is.
@@ -41,7 +40,7 @@ def make_index(config: RetrieverConfig, paths: DemoPaths, *, progress: bool = Fa
     model = Path(config.model)
     if model == paths.models / "tiny_colqwen2" and not (model / SPEC_FILE).is_file():
         make_retriever(model)
-    build_vectors(DocumentStore(paths.store), config.index, config.model, progress=progress)
+    build_vectors(DocumentStore(paths.store), config.index, config.model)
 
 
 def make_retriever(folder: Path, seed: int = 0) -> None:

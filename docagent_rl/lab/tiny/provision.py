@@ -77,7 +77,7 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
         env, family = _env(parsed, name), parsed.model_family
         prepare_demo(paths.workspace, progress=progress, system=name, family=family, env=env)
     for each in vectors:
-        make_index(each, paths, progress=sys.stderr.isatty())
+        make_index(each, paths)
 
 
 def _indexed(parsed: DocAgentConfig) -> Iterator[tuple[str, Path, RetrieverConfig]]:

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 # tokenizers drop these and so join what they part
 _BREAKS = dict.fromkeys(map(ord, "\0\x0b\x0c\x1c\x1d\x1e\x1f\x85"), " ")
 T = TypeVar("T")
+_OVERLAP = 32
+"""Tokens that neighbouring passages share."""
 _SMALLEST = 28
 """Sides of an image, in pixels: one patch of Qwen2-VL."""
 _SLIMMEST = 100
 """Ratio of an image's sides; Qwen2-VL's processor refuses 200."""
 CPU = "cpu"
-_DEVICE = "docagent.retriever.encoder.device"
 
 
 class Texts:
@@ -75,40 +76,24 @@ class Texts:
         offsets = self._offsets(text)
         return text if len(offsets) <= room else text[: offsets[room - 1][1]]
 
-    def passages(self, text: str, room: int, overlap: int) -> list[str]:
+    def passages(self, text: str, room: int) -> list[str]:
         """Return pieces that together are the text; none of a blank one.
 
-        A piece has at most `room` tokens; neighbours share at least `overlap`, which is less than `room`.
+        A piece has `room` tokens; neighbours share 32, or half of the room where it is small.
         """
-        encoded = self._encode(text)
-        offsets, words = encoded["offset_mapping"], encoded.word_ids(0)
+        offsets, overlap = self._offsets(text), min(_OVERLAP, room // 2)
         if len(offsets) <= room:
             return [text] if text.strip() else []
-        found, start, end = [], 0, 0
-        while end < len(offsets):
-            end = _word_start(words, min(start + room, len(offsets)), end + 1)
-            found.append(text[offsets[start][0] if start else 0 : offsets[end - 1][1]])
-            start = _word_start(words, end - overlap, start + 1)
-        return [piece for piece in found if piece.strip()]
+        starts = range(0, len(offsets) - overlap, room - overlap)
+        pieces = [text[offsets[start][0] : offsets[start : start + room][-1][1]] for start in starts]
+        return [piece for piece in pieces if piece.strip()]
 
     def _offsets(self, text: str) -> list[tuple[int, int]]:
-        return self._encode(text)["offset_mapping"]
-
-    def _encode(self, text: str) -> Any:
         # the length is looked at here, so that the tokenizer need not warn about it
-        return self._tokenizer(
+        found = self._tokenizer(
             text, add_special_tokens=False, return_offsets_mapping=True, truncation=False, verbose=False
         )
-
-
-def _word_start(words: list[int | None], place: int, lowest: int) -> int:
-    """Return the last place up to `place` where no word is split, or `place` in a word without end."""
-    if place >= len(words):
-        return len(words)
-    for here in range(place, lowest - 1, -1):
-        if words[here] is None or words[here] != words[here - 1]:
-            return here
-    return max(place, lowest)
+        return found["offset_mapping"]
 
 
 def fill_prompt(prompt: str | None, text: str) -> str:
@@ -128,7 +113,7 @@ class Lane:
         UserError: there is no such device.
     """
 
-    def __init__(self, device: str | None = None, threads: int | None = None, named: str = _DEVICE) -> None:
+    def __init__(self, device: str | None = None, threads: int | None = None, named: str = "device") -> None:
         import torch
 
         self.device = find_device(device, named)
@@ -146,7 +131,7 @@ class Lane:
             return work()
 
 
-def find_device(name: str | None, named: str = _DEVICE) -> torch.device:
+def find_device(name: str | None, named: str = "device") -> torch.device:
     """Return a device of torch by its name; None: the CPU. `named` is the setting, for messages.
 
     Raises:
@@ -168,8 +153,8 @@ def find_device(name: str | None, named: str = _DEVICE) -> torch.device:
 class LocalModel(ABC):
     """A model that runs in this process, for one caller after the other.
 
-    `batch_size` is of what it is given at a time, `threads` of torch on the CPU; `named` and `device_key` are
-    the model's and the device's setting, for messages.
+    `batch_size` is of what it is given at a time, `threads` of torch on the CPU; `named` is the model's
+    setting, for messages.
 
     Raises:
         UserError: the model is not there, is of another family, or there is no such device.
@@ -183,12 +168,11 @@ class LocalModel(ABC):
         batch_size: int = 8,
         threads: int | None = None,
         named: str = "model",
-        device_key: str = _DEVICE,
     ) -> None:
         self.folder = model_folder(spec.model, spec.revision, named=named)
         self._named = f"{named}={spec.model}"
         self._batches = Batches(batch_size, self._named)
-        self._lane = Lane(device, threads, device_key)
+        self._lane = Lane(device, threads, f"device of {self._named}")
 
     def _options(self, dtype: str) -> dict[str, Any]:
         """Return the arguments with which sentence-transformers reads the model."""
@@ -268,8 +252,7 @@ class LocalEncoder(LocalModel):
         self, pages: Sequence[str], room: int, encode: Callable[[list[str]], list[np.ndarray]]
     ) -> list[np.ndarray]:
         """Return the vectors of texts: those of all passages of `room` tokens, one below the other."""
-        overlap = min(self.spec.overlap, room // 2)
-        split = [self._texts.passages(self._texts.plain(page), room, overlap) for page in pages]
+        split = [self._texts.passages(self._texts.plain(page), room) for page in pages]
         texts = [fill_prompt(self.spec.page_prompt, passage) for page in split for passage in page]
         vectors = iter(self._in_batches(texts, len, encode))
         none = np.zeros((0, self.dim), np.float32)

@@ -92,8 +92,6 @@ class ModelSpec(Section):
     """Longer queries lose their end; at most what the model takes."""
     page_tokens: int | None = Field(None, ge=16)
     """Longer texts become several passages of this length; null: as long as the model takes."""
-    overlap: int = Field(32, ge=0)
-    """Tokens that neighbouring passages share."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Precision of weights and arithmetic; vectors leave as float32 of length 1."""
 
@@ -133,8 +131,6 @@ class EncoderSpec(ModelSpec):
     def _sound(self) -> Self:
         if self.content is not self.family.content:
             raise ValueError(f"models of family {self.family} do not read a page's {self.content}")
-        if self.page_tokens and self.overlap > self.page_tokens // 2:
-            raise ValueError("overlap exceeds half of page_tokens")
         if self.family.last_token and not (self.query_prompt and self.page_prompt):
             raise ValueError(f"the family {self.family} needs query_prompt and page_prompt")
         for prompt in (self.query_prompt,) * self.query_image + (self.page_prompt,):
@@ -149,25 +145,13 @@ class EncoderSpec(ModelSpec):
         return {**fields, "scheme": SCHEME}
 
 
-class Use(Section):
-    """A paper's use of a model."""
-
-    system: str
-    part: str
-    """Its task."""
-    top_k: str
-    """Pages a search, as the paper says."""
-    source: str
-    """Place in the paper or its code."""
-
-
 class KnownModel(Section):
     """A retrieval model of a paper; `models.yaml` says what the fields are."""
 
     spec: EncoderSpec
     dim: int
     facts: str
-    uses: tuple[Use, ...] = ()
+    uses: tuple[dict[str, str], ...] = ()
 
 
 MODELS = TypeAdapter(dict[str, KnownModel]).validate_python(

@@ -38,7 +38,6 @@ def build_collection(
     url: str | None = None,
     collection: str | None = None,
     token_env: str | None = None,
-    progress: bool = False,
     replace: bool = False,
 ) -> BuiltIndex:
     """Bring a collection to the pages of a store: new and changed documents are encoded, others removed.
@@ -54,7 +53,6 @@ def build_collection(
         url: the engine's address; None: the folder.
         collection: its name; None: that of the folder.
         token_env: the variable with the token of the engine's server.
-        progress: show a bar on standard error.
         replace: another index in the folder gives way, a collection of its own too.
 
     Raises:
@@ -68,7 +66,7 @@ def build_collection(
     opened = open_collection(files, wanted, EngineConfig())
     with files.claimed():
         job = _Update(files, _prepared(files, wanted, opened, replace=replace), opened, wanted.documents)
-        for document, pages in encode_documents(vectors, store, job.missing, progress=progress):
+        for document, pages in encode_documents(vectors, store, job.missing):
             job.put(document, pages)
         filled = job.finish()
     new = sum(document.pages for document in job.missing)

@@ -54,8 +54,7 @@ class PairTexts:
 
     def passages(self, page: Page) -> list[str]:
         """Return the passages of a page's text in their prompt, at least one."""
-        overlap = min(self._spec.overlap, self.room // 2)
-        pieces = self._texts.passages(self._texts.plain(page.text()), self.room, overlap)
+        pieces = self._texts.passages(self._texts.plain(page.text()), self.room)
         return [fill_prompt(self._spec.page_prompt, piece) for piece in pieces or [""]]
 
     def split(self, pairs: Sequence[Pair]) -> tuple[list[tuple[str, str]], list[int]]:
@@ -80,7 +79,7 @@ class LocalReranker(LocalModel):
     """A `Reranker`; see `LocalModel`. `named` is the key of its section."""
 
     def __init__(self, spec: RerankerSpec, *, named: str = "rerank", **options: Any) -> None:
-        super().__init__(spec, named=f"{named}.model", device_key=f"{named}.device", **options)
+        super().__init__(spec, named=f"{named}.model", **options)
         self.spec = spec
         self._pairs: PairTexts
         self._loaded(spec.family)
@@ -179,7 +178,9 @@ class YesNoReranker(LocalReranker):
         )
         check_complete(info, self._named)
         self._model: Any = model.eval().to(self._lane.device)
-        self._answers = [self._token(tokenizer, each) for each in (self.spec.yes, self.spec.no)]
+        self._answers = tokenizer.convert_tokens_to_ids(["yes", "no"])
+        if None in self._answers or tokenizer.unk_token_id in self._answers:
+            raise UserError(f"{self._named}: its tokenizer has no token `yes` or none `no`")
         if sees:
             set_pixels(self._processor.image_processor, self.spec, self._named)
         text = getattr(config, "text_config", config)
@@ -190,14 +191,6 @@ class YesNoReranker(LocalReranker):
             special=0,
             named=self._named,
         )
-
-    def _token(self, tokenizer: Any, word: str) -> int:
-        ids = tokenizer(word, add_special_tokens=False)["input_ids"]
-        if len(ids) != 1:
-            raise UserError(
-                f"{self._named}: {word!r} is {len(ids)} tokens of its tokenizer, and one is compared"
-            )
-        return int(ids[0])
 
     def _text_scores(self, pairs: list[tuple[str, str]]) -> Any:
         return self._differences([query + page for query, page in pairs])

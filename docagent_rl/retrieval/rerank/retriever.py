@@ -9,7 +9,7 @@ from functools import partial
 from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.retrieval.base import FirstStage, Hit, Pages, Retriever, best_hits, check_queries
 from docagent_rl.retrieval.config import KEY, RerankConfig, RetrieverConfig
-from docagent_rl.retrieval.rerank.spec import Reranker, RerankerSpec, named_reranker
+from docagent_rl.retrieval.rerank.spec import BATCH, Reranker, RerankerSpec, named_reranker
 
 
 class RerankedRetriever:
@@ -70,11 +70,10 @@ def _open(config: RerankConfig, spec: RerankerSpec, key: str) -> Reranker:
     if config.endpoint is not None:
         from docagent_rl.retrieval.pooling_server import ServedReranker
 
-        return ServedReranker(spec, config.endpoint, batch_size=config.batch_size, named=key)
+        return ServedReranker(spec, config.endpoint, named=key)
     from docagent_rl.retrieval.rerank.local import open_local
 
-    options = config.model_dump(include={"device", "batch_size", "threads"})
-    return open_local(spec, named=key, **options)
+    return open_local(spec, named=key, device=config.device, threads=config.threads, batch_size=BATCH)
 
 
 def reranked(

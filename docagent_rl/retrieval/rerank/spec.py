@@ -15,6 +15,8 @@ from docagent_rl.retrieval.encoders.spec import IMAGE_TOKEN, ModelSpec, find_spe
 
 SPEC_FILE = "docagent_reranker.yaml"
 """In the folder of a checkpoint: how it is used; `model` is that folder unless the file says another."""
+BATCH = 16
+"""Pairs of query and passage, or page image, scored at a time."""
 
 
 class RerankerFamily(StrEnum):
@@ -33,8 +35,6 @@ class RerankerSpec(ModelSpec):
     family: RerankerFamily
     query_tokens: int = Field(128, ge=8)
     """Longer queries lose their end; the rest of the model's length is the passage's."""
-    yes: str = "yes"
-    no: str = "no"
 
     @model_validator(mode="after")
     def _sound(self) -> Self:

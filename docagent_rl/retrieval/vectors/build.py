@@ -13,8 +13,7 @@ import numpy as np
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore
-from docagent_rl.retrieval.config import SearchEngine
-from docagent_rl.retrieval.index_files import ENCODED, IndexFiles, index_engine, index_kind
+from docagent_rl.retrieval.index_files import ENCODED, IndexFiles
 from docagent_rl.retrieval.vectors.bank import Bank, make_bank, pack_bank, unpack_bank, write_banks
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import Kind, StoredDocument, VectorHeader, VectorIndex
@@ -40,7 +39,6 @@ def build_index(
     path: str | Path,
     *,
     kind: Kind,
-    progress: bool = False,
     replace: bool = False,
 ) -> BuiltIndex:
     """Encode the pages of a store, or those that are new in it since the index in a folder was built.
@@ -59,7 +57,7 @@ def build_index(
     with files.claimed():
         job = _Build(files, header, _previous(files, header, replace=replace))
         missing = [document for document in header.documents if job.bank(document) is None]
-        for document, pages in encode_documents(vectors, store, missing, progress=progress):
+        for document, pages in encode_documents(vectors, store, missing):
             job.keep(document, make_bank(pages, header.dim))
         blank = job.publish()
     new = sum(document.pages for document in missing)
@@ -74,22 +72,20 @@ def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> Vect
     """
     if not files.header.is_file():
         return None
-    kind, engine = index_kind(files.root), index_engine(files.root)
     try:
-        if (kind and kind not in tuple(Kind)) or engine is not SearchEngine.EMBEDDED:
-            raise _another(files, f"that is not {header.kind.value}, or of the engine {engine.value}")
         index = VectorIndex.open(files.root)
-        if index.header.source != header.source:
-            raise _another(files, f"of other vectors: {index.header.source}, not {header.source}")
     except UserError:
         if replace:
             return None
         raise
-    return index
-
-
-def _another(files: IndexFiles, reason: str) -> UserError:
-    return UserError(f"{files.root} holds an index {reason}: replace it with --force, or name another folder")
+    if index.header.source == header.source:
+        return index
+    if replace:
+        return None
+    raise UserError(
+        f"{files.root} holds an index of other vectors ({index.header.source}, not {header.source}): replace "
+        "it with --force, or name another folder"
+    )
 
 
 class _Build:

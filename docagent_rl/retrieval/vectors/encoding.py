@@ -80,14 +80,13 @@ class PageVectors:
 
 
 def encode_documents(
-    vectors: PageVectors, store: DocumentStore, documents: Sequence[StoredDocument], *, progress: bool
+    vectors: PageVectors, store: DocumentStore, documents: Sequence[StoredDocument]
 ) -> Iterator[tuple[StoredDocument, list[np.ndarray]]]:
-    """Yield documents with the vectors of each of their pages, and show a bar on standard error if asked."""
+    """Yield documents with the vectors of each of their pages, and show a bar on a terminal."""
     batches = list(page_batches(store, documents, vectors.facts()))
     found = chain.from_iterable(vectors.run(store, batches))
     pages = sum(document.pages for document in documents)
-    console = Console(stderr=True)
-    shown = iter(track(found, "Encoding pages", total=pages, console=console, disable=not progress))
+    shown = iter(track(found, "encoding pages", pages, console=Console(stderr=True), transient=True))
     for document in documents:
         yield document, list(islice(shown, document.pages))
     next(shown, None)  # which ends the bar

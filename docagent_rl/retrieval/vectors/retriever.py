@@ -135,17 +135,9 @@ def _open_index(config: RetrieverConfig, store: DocumentStore, key: str) -> Vect
 
 def _bring(index: VectorIndex, device: str, named: str) -> None:
     """Bring the vectors of an index to a device, which scores them from then on."""
-    import torch
-
     from docagent_rl.retrieval.encoders.local import find_device
 
-    try:
-        index.bank = index.bank.to(find_device(device, named))
-    except torch.OutOfMemoryError as error:
-        raise UserError(
-            f"{named}={device}: no room for {index.bank.vectors.nbytes / 2**30:.1f} GiB of vectors: set it "
-            "to null, or take an engine"
-        ) from error
+    index.bank = index.bank.to(find_device(device, named))
 
 
 def _check_model(spec: dict[str, JsonValue], path: Path, model: str, store: DocumentStore) -> None:

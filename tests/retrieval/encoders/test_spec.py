@@ -42,7 +42,6 @@ def test_the_page_shows_the_table_of_today():
         ({"content": "text", "family": "colqwen2"}, "text"),
         ({"query_prompt": "{} and {}"}, r"index\.query_prompt"),
         ({"page_prompt": "no place"}, "page_prompt"),
-        ({"page_tokens": 64, "overlap": 40}, "overlap"),
         ({"min_pixels": 10, "max_pixels": 5}, "min_pixels.*max_pixels"),
         ({**IMAGES, "family": "qwen2_vl"}, "query_prompt.*page_prompt"),
         ({**IMAGES, "family": "qwen2_vl", "query_prompt": "{}", "page_prompt": "x"}, r"<\|image_pad\|>"),
@@ -179,12 +178,12 @@ def count(text):
 
 
 @settings(max_examples=25)
-@given(text=words, room=st.integers(8, 40), overlap=st.integers(0, 4))
-def test_passages_fit_cover_the_text_and_share_their_edges(text, room, overlap):
-    pieces = TEXTS.passages(text, room, overlap)
+@given(text=words, room=st.integers(8, 40))
+def test_passages_fit_cover_the_text_and_share_their_edges(text, room):
+    pieces = TEXTS.passages(text, room)
     assert bool(pieces) == bool(text.strip())
-    # a word that is longer than the room is cut, and its parts can be other tokens
-    assert all(count(piece) <= room + 2 for piece in pieces)
+    # the parts of a word that is cut can be other tokens
+    assert all(count(piece) <= room + 4 for piece in pieces)
     covered = 0
     for piece in pieces:
         gap = len(text[covered:]) - len(text[covered:].lstrip())
@@ -194,13 +193,16 @@ def test_passages_fit_cover_the_text_and_share_their_edges(text, room, overlap):
     assert text[covered:].strip() == ""
 
 
-def test_passages_are_cut_between_words_and_short_texts_left_alone():
-    text = " ".join(f"word{n}" for n in range(30))
-    pieces = [piece.split() for piece in TEXTS.passages(text, 10, 3)]
-    assert {word for piece in pieces for word in piece} == set(text.split())
-    assert set(pieces[0]) & set(pieces[1])
-    assert TEXTS.passages("  two words \n", 8, 2) == ["  two words \n"]
-    assert TEXTS.passages(" \n\t", 8, 2) == []
+def test_neighbouring_passages_share_tokens_and_short_texts_are_left_alone():
+    text = " ".join(map(str, range(100)))
+    assert [piece.split() for piece in TEXTS.passages(text, 64)] == [
+        [str(n) for n in range(64)],
+        [str(n) for n in range(32, 96)],
+        [str(n) for n in range(64, 100)],
+    ]
+    assert [len(TEXTS.passages(text, room)) for room in (10, 99, 100)] == [19, 2, 1]
+    assert TEXTS.passages("  two words \n", 8) == ["  two words \n"]
+    assert TEXTS.passages(" \n\t", 8) == []
     # a cut keeps the beginning
     assert TEXTS.cut("two words", 8) == "two words"
     text = "alpha beta gamma delta " * 50

@@ -86,7 +86,7 @@ def test_pages_are_looked_at_as_by_the_script_of_qwen3_vl_reranker(opened, store
 def test_the_best_passage_of_a_long_page_counts_and_neighbours_change_nothing(make_store, tmp_path, opened):
     words = " ".join(f"word{number} cat" for number in range(8))
     long = make_store(tmp_path, {"long": [words, "cat"], "short": ["birds sing"]})
-    reranker = opened(TinyReranker.CROSS_ENCODER, batch_size=3, page_tokens=16, overlap=4)
+    reranker = opened(TinyReranker.CROSS_ENCODER, batch_size=3, page_tokens=16)
     pages = [long.page(ref) for ref in long.pages()]
     together = reranker.score([("cat", page) for page in pages])
     alone = [reranker.score([("cat", page)])[0] for page in pages]
@@ -106,9 +106,7 @@ def test_what_is_no_reranker_is_refused(tmp_path, tiny_folder):
         open_local(tiny_reranker(TinyReranker.CROSS_ENCODER, text))
     with pytest.raises(UserError, match="qwen3"):
         open_local(tiny_reranker(TinyReranker.IMAGE, text))
-    with pytest.raises(UserError, match="'maybe'"):
-        open_local(tiny_reranker(TinyReranker.TEXT, text, yes="maybe"))
-    with pytest.raises(UserError, match=r"rerank\.device"):
+    with pytest.raises(UserError, match=r"device of rerank\.model"):
         open_local(tiny_reranker(TinyReranker.TEXT, text), device="cuda")
     with pytest.raises(UserError, match="query_tokens"):
         open_local(

@@ -101,7 +101,7 @@ def test_interrupted_builds_go_on_and_end_alike(build, corpus, built, tmp_path, 
 
 def test_an_index_of_words_is_replaced_by_force_alone(corpus, bm25, index):
     bm25.save(index)
-    with pytest.raises(UserError, match="late_interaction"):
+    with pytest.raises(UserError, match="--force"):
         build_index(corpus, vectors(), index, kind=LATE)
     build_index(corpus, vectors(), index, kind=LATE, replace=True)
     assert len(list(index.glob("files-*"))) == 1

@@ -95,14 +95,14 @@ def build_indexes(workspace: Workspace, config: DocAgentConfig) -> None:
     from docagent_rl.retrieval.bm25 import BM25Settings
     from docagent_rl.retrieval.indexes import build_bm25, build_vectors
 
-    store, progress = DocumentStore(workspace.store), sys.stderr.isatty()
+    store = DocumentStore(workspace.store)
     for section, whole in config.retrievers().items():
         for _, each in whole.flat(section):
             if each.backend is Backend.LOCAL and each.index is not None:
                 if each.model is None:
-                    build_bm25(store, each.index, BM25Settings(), force=True, progress=progress)
+                    build_bm25(store, each.index, BM25Settings(), force=True)
                 else:
-                    build_vectors(store, each.index, each.model, progress=progress)
+                    build_vectors(store, each.index, each.model)
 
 
 def _name(document: Path) -> str:
