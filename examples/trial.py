@@ -180,7 +180,13 @@ async def play_scripted(
     trajectory = replace(new_trajectory(sample, number, system), split="train")
 
     async def generate(ids: list[int], images: list[EncodedImage], most: int) -> Sampled:
-        return Sampled(turn_ids(write(trajectory), codec, most, sample.question_id))
+        written = turn_ids(write(trajectory), codec, sample.question_id)
+        if len(written) > most:
+            raise UserError(
+                f"question {sample.question_id}: a scripted turn has {len(written)} tokens, {most} are "
+                "allowed; shorten it or raise docagent.rollout.turn_tokens and data.max_response_length"
+            )
+        return Sampled(written)
 
     rollout = Rollout(env, codec, encoder, generate, limits, trajectory)
     return ScriptedTrajectory(trajectory, await rollout.play(sample))

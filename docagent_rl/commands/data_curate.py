@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from docagent_rl.lab.collect.curation import Choice, Rate
 
 _LONGER_THAN = 10
-_QUALITY = frozenset({"finished", "format", "answer", "evidence"})
+_QUALITY = frozenset({"format", "answer", "evidence"})
 """Filters by which a trajectory is bad; others drop good ones, too."""
 
 

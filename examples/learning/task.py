@@ -17,7 +17,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.tiny.demo import build_index, shuffled
-from docagent_rl.lab.tiny.workspace import WorkspacePaths
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Sample, Split
 from learning.oracle import EXTRA_WORD
@@ -90,7 +90,7 @@ class TaskSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPaths(WorkspacePaths):
+class TaskPaths(DemoPaths):
     """Places of the parts of a workspace; `data` takes a `Part`."""
 
     @property

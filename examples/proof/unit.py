@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.lab.tiny.workspace import WorkspacePaths
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from proof.tasks import ProofTask, get_task
 
 REWARD = "reward"
@@ -71,9 +71,9 @@ class ProofPaths:
         return self.root / self.system
 
     @property
-    def task(self) -> WorkspacePaths:
+    def task(self) -> DemoPaths:
         """Documents and questions, shared by all seeds; `data` takes a `Part`."""
-        return WorkspacePaths(self.folder / "task")
+        return DemoPaths(self.folder / "task")
 
     def warm_start(self, unit: Unit) -> Path:
         """The model that a unit begins with, and in `sft` beside it what it was made of."""

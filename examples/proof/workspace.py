@@ -14,7 +14,7 @@ from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import DocumentStore, RenderSettings
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.lab.tiny.demo import build_index, shuffled
-from docagent_rl.lab.tiny.workspace import WorkspacePaths
+from docagent_rl.lab.tiny.workspace import DemoPaths
 from docagent_rl.samples.parquet import write_parquet
 from docagent_rl.samples.sample import Sample
 from proof.tasks.base import Part, ProofTask, Sheet
@@ -25,7 +25,7 @@ DOCUMENT_SEED = 0
 _STAMP = "task.txt"
 
 
-def make_workspace(task: ProofTask, paths: WorkspacePaths) -> WorkspacePaths:
+def make_workspace(task: ProofTask, paths: DemoPaths) -> DemoPaths:
     """Draw, ingest and index all documents, and write questions and prompts.
 
     What is there is left alone, but for the prompts.

@@ -94,7 +94,7 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
     ]
     verdicts = [json.loads(line) for line in (run / "verdicts.jsonl").read_text().splitlines()]
     assert [each["dropped_by"] for each in verdicts] == [None] * 4 + ["1 format"]
-    own.write_text("filters: [finished]\n")
+    own.write_text("filters: [duplicates]\n")
     # the teacher is gone, and nobody asks for it
     await taught(world, tmp_path, server, "run", "--preset", own)
     assert len(server.requests) == asked

@@ -10,12 +10,12 @@ from custom_system import SYSTEM
 from docagent_rl.envs.base import Marks
 from docagent_rl.lab.agents.texts import play_texts, whole_turn
 from docagent_rl.lab.collect.case import case_of
-from docagent_rl.lab.collect.filters import Answer, Evidence, Finished, Format, Scoring
+from docagent_rl.lab.collect.filters import Answer, Evidence, Format, Scoring
 from docagent_rl.rollout.evidence import Branch, Stage
 from docagent_rl.rollout.recorder import new_trajectory
 from tests.lab.agents.stage import resources
 
-FILTERS = (Finished(), Format(), Answer(by=Scoring.OUTCOME), Answer(), Evidence(unknown=False))
+FILTERS = (Format(), Answer(by=Scoring.OUTCOME), Answer(), Evidence(unknown=False))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def test_a_right_trajectory_is_kept_and_a_wrong_one_is_lost_where_it_fails
     assert (found.stage, found.right, found.branch) == (Stage.RIGHT, True, Branch.WHOLE)
     assert (wrong.evidence.stage, wrong.outcome) == (Stage.KEPT, 0.0)
     assert [each.keep([case_of(right)]) for each in FILTERS] == [[True]] * len(FILTERS)
-    assert [each.keep([case_of(wrong)])[0] for each in FILTERS] == [True, True, False, False, True]
+    assert [each.keep([case_of(wrong)])[0] for each in FILTERS] == [True, False, False, True]
 
 
 @pytest.mark.parametrize(("full", "sound"), [(0.0, True), (1.0, False)])

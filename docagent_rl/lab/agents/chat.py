@@ -8,7 +8,6 @@ import io
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
@@ -79,21 +78,11 @@ class ChatModel:
         await self.remote.aclose()
 
 
-class ImageFormat(StrEnum):
-    """The format in which images travel."""
-
-    PNG = "png"
-    """The pixels as in training."""
-    JPEG = "jpeg"
-    """A fifth of the size, and blurred edges of small print (quality 90)."""
-
-
 @dataclass
 class MessageMaker:
-    """Makes messages of observations; images become `data:` URLs, 256 MiB of which are cached."""
+    """Makes messages of observations; images become `data:` URLs of PNGs, 256 MiB of which are cached."""
 
     store: DocumentStore
-    form: ImageFormat = ImageFormat.PNG
     _urls: cachetools.LRUCache[str, str] = field(
         default_factory=lambda: cachetools.LRUCache(_CACHE_BYTES, getsizeof=len), init=False, repr=False
     )
@@ -122,9 +111,8 @@ class MessageMaker:
     @cachetools.cachedmethod(attrgetter("_urls"), lambda _, picture: picture.key, attrgetter("_lock"))
     def _url(self, picture: Picture) -> str:
         buffer = io.BytesIO()
-        options = {"compress_level": 1} if self.form is ImageFormat.PNG else {"quality": 90}
-        render(picture, self.store).save(buffer, format=self.form.value, **options)
-        return image_part(buffer.getvalue(), f"image/{self.form.value}")["image_url"]["url"]
+        render(picture, self.store).save(buffer, format="PNG", compress_level=1)
+        return image_part(buffer.getvalue(), "image/png")["image_url"]["url"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,18 +217,17 @@ class ChatPlayer(EnvPlayer):
         model: ChatModel,
         limits: ChatLimits,
         *,
-        form: ImageFormat = ImageFormat.PNG,
         validate: bool = True,
     ) -> None:
         super().__init__(resources, validate=validate)
         self.model, self.limits = model, limits
-        self.maker = MessageMaker(resources.services.store, form)
+        self.maker = MessageMaker(resources.services.store)
 
     @property
     def identity(self) -> Mapping[str, Any]:
         """Model, limits, format of images and environments."""
         model, limits = dict(self.model.identity), asdict(self.limits)
-        return self.identified("chat", model=model, limits=limits, images=self.maker.form.value)
+        return self.identified("chat", model=model, limits=limits, images="png")
 
     async def play(self, sample: Sample, number: int) -> Trajectory:
         """Play one trajectory of a question."""

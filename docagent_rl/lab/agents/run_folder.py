@@ -79,12 +79,10 @@ class RunFolder:
         try:
             found = json.loads(self.manifest_file.read_bytes())
         except FileNotFoundError:
-            if not (self.path / "trajectories").is_dir():
-                raise UserError(f"{self.path} is no run: it has no {self.manifest_file.name}") from None
             raise UserError(
-                f"{self.path} is a run of the trainer, and what is read here is a run of `docagent-rl eval` "
-                "or `collect`: `docagent-rl view` shows its trajectories, and `docagent-rl eval RECIPE "
-                f"--model {self.path}/checkpoints/global_step_N` plays a checkpoint of it"
+                f"{self.path} is no run of `docagent-rl eval` or `collect`: it has no "
+                f"{self.manifest_file.name}. A run of the trainer is opened by `docagent-rl view`, and a "
+                "checkpoint of it played by `docagent-rl eval RECIPE --model`"
             ) from None
         except (OSError, ValueError) as error:
             raise UserError(f"{self.manifest_file} cannot be read: {error}") from error

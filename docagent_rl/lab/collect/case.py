@@ -42,8 +42,6 @@ class Case:
     """Pages that the agent called relevant, for systems in which it says so."""
     actions: tuple[str, ...]
     """Kinds of the turns' actions, in order."""
-    tokens: int
-    """Tokens of prompt and response, as far as they were counted."""
     images: int
     """Images of prompt and observations."""
     digest: str
@@ -105,7 +103,6 @@ def case_of(trajectory: Trajectory) -> Case:
         shown=frozenset(look.page for look in looks),
         listed=listed if lists else None,
         actions=tuple(str(turn.info.get("action", {}).get("kind", "")) for turn in trajectory.turns),
-        tokens=trajectory.prompt_tokens + trajectory.response_tokens,
         images=sum(1 for _ in images_of(messages)),
         digest=hashlib.sha256(texts.encode("utf-8", "replace")).hexdigest(),
         reward=trajectory.reward,

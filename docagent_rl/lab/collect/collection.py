@@ -14,7 +14,6 @@ from rich.table import Table
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.terminal import shown
 from docagent_rl.endpoints.chat_reply import TransientError, Unanswered
 from docagent_rl.endpoints.retrying import run_jobs
 from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
@@ -97,16 +96,13 @@ class Funnel:
 
     def table(self) -> Table:
         """Return a table for the terminal."""
-        datasets = sorted({name for stage in self.stages for name in stage.datasets})
-        datasets = datasets if len(datasets) > 1 else []
         table = Table("step", title=f"{self.trajectories} trajectories recorded")
-        for heading in ("trajectories", "left", "questions", *map(shown, datasets)):
+        for heading in ("trajectories", "left", "questions"):
             table.add_column(heading, justify="right")
         before = self.trajectories
         for stage in self.stages:
             left = f"{stage.trajectories / before:.1%}" if before else "-"
-            counts = [str(stage.datasets.get(name, 0)) for name in datasets]
-            table.add_row(stage.step, str(stage.trajectories), left, str(stage.questions), *counts)
+            table.add_row(stage.step, str(stage.trajectories), left, str(stage.questions))
             before = stage.trajectories
         return table
 

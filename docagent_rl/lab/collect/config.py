@@ -10,7 +10,6 @@ from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, read_yaml
-from docagent_rl.lab.agents.chat import ImageFormat
 from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
 
@@ -18,8 +17,6 @@ from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
 class TeacherConfig(Section):
     """The help that a teacher behind an endpoint gets."""
 
-    images: ImageFormat = ImageFormat.PNG
-    """Format of page images: `png`, the pixels of training, or `jpeg`, a fifth of the size."""
     guided_search: bool = False
     """Gold pages that were not shown yet come first in what a search finds. Only a teacher is helped so."""
     shuffled_candidates: int | None = Field(None, ge=2)

@@ -7,9 +7,9 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from docagent_rl.base.section import Section
 from docagent_rl.lab.collect.case import Case
@@ -45,11 +45,6 @@ class Balance(Section):
     """Groups of so many are left whole."""
     seed: int = 0
 
-    @field_validator("by", mode="before")
-    @classmethod
-    def _several(cls, value: Any) -> Any:
-        return (value,) if isinstance(value, str) else value
-
     def keep(self, cases: Sequence[Case]) -> list[bool]:
         """Say of each case whether it is kept."""
         sizes = {aspect: Counter(aspect.group(case) for case in cases) for aspect in self.by}
@@ -82,15 +77,6 @@ class _Each(Section):
 
     def _keeps(self, case: Case) -> bool:
         raise NotImplementedError
-
-
-class Finished(_Each):
-    """The agent ended the trajectory by itself."""
-
-    kind: Literal["finished"] = "finished"
-
-    def _keeps(self, case: Case) -> bool:
-        return case.finished
 
 
 class Format(_Each):
@@ -134,8 +120,6 @@ class Evidence(_Each):
 
     kind: Literal["evidence"] = "evidence"
     pages: EvidencePages = EvidencePages.SHOWN
-    all_of_them: bool = False
-    """Every gold page, not any."""
     unknown: bool = True
 
     def _keeps(self, case: Case) -> bool:
@@ -144,23 +128,22 @@ class Evidence(_Each):
         found = (case.listed or frozenset()) if self.pages is EvidencePages.LISTED else case.shown
         if not case.gold:
             return not (self.pages is EvidencePages.LISTED and found)
-        return case.gold <= found if self.all_of_them else bool(case.gold & found)
+        return bool(case.gold & found)
 
 
 class Length(_Each):
-    """Turns, tokens and images within bounds; tokens count where they are known."""
+    """Turns and images within bounds."""
 
     kind: Literal["length"] = "length"
     least_turns: int = Field(1, ge=0)
     most_turns: int | None = Field(None, ge=1)
-    most_tokens: int | None = Field(None, ge=1)
     most_images: int | None = Field(None, ge=0)
 
     def _keeps(self, case: Case) -> bool:
-        bounds = (self.most_turns, self.most_tokens, self.most_images)
-        counts = (len(case.actions), case.tokens, case.images)
-        within = (most is None or count <= most for count, most in zip(counts, bounds, strict=True))
-        return len(case.actions) >= self.least_turns and all(within)
+        turns, images = self.most_turns, self.most_images
+        if images is not None and case.images > images:
+            return False
+        return self.least_turns <= len(case.actions) and (turns is None or len(case.actions) <= turns)
 
 
 class Sequel(_Each):
@@ -204,7 +187,7 @@ class First(Section):
 
 
 Filter = Annotated[
-    Finished | Format | Answer | Evidence | Length | Sequel | Duplicates | First | Balance,
+    Format | Answer | Evidence | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""

@@ -67,7 +67,7 @@ class TeacherPlayer(ChatPlayer):
         *,
         seed: int = 0,
     ) -> None:
-        super().__init__(resources, model, limits, form=config.images, validate=False)
+        super().__init__(resources, model, limits, validate=False)
         self.config, self.seed = config, seed
 
     @property

@@ -145,8 +145,6 @@ class GenerateConfig(Section):
     dataset: str = Field("generated", min_length=1)
     temperature: float = Field(0.7, ge=0, le=2)
     """The temperature of writing; all else is asked at the model's own, 0 by default."""
-    send_seed: bool = True
-    """Send a seed with requests that are sampled; false for servers that refuse the field."""
     json_schema: bool = False
     """The server lets through only replies of the shape (`response_format`); small models need it."""
     max_pixels: int = Field(1_000_000, ge=28 * 28)
@@ -158,7 +156,7 @@ class GenerateConfig(Section):
     def sampling(self, sample: int) -> tuple[Sampling, int]:
         """Return the sampling of writing, and the number under this seed that tells equal requests apart."""
         number = self.seed * _SEEDS + sample
-        return Sampling(temperature=self.temperature, seed=number if self.send_seed else None), number
+        return Sampling(temperature=self.temperature, seed=number), number
 
     def most(self) -> dict[Kind, int]:
         """Return the questions of each kind about a document at most."""

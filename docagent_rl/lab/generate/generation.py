@@ -35,14 +35,8 @@ from docagent_rl.samples.sample import Sample
 class Generation:
     """One run; its output depends on documents, configuration and replies alone, and not on their order.
 
-    Args:
-        store: of the documents.
-        doc_ids: which of them, in the order of the output.
-        config: what to ask for.
-        prompts: how.
-        model: writes, and answers in the checks.
-        judge: compares answers; `None` asks `model`.
-        known: questions that none may repeat.
+    `model` writes, and answers in the checks; `judge` compares answers, and where it is `None` the model
+    does. `doc_ids` give the order of the output, `known` are questions that none may repeat.
 
     Raises:
         UserError: a document is not in the store, or nothing can be asked about any of them.
@@ -117,10 +111,7 @@ class Generation:
         return self._reader.is_known(self.messages(slot), Written, *self.config.sampling(slot.sample))
 
     async def run(self, progress: Callable[[], None] | None = None) -> None:
-        """Ask and examine all that is not done.
-
-        Args:
-            progress: called after each request for questions is dealt with.
+        """Ask and examine all that is not done; `progress` is called after each request for questions.
 
         Raises:
             BudgetError: the budget is used up.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import random
 import re
 from collections import Counter
@@ -27,11 +26,9 @@ _BEYOND = 3
 _FEWEST_LETTERS = 3
 _BOOKMARKS = 3
 """With fewer, `table_of_contents` takes headings from elsewhere."""
-_ONE_LINE = 60
-"""Characters of a title that surely stands on one line; longer ones may go on."""
 
 
-_TEMPLATES = ("section_page", "section_after", "page_section", "caption_page", "caption_title", "no_caption")
+_TEMPLATES = ("section_page", "page_section", "caption_page", "no_caption")
 
 
 class _Filled(NamedTuple):
@@ -57,15 +54,8 @@ def outline_questions(
     Headings come from bookmarks, the printed table of contents or numbers (`table_of_contents`), and not
     from the first lines of pages, which are sentences where a document has no headings. A heading or a
     caption is used when it occurs once and stands on the page that it is said to be on. A question without an
-    answer asks for a table or figure behind the last one. The choice depends on document, seed and `most`.
-
-    Args:
-        document: with texts.
-        limit: of all questions.
-        seed: of the choice.
-        split: of all questions.
-        dataset: of all questions.
-        most: questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
+    answer asks for a table or figure behind the last one. The choice depends on document, seed and `most`:
+    questions of a kind at most, and none of other kinds; `None`: of all, without a limit.
     """
     room = Counter(dict.fromkeys(Kind, limit) if most is None else most)
     chosen = _by_turns(list(_piles(document, seed).values()), limit, room)
@@ -144,7 +134,7 @@ def _piles(document: Document, seed: int) -> dict[str, list[_Filled]]:
 
 
 def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Filled]:
-    """Fill in headings; what else begins on a page, or comes next, is known by bookmarks alone (`marked`)."""
+    """Fill in headings; what else begins on a page is known by bookmarks alone (`marked`)."""
     first = Counter(heading.page for heading in headings)
     for heading in headings:
         page, single = heading.page, Kind.SINGLE_PAGE
@@ -153,12 +143,6 @@ def _of_headings(headings: Sequence[Heading], *, marked: bool) -> Iterator[_Fill
         if marked and first[page] == 1:
             question = f"Which section begins on page {page}?"
             yield _Filled("page_section", Kind.PAGE_INDEX, question, heading.title, (page,))
-    top = [heading for heading in headings if marked and heading.level == 1]
-    for before, after in itertools.pairwise(top):
-        if before.page != after.page:
-            question = f'Which section of the same level follows the section "{before.title}"?'
-            pages = tuple(sorted((before.page, after.page)))
-            yield _Filled("section_after", Kind.MULTI_PAGE, question, after.title, pages)
 
 
 def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterator[_Filled]:
@@ -168,12 +152,8 @@ def _of_captions(captions: Sequence[tuple[str, str, int]], text: str) -> Iterato
     for label, title, page in captions:
         kind = Kind.TABLE if label.casefold().startswith("tab") else Kind.CHART
         if labels[folded(label)] == 1 and titles[folded(title)] == 1:
-            name, whole = title.rstrip("."), title.endswith(".") or len(title) < _ONE_LINE
-            question = f'On which page is the table or figure titled "{name}"?'
+            question = f'On which page is the table or figure titled "{title.rstrip(".")}"?'
             yield _Filled("caption_page", kind, question, str(page), (page,), kind.source)
-            if whole:
-                question = f"What is the title of {label}?"
-                yield _Filled("caption_title", kind, question, name, (page,), kind.source)
         if (found := _WHOLE.fullmatch(label)) is not None:
             word, number = found["word"], int(found["number"])
             if number > last.get(folded(word), (word, 0))[1]:

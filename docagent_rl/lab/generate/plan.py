@@ -101,8 +101,7 @@ def _why(kind: Kind, known: DocumentPages) -> str:
     if not known.usable:
         return "no page has text: ingest it again with OCR (--ocr), or show pictures (--view image)"
     if kind is Kind.UNANSWERABLE and known.unseen:
-        shown = ", ".join(map(str, known.unseen[:5])) + (", ..." if len(known.unseen) > 5 else "")
-        return f"pages without text may hold the answer ({shown}): ingest with OCR, or use --view image"
+        return "pages without text may hold the answer: ingest with OCR, or use --view image"
     if kind is Kind.CHART:
         return "no page is known to have a figure that the model can see (charts need --view image or both)"
     if kind is Kind.TABLE:

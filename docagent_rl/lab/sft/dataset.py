@@ -33,8 +33,8 @@ class LedgerSftDataset(Dataset):
     - `position_ids` (4, t) int64: text positions and the three of M-RoPE; (t,) without a processor;
     - `multi_modal_inputs`: `pixel_values` (p, channels) float32 and `image_grid_thw` (i, 3) int64, or empty.
 
-    `config` is the section `data`: `store` (path of the document store; not needed without images) and
-    `pad_mode` (only `no_padding`); lengths are checked before a run (`preflight`). `processor` is as
+    `config` is the section `data`, of which `store` is read (path of the document store; not needed without
+    images); the rest is checked before a run (`preflight`). `processor` is as
     `verl.utils.hf_processor` loads it, `None` for a text-only model. Of the rows the first `max_samples` are
     used, all where it is -1.
 
@@ -51,8 +51,6 @@ class LedgerSftDataset(Dataset):
         max_samples: int = -1,
     ) -> None:
         files = [parquet_files] if isinstance(parquet_files, str) else list(parquet_files)
-        if config.get("pad_mode", "no_padding") != "no_padding":
-            raise UserError(f"data.pad_mode={config['pad_mode']}: rows of this data set are not padded")
         digest = tokenizer_digest(tokenizer)
         self._files = [SftFile(file, digest) for file in files]
         rows = sum(map(len, self._files))

@@ -28,22 +28,16 @@ class TurnError(UserError):
     """The text of a turn is none that a policy could write: empty, or it spells a special token."""
 
 
-def turn_ids(text: str, codec: ChatCodec, most: int, question_id: str) -> list[int]:
-    """Return the tokens of a scripted turn, `most` at most, end of turn included.
+def turn_ids(text: str, codec: ChatCodec, question_id: str) -> list[int]:
+    """Return the tokens of a scripted turn, end of turn included.
 
     Raises:
         TurnError: it is empty or spells a special token.
-        UserError: it is longer.
     """
     ids = codec.tokenizer.encode(text, add_special_tokens=False)
     special = codec.control_ids | {codec.end_of_turn_id}
     if not ids or special.intersection(ids):
         raise TurnError(f"question {question_id}: the turn {text!r} is empty or spells a special token")
-    if len(ids) + 1 > most:
-        raise UserError(
-            f"question {question_id}: a scripted turn has {len(ids) + 1} tokens, {most} are allowed; "
-            "shorten it or raise docagent.rollout.turn_tokens and data.max_response_length"
-        )
     return [*ids, codec.end_of_turn_id]
 
 
@@ -77,7 +71,7 @@ def replay(trajectory: Trajectory, codec: ChatCodec, *, retokenise: bool = False
         ids, log_probs = turn.token_ids, turn.log_probs
         closed = turn.stop == StopCause.END_OF_TURN.value
         if texts:
-            ids, log_probs = turn_ids(turn.text, codec, _NO_LIMIT, str(trajectory.question_id)), []
+            ids, log_probs = turn_ids(turn.text, codec, str(trajectory.question_id)), []
             ids = ids if closed else ids[:-1]
         ledgers[-1].add_turn(ids, log_probs)
         if not turn.observation or turn.dropped:

@@ -73,15 +73,8 @@ def build_model(
 ) -> Path:
     """Make a tiny model that has learnt the form of a turn: random weights would only emit noise.
 
-    A model that is there is left alone, whatever it was made of.
-
-    Args:
-        path: its folder.
-        players: whose trajectories it learns from.
-        family: of the model.
-        seed: of weights and trajectories.
-        changes: settings of `WarmUp` to change.
-        progress: show a progress bar.
+    A model that is there is left alone, whatever it was made of. It learns from trajectories of `players`;
+    `changes` are settings of `WarmUp`.
     """
     from docagent_rl.lab.tiny.model import build_tiny_model
     from docagent_rl.lab.tiny.play import scripted_conversations

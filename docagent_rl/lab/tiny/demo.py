@@ -40,21 +40,15 @@ chance finds a page of theirs."""
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """The content of a workspace of the demo.
-
-    Args:
-        paths: of it.
-        documents: their number.
-        pages: of all documents.
-        questions: their numbers by split.
-        kept: files of questions that were there, with others than the demo would write now.
-    """
+    """The content of a workspace of the demo, in numbers."""
 
     paths: DemoPaths
     documents: int
     pages: int
     questions: dict[str, int]
+    """By split."""
     kept: tuple[Path, ...] = ()
+    """Files of questions that were there, with others than the demo would write now."""
 
     def describe(self) -> str:
         """Return one line for people, and one for each file that was left alone."""
@@ -83,17 +77,8 @@ def prepare_demo(
     from scripted trajectories in the system's environment over these documents. A system without a scripted
     policy, such as one of your own, gets a model that was warmed up on `DEFAULT_SYSTEM`.
 
-    Args:
-        workspace: the folder.
-        pdfs: a folder of PDFs to ingest as well; `<workspace>/pdfs` by default, if it exists.
-        seed: seed of documents, questions and the model.
-        progress: show progress bars.
-        system: the system that the model is for; only its model is made. None: no model.
-        family: of the model; by default the system's own.
-        env: configuration of the system's environment; `System.small` by default.
-        warm_up: settings of `WarmUp` to change.
-        synthetic: which reports to make; by default those of `SynthSettings` with `seed`.
-        ocr: for pages without a text layer; by default that of `ingest`.
+    `pdfs` (by default `<workspace>/pdfs`) are ingested as well. Only the model of `system` is made, none for
+    `None`; `env` configures its environment, `System.small` by default, and `warm_up` changes `WarmUp`.
 
     Raises:
         UserError: the workspace is the user's, a PDF cannot be read, `pdfs` does not exist, or `env` is no

@@ -26,11 +26,7 @@ def place_of(config: RetrieverConfig, paths: DemoPaths) -> Path:
 
 
 def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
-    """Make what is missing of a retriever's index of vectors, and of its model where that is the tiny one.
-
-    Args:
-        config: of a retriever whose index is at `place_of`.
-        paths: of a workspace of the demo's.
+    """Make what is missing of a retriever's index at `place_of`, and of its model where that is the tiny one.
 
     Raises:
         UserError: the model is not there, or another index is.
@@ -44,12 +40,7 @@ def make_index(config: RetrieverConfig, paths: DemoPaths) -> None:
 
 
 def make_retriever(folder: Path, seed: int = 0) -> None:
-    """Write a tiny ColQwen2 with random weights, which ranks pages by chance.
-
-    Args:
-        folder: of the model; its specification for `docagent-rl index build` lies in it.
-        seed: of the weights.
-    """
+    """Write a tiny ColQwen2 with random weights, which ranks pages by chance, and its specification."""
     import torch
     from colpali_engine.models import ColQwen2
 

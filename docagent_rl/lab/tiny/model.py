@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
-from transformers.utils import logging as transformers_logging
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_dir, remove_leftovers
@@ -72,14 +70,7 @@ def build_tiny_model(
     """Write a checkpoint directory and return its path; a model that is there is left alone.
 
     The weights are a function of `seed`, of the warm-up and of its transcripts. With a warm-up, the tokenizer
-    also learns the words of the transcripts, so that prompts are short.
-
-    Args:
-        path: directory of the checkpoint.
-        family: of the model (`docagent_rl.models`).
-        seed: of the initial weights.
-        warm_up: supervised training that follows, or None for random weights.
-        show_progress: draw a progress bar while training.
+    also learns the words of the transcripts, so that prompts are short; without one weights are random.
 
     Raises:
         UserError: something else lies in `path`, the transcripts are unusable, or the family has no tiny
@@ -98,7 +89,7 @@ def build_tiny_model(
     model = build_model(tiny_config(tokenizer, family), seed)
     if warm_up:
         run_warm_up(model, processor, conversations, warm_up, show_progress=show_progress)
-    with atomic_dir(path) as directory, _no_progress_bars():
+    with atomic_dir(path) as directory:
         processor.save_pretrained(directory)
         model.save_pretrained(directory)
         for file in directory.iterdir():
@@ -115,14 +106,3 @@ def _texts(conversations: Iterable[Conversation]) -> Iterator[str]:
                 yield content
             else:
                 yield from (part["text"] for part in content if "text" in part)
-
-
-@contextmanager
-def _no_progress_bars() -> Generator[None]:
-    was_enabled = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            transformers_logging.enable_progress_bar()

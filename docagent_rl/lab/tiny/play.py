@@ -34,14 +34,7 @@ KEPT_IMAGES = 512
 
 @dataclass(frozen=True)
 class Stage:
-    """The place where scripts play.
-
-    Args:
-        system: the system.
-        config: its configuration, parsed.
-        services: real ones.
-        samples: questions to play; each document must be in the store.
-    """
+    """The place where scripts play `samples`, whose documents are in the store."""
 
     system: System
     config: Any
@@ -125,9 +118,7 @@ async def play(stage: Stage, script: Script, sample: Sample, rng: random.Random)
 def scripted_conversations(players: Sequence[Player], seed: int) -> Iterator[Conversation]:
     """Yield conversations without end, the same for the same arguments; for `WarmUp.transcripts`.
 
-    Args:
-        players: they play in turn, a trajectory each.
-        seed: of all choices.
+    The players play in turn, a trajectory each.
 
     Raises:
         UserError: there is no question, or one cannot be played.

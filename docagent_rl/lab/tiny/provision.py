@@ -20,21 +20,16 @@ from docagent_rl.samples.sample import Split
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A file or folder that a run reads.
-
-    Args:
-        key: where it is configured.
-        path: the file or folder.
-        place: where the demo would make it.
-        command: that makes it from the user's own data.
-        proof: a file in it that is written last, if there is one: without it, it is still being made.
-    """
+    """A file or folder that a run reads, by the key that names it."""
 
     key: str
     path: Path
     place: Path
+    """Where the demo would make it."""
     command: str
+    """Makes it from the user's own data."""
     proof: str = ""
+    """A file in it that is written last: without it, it is still being made."""
 
     @property
     def exists(self) -> bool:
@@ -52,10 +47,6 @@ def provide_data(config: DictConfig, parsed: DocAgentConfig) -> None:
 
     Nothing that exists is changed. The demo is made only when the run reads everything from its places; a run
     that reads something of the user's needs all the rest from the user too.
-
-    Args:
-        config: the composed configuration.
-        parsed: its section `docagent`.
 
     Raises:
         UserError: documents, index or questions are missing and are the user's to make; every one is named
@@ -92,10 +83,6 @@ def provide_model(config: DictConfig, parsed: DocAgentConfig) -> None:
     """Make the tiny model of the run, warmed up on synthetic reports; nothing else is written.
 
     Only a model that the run is to load, and that is not there.
-
-    Args:
-        config: the composed configuration, its data checked.
-        parsed: its section `docagent`.
 
     Raises:
         UserError: `docagent.env` is no configuration of the system.

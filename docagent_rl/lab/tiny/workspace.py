@@ -28,8 +28,11 @@ class Owner(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class WorkspacePaths:
-    """The places of a workspace's parts; the recipes' defaults name the same."""
+class DemoPaths:
+    """The places of a demo's parts; the recipes' defaults name the same.
+
+    What the user puts into `pdfs` is ingested too.
+    """
 
     workspace: Path
 
@@ -55,11 +58,6 @@ class WorkspacePaths:
     def data(self, part: StrEnum) -> Path:
         """Return the questions of a part, a parquet file of verl's shape."""
         return self.workspace / "data" / f"{part.value}.parquet"
-
-
-@dataclass(frozen=True, slots=True)
-class DemoPaths(WorkspacePaths):
-    """The places of a demo's parts; what the user puts into `pdfs` is ingested too."""
 
     @property
     def synthetic(self) -> Path:

@@ -9,7 +9,7 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import message_tokens
-from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer, ImageFormat
+from docagent_rl.lab.agents.chat import ChatLimits, ChatModel, ChatPlayer
 from docagent_rl.rollout.env_resources import EnvResources
 from docagent_rl.rollout.trajectory import Trajectory
 from tests.chat_server import completion
@@ -36,7 +36,6 @@ def chat_player(
     *,
     limits=None,
     meter=None,
-    form=ImageFormat.PNG,
     **more: Any,
 ):
     """A player whose model is behind the server."""
@@ -45,7 +44,7 @@ def chat_player(
     endpoint = Endpoint(base_url=server.url, model="m", **options)
     remote = RemoteModel(endpoint, "player", temperature=temperature, meter=meter)
     shared = resources(world, system, **more)
-    return ChatPlayer(shared, ChatModel(remote), limits or ChatLimits(turn=200), form=form)
+    return ChatPlayer(shared, ChatModel(remote), limits or ChatLimits(turn=200))
 
 
 def timeless(trajectory: Trajectory) -> dict[str, Any]:

@@ -20,7 +20,6 @@ def case(question="q", number=0, **changes) -> Case:
         "shown": frozenset({"d#3"}),
         "listed": frozenset({"d#3"}),
         "actions": ("search", "answer"),
-        "tokens": 100,
         "images": 1,
         "digest": f"{question} {number}",
         "reward": 1.0,
