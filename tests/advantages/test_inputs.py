@@ -26,7 +26,6 @@ def small(**changes: object) -> AdvantageInputs:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"token_rewards": torch.zeros(6)}, "token_rewards has shape"),
         ({"token_rewards": torch.zeros(0, 3)}, r"token_rewards has shape \(0, 3\)"),
         ({"token_rewards": torch.zeros(2, 3, dtype=torch.long)}, "token_rewards is torch.int64"),
         ({"values": torch.zeros(2, 4)}, "values has shape"),
@@ -35,7 +34,6 @@ def small(**changes: object) -> AdvantageInputs:
         ({"group": torch.tensor([1.0, 2.0])}, "group is torch.float32"),
         ({"group": torch.tensor([True, False])}, "group is torch.bool"),
         ({"embeddings": torch.zeros(3, 4)}, "2 trajectories"),
-        ({"embeddings": torch.zeros(2)}, "2 trajectories"),
         ({"prefix_embeddings": torch.zeros(2, 4)}, "2 trajectories"),
         ({"texts": ["a"]}, "texts .* 1 .* 2 trajectories"),
         ({"mask": torch.ones(2, 3)}, "turn_index .* batch row 0"),

@@ -7,12 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docagent_rl.advantages.groups import Singleton, Std
-from docagent_rl.advantages.grpo import outcome_advantages
+from docagent_rl.advantages.groups import Singleton
 from docagent_rl.advantages.inputs import AdvantageInputs
 from docagent_rl.advantages.similarity import Negatives, SelfWeight
 from docagent_rl.advantages.spo import SpoStd, similarity_advantages, spo, spo_prefix
-from docagent_rl.advantages.trajectories import RowWeight
 from docagent_rl.base.errors import UserError
 from tests.advantages import references
 from tests.advantages.batches import Shape, batch, build, checked, from_turn_rewards, shapes
@@ -72,14 +70,6 @@ def test_epsilon_is_added_to_the_std() -> None:
         assert found.tolist() == pytest.approx([0.5 / 0.75, -0.5 / 0.75])
 
 
-def test_a_trajectory_unlike_all_others_gets_nothing_unless_left_out() -> None:
-    vectors = torch.eye(4)
-    assert not similarity_advantages(R, ONE_GROUP, vectors).any()
-    assert not similarity_advantages(R, ONE_GROUP, vectors, std=SpoStd.WEIGHTED).any()
-    loo = similarity_advantages(R, ONE_GROUP, vectors, self_weight=SelfWeight.LOO)
-    torch.testing.assert_close(loo, outcome_advantages(R, ONE_GROUP, std=Std.NONE, loo=True))
-
-
 def test_weighted_std_stays_finite_where_the_others_agree() -> None:
     rewards = torch.tensor([1.0, 0.0, 0.0, 0.0])
     options = {"self_weight": SelfWeight.LOO, "std": SpoStd.WEIGHTED}
@@ -112,22 +102,6 @@ def test_over_the_batch_the_questions_of_the_trajectories_do_not_matter() -> Non
     assert torch.equal(over_batch, spo(one_question).advantages)
     assert over_batch[:, 0].tolist() == pytest.approx([0.5727, -0.5739, 0.2545, -0.3333], abs=1e-4)
     assert not torch.equal(over_batch, spo(inputs).advantages)
-
-
-def test_rows_of_a_trajectory_share_its_weight_where_that_is_wanted() -> None:
-    """Two rows of the first trajectory, one of the second; rewards 3 and 1 with equal embeddings."""
-    inputs = batch(
-        turns=[[0], [1], [0]],
-        rewards=[[1.0], [2.0], [1.0]],
-        trajectory=[0, 0, 1],
-        row=[0, 1, 0],
-        group=[0, 0, 0],
-        embeddings=torch.ones(2, 2),
-    )
-    assert spo(inputs).advantages[:, 0].tolist() == pytest.approx([1.0, 1.0, -1.0])
-    weighed = spo(inputs, row_weight=RowWeight.INVERSE)
-    assert weighed.advantages[:, 0].tolist() == pytest.approx([0.5, 0.5, -1.0])
-    assert weighed.returns[:, 0].tolist() == pytest.approx([3.0, 3.0, 1.0])
 
 
 REWARDS = [2.0, 1.0, 0.0]

@@ -76,20 +76,6 @@ def test_a_trajectory_comes_as_far_as_its_evidence(turns, stage, branch):
     assert (found.stage, found.branch) == (stage, branch)
 
 
-@pytest.mark.parametrize(
-    ("found", "stage", "guessed"),
-    [
-        (trajectory(search("r#13"), answer(), right=False), Stage.KEPT, False),
-        (trajectory(search("r#2"), answer()), Stage.SOUGHT, True),
-        (trajectory(search("r#13", kind="candidates"), answer()), Stage.SHOWN, False),
-    ],
-)
-def test_what_is_right_is_right_wherever_it_came_from(found, stage, guessed):
-    evidence = evidence_of(found)
-    assert (evidence.stage, evidence.guessed) == (stage, guessed)
-    assert evidence.reached(Stage.RIGHT) is bool(found["outcome"])
-
-
 def test_pages_of_an_observation_count_where_nothing_else_tells():
     bare = turn({"kind": "look"}, {}) | {"observation": shown_image("r#13")}
     assert evidence_of(trajectory(bare, answer())).stage is Stage.RIGHT

@@ -109,15 +109,6 @@ def test_placeholders_and_features_must_match():
     assert without_images.token_ids == [1, IMAGE]
 
 
-def test_one_token_is_kept_for_the_next_turn_unless_told_otherwise():
-    ledger = make(max_response=4)
-    ledger.add_turn([4])
-    assert ledger.add_observation([5, 6])
-    full = make(max_response=4)
-    full.add_turn([4])
-    assert not full.add_observation([5, 6, 7])
-
-
 def test_log_probs_are_there_for_every_turn_or_not_at_all():
     ledger = make()
     ledger.add_turn([4], [-0.5])

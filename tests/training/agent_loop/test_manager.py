@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import types
 
 import pytest
@@ -15,18 +14,13 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.rollout.images import EncodedImage
-from docagent_rl.rollout.ledger import TurnLedger
 from docagent_rl.rollout.patches import PATCHES
-from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.agent_loop.loop import validating
 from docagent_rl.training.agent_loop.manager import DocAgentLoopWorker
 from docagent_rl.training.agent_loop.output import (
-    DIGEST,
     IMAGES,
-    TRAJECTORY,
     DocAgentLoopOutput,
     RowImages,
-    training_rows,
 )
 from docagent_rl.training.serving.image_cache import NAMES
 
@@ -95,25 +89,3 @@ async def test_a_row_names_its_images_once_the_trainer_releases_them(worker, out
         validating.reset(token)
     finally:
         worker._directory = None
-
-
-def rows(split: str) -> list[dict]:
-    """The fields of a trajectory's rows as verl's worker puts them into the queue."""
-    made, ledgers = Trajectory("u", 0, 1, split, {"question_id": "asked once"}, "mine"), []
-    for row in range(4):
-        ledger = TurnLedger([1], max_response=100, image_token_id=None)
-        ledger.add_turn([2, 3], [-0.5, -0.5])
-        made.turns.append(TrajectoryTurn("t", "end_of_turn", [2, 3], [-0.5, -0.5], row=row))
-        ledgers.append(ledger)
-    outputs = training_rows(ledgers, made, log_probs=True, steps=(1, 1))
-    for output in outputs[:-1]:  # as verl does
-        output.extra_fields["reward_extra_info"] = outputs[-1].extra_fields["reward_extra_info"]
-    return [output.as_dict() for output in outputs]
-
-
-def test_one_row_of_a_trajectory_carries_it_where_verl_gathers_it():
-    for split in ("train", "val"):
-        assert sum(b"asked once" in pickle.dumps(row) for row in rows(split)) == 1
-    info = rows("val")[-1]["extra_fields"]["reward_extra_info"]
-    assert "asked once" in info[TRAJECTORY]
-    assert "asked once" in info[DIGEST]
