@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice, takewhile
@@ -102,14 +102,6 @@ class Index:
                 raise
             base.execute("COMMIT")
 
-    def stale(self, files: Mapping[str, os.stat_result]) -> list[str]:
-        """Return the names of files that were not read as they are now."""
-        with self.reading() as base:
-            known = {
-                row["name"]: (row["size"], row["changed"]) for row in base.execute("SELECT * FROM files")
-            }
-        return [n for n, status in files.items() if known.get(n) != (status.st_size, status.st_mtime_ns)]
-
     def _connection(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=_WAIT_S, isolation_level=None)
 
@@ -124,12 +116,13 @@ def update_index(run: ViewedRun, progress: Progress = lambda done, total: None) 
     index.prepare()
     files = run.trajectory_files()
     with index.reading() as base:
-        gone = [name for (name,) in base.execute("SELECT name FROM files") if name not in files]
+        known = {name: tuple(read) for name, *read in base.execute("SELECT name, size, changed FROM files")}
+    gone = known.keys() - files.keys()
     if gone:
         with index.writing() as base:
             for name in gone:
                 _forget(base, name)
-    stale = index.stale(files)
+    stale = [n for n, status in files.items() if known.get(n) != (status.st_size, status.st_mtime_ns)]
     done, total = 0, sum(files[name].st_size for name in stale)
     for name in stale:
         progress(done, total)
