@@ -13,13 +13,14 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from docagent_rl.base.section import VariantSection, flat
+from docagent_rl.base.section import VariantSection
 from docagent_rl.checks.budget import Place, total
 from docagent_rl.checks.budget_table import gib
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import Cluster, budget_of_recipe
 from docagent_rl.checks.recipe_list import recipe_names
 from docagent_rl.systems import SYSTEMS, get_system
+from tools.recipe_provenance import flat
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 VARIANTS = ("paper", "released")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources.abc import Traversable
+from typing import Any
 
 import typer
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.base.section import flat
 from docagent_rl.checks.provenance import FOLDER, Provenance, Source, read_provenance
 from docagent_rl.checks.recipe_check import composed
 from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_kind, recipe_names
@@ -28,6 +28,15 @@ _HOW_IT_RUNS = re.compile(
     rf"|{ENV}\.(variant|allow_\w+|display\.grid|prompts)\b"
 )
 """Keys on which a paper has no opinion: where a run lies, what it fits into, which data there are."""
+
+
+def flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings by dotted key; an empty mapping is a value."""
+    for key, value in section.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def main() -> None:

@@ -106,10 +106,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def scratch_folder(target: Path, suffix: str = ".tmp") -> Generator[Path]:
-    """Make a directory beside `target`, hold it while the block lasts, then remove it.
-
-    Those of killed processes are cleared by `remove_leftovers`.
-    """
+    """Make a directory beside `target`, hold it while the block lasts, then remove it."""
     with _scratch(target, suffix, folder=True) as (path, _):
         yield path
 
@@ -141,8 +138,7 @@ def _scratch(target: Path, suffix: str, *, folder: bool = False) -> Generator[tu
 def _lock(handle: int, path: Path) -> bool | None:
     """Hold a file or directory as long as the handle is open.
 
-    Returns:
-        False when another process holds or has removed it; None on a file system without locks.
+    False: another process holds or has removed it; None: the file system has no locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

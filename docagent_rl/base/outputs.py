@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,13 +41,10 @@ def check_output(path: Path, content: bytes | str, *, force: bool = False) -> bo
     """See that a file may be written; return whether it is there already, byte for byte.
 
     Raises:
-        UserError: another file is there, without `force`; or none can be written there.
+        UserError: another file is there, without `force`, or a folder.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder: name a file")
-    place = next((each for each in path.absolute().parents if each.exists()), path)
-    if not (place.is_dir() and os.access(place, os.W_OK | os.X_OK)):
-        raise UserError(f"{path} cannot be written: {place} is no folder that may be written to")
     if not path.exists():
         return False
     if path.read_bytes() == (content.encode("utf-8") if isinstance(content, str) else content):
@@ -69,8 +65,6 @@ def written_before(path: Path, mark: str) -> Mapping[str, Any] | None:
 
 def write_stream(path: Path, pieces: Iterable[bytes], *, force: bool = False) -> bool:
     """Do the same for a file too large for memory, whose `pieces` are asked for as they are written."""
-    if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file")
     if force or not path.exists():
         atomic_write(path, pieces)
         return True

@@ -73,19 +73,33 @@ class PromptTemplate:
             raise UserError(f"prompt file {self.source}, part {part!r}: {error}") from error
 
 
+@functools.lru_cache(maxsize=64)
 def load_prompt(name_or_path: str, spec: PromptSpec) -> PromptTemplate:
-    """Load a prompt of this package, e.g. `vrag_rl_paper`, or a `.yaml` file.
+    """Load a prompt of this package, e.g. `vrag_rl_paper`, or a `.yaml` file; each is read once.
 
     Raises:
         UserError: no such prompt; not YAML; a part is missing, unknown or no text; a template has a syntax
             error or uses an unknown variable. The message names file and part.
     """
     path = prompt_file(name_or_path)
-    try:
-        stamp = path.stat().st_mtime_ns
-    except OSError as error:
-        raise UserError(f"prompt file {path}: {error.strerror}; see `docagent.prompt`") from error
-    return _load(path, stamp, spec)
+    data = read_yaml(path, "user: |", f"prompt file {path}")
+    for part, template in data.items():
+        # YAML reads a bare yes, no or 5 as something else
+        if not isinstance(template, str):
+            raise UserError(
+                f"prompt file {path}: part {part!r} is no text but {template!r}; write `{part}: |`"
+            )
+    if missing := sorted(spec.required - set(data)):
+        raise UserError(f"prompt file {path}: the part {missing[0]!r} is missing")
+    if unknown := sorted(set(map(str, data)) - spec.required - spec.optional):
+        known = sorted(spec.required | spec.optional)
+        raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known are {known}")
+    found = {part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()}
+    used = {part: variables for part, (_, variables) in found.items()}
+    for name in sorted(spec.shown - frozenset().union(*used.values())):
+        raise UserError(f"prompt file {path}: no part shows {{{{ {name} }}}}, spelt so, to the policy")
+    parts = {part: template for part, (template, _) in found.items()}
+    return PromptTemplate(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), parts, used)
 
 
 def prompt_file(name_or_path: str) -> Path:
@@ -111,32 +125,6 @@ def _files() -> Mapping[str, Path]:
     return {path.stem: path for path in _PACKAGE.glob("**/prompts/*.yaml")}
 
 
-@functools.lru_cache(maxsize=64)
-def _load(path: Path, stamp: int, spec: PromptSpec) -> PromptTemplate:
-    """`stamp` is part of the key, so that an edited file is read again."""
-    data = read_yaml(path, "user: |", f"prompt file {path}")
-    for part, template in data.items():
-        # YAML reads a bare yes, no or 5 as something else
-        if not isinstance(template, str):
-            raise UserError(
-                f"prompt file {path}: part {part!r} is no text but {template!r}; write `{part}: |`"
-            )
-    if missing := sorted(spec.required - set(data)):
-        raise UserError(f"prompt file {path}: the part {missing[0]!r} is missing")
-    if unknown := sorted(set(map(str, data)) - spec.required - spec.optional):
-        known = ", ".join(sorted(spec.required | spec.optional))
-        raise UserError(f"prompt file {path}: unknown part {unknown[0]!r}; known are {known}")
-    found = {part: _compile(template, spec, f"{path}, part {part!r}") for part, template in data.items()}
-    used = {part: variables for part, (_, variables) in found.items()}
-    for name in sorted(spec.shown - frozenset().union(*used.values())):
-        raise UserError(
-            f"prompt file {path}, part {('user' if 'user' in data else next(iter(data)))!r}: no part shows "
-            f"{{{{ {name} }}}}, spelt so, and the policy would never see it"
-        )
-    parts = {part: template for part, (template, _) in found.items()}
-    return PromptTemplate(str(path), hashlib.sha256(path.read_bytes()).hexdigest(), parts, used)
-
-
 def _compile(template: str, spec: PromptSpec, where: str) -> tuple[jinja2.Template, frozenset[str]]:
     try:
         used = jinja2.meta.find_undeclared_variables(_JINJA.parse(template))
@@ -144,6 +132,6 @@ def _compile(template: str, spec: PromptSpec, where: str) -> tuple[jinja2.Templa
     except jinja2.TemplateSyntaxError as error:
         raise UserError(f"prompt file {where}, line {error.lineno}: {error.message}") from error
     if unknown := sorted(used - spec.variables):
-        known = ", ".join(sorted(spec.variables))
+        known = sorted(spec.variables)
         raise UserError(f"prompt file {where}: unknown variable {unknown[0]!r}; known are {known}")
     return compiled, frozenset(used)

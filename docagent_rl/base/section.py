@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.resources.abc import Traversable
@@ -93,15 +93,6 @@ def read_yaml(file: Path | Traversable, example: str, name: str | None = None) -
     if not isinstance(data, dict):
         raise UserError(f"{name}: expected keys and values, e.g. `{example}`")
     return data
-
-
-def flat(section: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the values of nested mappings by dotted key; an empty mapping is a value."""
-    for key, value in section.items():
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def explain(error: ValidationError, prefix: str) -> str:

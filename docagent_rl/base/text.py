@@ -34,11 +34,6 @@ def traceback_text(error: BaseException) -> str:
     return clean("".join(traceback.format_exception(error)))
 
 
-def last_lines(text: str, number: int = 3) -> str:
-    """Return the end of a traceback: where it happened, and what."""
-    return "\n".join([line for line in text.splitlines() if line.strip()][-number:])
-
-
 def clean(text: str) -> str:
     """Return text without encoded pictures, overlong lines and lone surrogates."""
     short = _BLOB.sub(lambda found: f"[{len(found.group())} characters]", text)

@@ -83,14 +83,9 @@ def fenced(text: str) -> str:
     Equal texts have equal fences, so that equal requests stay equal. Prompt files use it as a filter:
     `{{ prediction | fenced }}`.
     """
-    text = str(text)
-
-    def digest(of: str) -> str:
-        return hashlib.sha256(of.encode("utf-8", "replace")).hexdigest()[:_MARK]
-
-    mark = digest(text)
-    while mark in text:
-        mark = digest(mark + text)
+    text, mark = str(text), ""
+    while not mark or mark in text:
+        mark = hashlib.sha256(f"{mark}{text}".encode("utf-8", "replace")).hexdigest()[:_MARK]
     return f"----- begin {mark} -----\n{text}\n----- end {mark} -----"
 
 

@@ -24,11 +24,7 @@ def waiting_modules() -> list[str]:
 
 
 def import_named_modules() -> bool:
-    """Import the modules that `MODULES_VARIABLE` names, once; return whether there was one.
-
-    Raises:
-        UserError: there is none of a name, or it raises.
-    """
+    """Import the modules that `MODULES_VARIABLE` names, once; return whether there was one."""
     new = waiting_modules()
     _imported.update(new)  # before: a module may look up what it registers
     for name in new:
@@ -37,28 +33,18 @@ def import_named_modules() -> bool:
 
 
 def import_module(name: str, named: str) -> ModuleType:
-    """Import a module of the user; `named` is the key and the value that name it, for the message.
-
-    Raises:
-        UserError: there is no such module, or it raises.
-    """
+    """Import a module of the user, or raise a `UserError`; `named` is the key and the value that name it."""
     try:
         return importlib.import_module(name)
     except UserError as error:
         raise UserError(f"{named}: {error}") from error
     except Exception as error:  # whatever a module raises when it is imported
-        hint = ""
-        if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
-            hint = "; install its package, or put the folder that holds it on PYTHONPATH"
-        raise UserError(f"{named} cannot be imported: {described(error)}{hint}") from error
+        hint = "its package has to be installed, or its folder on PYTHONPATH"
+        raise UserError(f"{named} cannot be imported: {described(error)}; {hint}") from error
 
 
 def load_attribute(path: str, named: str) -> Any:
-    """Return what `package.module:NAME` of the user's own means; see `import_module`.
-
-    Raises:
-        UserError: there is no such module, it raises, or it has no such name.
-    """
+    """Return what `package.module:NAME` of the user's own means; see `import_module`."""
     module, _, name = path.partition(":")
     found = import_module(module, named)
     try:

@@ -18,7 +18,7 @@ def test_other_files_are_left_alone(tmp_path):
     with pytest.raises(UserError):
         check_output(tmp_path, "x")
     with pytest.raises(UserError, match=r"x\.txt"):
-        check_output(path / "page.html", "x")
+        write_output(path / "page.html", "x")
 
 
 def test_files_that_belong_together_are_written_or_left_alone_together(tmp_path):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from docagent_rl.base.errors import UserError
@@ -39,17 +37,6 @@ def test_fences_are_a_filter(write):
     begin, text, end = prompt.render("user", question="why?").splitlines()
     assert text == "why?"
     assert begin.replace("begin", "end") == end
-
-
-def test_edited_files_are_read_again(write):
-    path = write("user: one")
-    first = load_prompt(path, SPEC)
-    assert load_prompt(path, SPEC) is first
-    write("user: two")
-    os.utime(path, ns=(1, 1))
-    second = load_prompt(path, SPEC)
-    assert second.render("user") == "two"
-    assert second.digest != first.digest
 
 
 @pytest.mark.parametrize(
@@ -96,7 +83,7 @@ ASKING = PromptSpec(frozenset({"user"}), frozenset({"system"}), variables=QUESTI
 
 
 def test_a_prompt_that_never_shows_the_question_is_refused(write):
-    with pytest.raises(UserError, match=r"'user': .*\{\{ question \}\}"):
+    with pytest.raises(UserError, match=r"\{\{ question \}\}"):
         load_prompt(write("user: Answer {question}.\nsystem: You read."), ASKING)
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from transfer_queue import KVBatchMeta
 
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.text import last_lines
 from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason
 from docagent_rl.training.trainer.summary import PREFIX
@@ -136,9 +135,10 @@ def check_failed(trajectories: Iterable[TrajectoryDigest], run_dir: Path) -> Non
         return
     text = "\n".join(f"{_name(t)}\n{t.error}\n" for t in failed)
     path = atomic_write(run_dir / FAILURE_FILE, text)
+    end = "\n".join((failed[0].error or "").splitlines()[-3:])
     raise TrajectoryFailedError(
         f"an exception that is no service's and no question's ended {len(failed)} of the trajectories. "
-        f"The first: {_name(failed[0])}:\n{last_lines(failed[0].error or '')}\nTracebacks of all: {path}"
+        f"The first: {_name(failed[0])}:\n{end}\nTracebacks of all: {path}"
     )
 
 
