@@ -3,8 +3,6 @@ from __future__ import annotations
 from itertools import starmap
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import UserError
@@ -83,22 +81,6 @@ def test_reciprocal_ranks_by_hand():
     assert scores == pytest.approx({A: 1 / 61 + 1 / 62, B: 1 / 62 + 1 / 61, C: 1 / 63})
     assert [hit.ref for hit in best(scores, 3)] == [A, B, C]
     assert reciprocal_ranks(rankings, k=1) == pytest.approx({A: 1 / 2 + 1 / 3, B: 1 / 3 + 1 / 2, C: 1 / 4})
-
-
-pages = st.builds(PageRef, st.just("a"), st.integers(1, 9))
-hits = st.lists(st.tuples(pages, st.floats(-5, 5, width=32)), unique_by=lambda pair: pair[0], max_size=6).map(
-    lambda pairs: sorted((Hit(*pair) for pair in pairs), key=lambda hit: (-hit.score, hit.ref))
-)
-
-
-@settings(max_examples=25)
-@given(rankings=st.lists(hits, min_size=1, max_size=3), top_k=st.integers(1, 12))
-def test_fusion_keeps_every_page_and_the_order_of_one_part(rankings, top_k):
-    scores = reciprocal_ranks(rankings)
-    assert set(scores) == {hit.ref for hits in rankings for hit in hits}
-    found = best(scores, top_k)
-    assert found == sorted(best(scores, 99), key=lambda hit: (-hit.score, hit.ref))[:top_k]
-    assert [hit.ref for hit in best(reciprocal_ranks(rankings[:1]), 99)] == [hit.ref for hit in rankings[0]]
 
 
 def test_parts_are_asked_deep_enough_and_leave_out_the_same():

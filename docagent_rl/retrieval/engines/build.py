@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
 from docagent_rl.retrieval.config import EngineConfig, SearchEngine
 from docagent_rl.retrieval.engines.collection import (
-    Collection,
     CollectionHeader,
     Engine,
     VectorPage,
@@ -23,6 +23,9 @@ from docagent_rl.retrieval.vectors.bank import rounded
 from docagent_rl.retrieval.vectors.build import BuiltIndex
 from docagent_rl.retrieval.vectors.encoding import PageVectors, encode_documents
 from docagent_rl.retrieval.vectors.index import Kind, StoredDocument
+
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.engines.collection import Collection
 
 _NUMBERS = 1 << 24
 """Numbers of vectors that are stored at a time: 64 MB."""

@@ -1,4 +1,4 @@
-"""The interface of every engine, and the index of a folder that names a collection of one.
+"""The index of a folder that names a collection of an engine.
 
 An index of an engine is a folder with a header: where the collection is, what made the vectors, and the
 documents whose pages are all there. A document is written to it after all its pages, and one that it does not
@@ -8,10 +8,10 @@ hold is encoded again, so that a build that was killed goes on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,6 +25,12 @@ from docagent_rl.retrieval.config import KEY, EngineConfig, SearchEngine
 from docagent_rl.retrieval.index_files import COLLECTION, IndexFiles
 from docagent_rl.retrieval.vectors.bank import rounded
 from docagent_rl.retrieval.vectors.index import SourceHeader
+
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.engines.lance import LanceCollection
+    from docagent_rl.retrieval.engines.qdrant import QdrantCollection
+
+    Collection = LanceCollection | QdrantCollection
 
 Engine = Literal[SearchEngine.QDRANT, SearchEngine.LANCEDB]
 
@@ -69,51 +75,6 @@ class VectorPage:
     ref: PageRef
     digest: str
     vectors: np.ndarray
-
-
-class Collection(Protocol):
-    """Pages of vectors in an engine. Searches may come from several threads at once; there is one writer.
-
-    Methods raise `ServiceFailedError` where the engine is not there, or fails.
-    """
-
-    def exists(self) -> bool:
-        """Return whether it was made."""
-        ...
-
-    def create(self) -> None:
-        """Make it, empty; one that is there is removed first."""
-        ...
-
-    def pages(self) -> Iterator[tuple[PageRef, str]]:
-        """Yield all pages with the digests of their documents, in any order."""
-        ...
-
-    def count(self) -> int:
-        """Return the number of pages, those of unfinished documents included."""
-        ...
-
-    def add(self, pages: Sequence[VectorPage]) -> None:
-        """Store pages."""
-        ...
-
-    def remove(self, doc_ids: Sequence[str]) -> None:
-        """Remove the pages of documents; unknown ones are ignored."""
-        ...
-
-    def finish(self) -> None:
-        """Bring what makes searches fast up to date; called after changes."""
-        ...
-
-    def search(
-        self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
-    ) -> list[Hit]:
-        """Return the best pages for a query, float32 of shape (t, dim), in any order.
-
-        All pages of a document are scored, of all documents as many as `candidates`, which the engine's first
-        stage finds; scores are exact in both cases.
-        """
-        ...
 
 
 class CollectionIndex:

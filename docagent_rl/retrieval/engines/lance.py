@@ -34,7 +34,11 @@ _FOUND = ["doc_id", "page", "vectors"]
 
 
 class LanceCollection:
-    """A `Collection` of tables under an address: a folder, or `s3://...` as LanceDB takes them."""
+    """A collection of tables under an address: a folder, or `s3://...` as LanceDB takes them.
+
+    Searches may come from several threads at once; there is one writer. Methods raise `ServiceFailedError`
+    where the engine is not there, or fails. Collections of every engine have these methods.
+    """
 
     def __init__(self, address: str, header: CollectionHeader) -> None:
         import lancedb  # noqa: F401  (an error of an absent package comes first)
@@ -61,30 +65,30 @@ class LanceCollection:
         )
 
     def exists(self) -> bool:
-        """See `Collection`."""
+        """Return whether it was made."""
         with _answering():
             return self._name in self._database.list_tables(limit=_TABLES).tables
 
     def create(self) -> None:
-        """See `Collection`."""
+        """Make it, empty; one that is there is removed first."""
         self.__dict__.pop("_pages", None)
         with _answering():
             self._database.create_table(self._name, schema=self._schema, mode="overwrite")
 
     def pages(self) -> Iterator[tuple[PageRef, str]]:
-        """See `Collection`."""
+        """Yield all pages with the digests of their documents, in any order."""
         with _answering():
             table = self._pages.search().select(["doc_id", "page", "digest"]).to_arrow()
         for row in table.to_pylist():
             yield PageRef(row["doc_id"], row["page"]), row["digest"]
 
     def count(self) -> int:
-        """See `Collection`."""
+        """Return the number of pages, those of unfinished documents included."""
         with _answering():
             return self._pages.count_rows()
 
     def add(self, pages: Sequence[VectorPage]) -> None:
-        """See `Collection`."""
+        """Store pages."""
         counts = [len(page.vectors) for page in pages]
         numbers = np.concatenate([page.vectors for page in pages]).astype(np.float16).ravel()
         flat = pa.FixedSizeListArray.from_arrays(pa.array(numbers), self._dim)
@@ -99,13 +103,13 @@ class LanceCollection:
             self._pages.add(pa.Table.from_arrays(columns, schema=self._schema))
 
     def remove(self, doc_ids: Sequence[str]) -> None:
-        """See `Collection`."""
+        """Remove the pages of documents; unknown ones are ignored."""
         condition = f"doc_id IN ({', '.join(map(_quoted, doc_ids))})"
         with _answering():
             self._pages.delete(condition)
 
     def finish(self) -> None:
-        """See `Collection`."""
+        """Bring what makes searches fast up to date; called after changes."""
         from lancedb.index import BTree, IvfPq
 
         with _answering():
@@ -126,7 +130,11 @@ class LanceCollection:
     def search(
         self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
     ) -> list[Hit]:
-        """See `Collection`."""
+        """Return the best pages for a query, float32 of shape (t, dim), in any order.
+
+        All pages of a document are scored, of all documents as many as `candidates`, which the engine's first
+        stage finds; scores are exact in both cases.
+        """
         with _answering():
             if doc_id is not None:
                 search = self._pages.search().where(f"doc_id = {_quoted(doc_id)}").select(_FOUND)

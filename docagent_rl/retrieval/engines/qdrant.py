@@ -35,19 +35,19 @@ _CLOSED = (401, 403)
 
 
 class QdrantCollection:
-    """A `Collection` of points, through Qdrant's client."""
+    """A collection of points, through Qdrant's client; with the methods of `LanceCollection`."""
 
     def __init__(self, client: QdrantClient, header: CollectionHeader) -> None:
         self._client, self._name, self._dim = client, header.collection, header.dim
         self._late = header.kind is Kind.LATE_INTERACTION
 
     def exists(self) -> bool:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         with _answering():
             return self._client.collection_exists(self._name)
 
     def create(self) -> None:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         with _answering():
             if self._client.collection_exists(self._name):
                 self._client.delete_collection(self._name)
@@ -72,7 +72,7 @@ class QdrantCollection:
         return {WHOLE: params(hnsw_config=models.HnswConfigDiff(m=0)), FIRST: first}
 
     def pages(self) -> Iterator[tuple[PageRef, str]]:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         after = None
         while True:
             with _answering():
@@ -83,12 +83,12 @@ class QdrantCollection:
                 return
 
     def count(self) -> int:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         with _answering():
             return self._client.count(self._name, exact=True).count
 
     def add(self, pages: Sequence[VectorPage]) -> None:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         largest = max(page.vectors.size for page in pages)
         points, size = map(self._point, pages), max(1, _NUMBERS_AT_A_TIME // largest)
         with _answering():
@@ -102,14 +102,14 @@ class QdrantCollection:
         return models.PointStruct(id=_key(page.ref), vector=vectors, payload=payload)
 
     def remove(self, doc_ids: Sequence[str]) -> None:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         with _answering():
             self._client.delete(self._name, models.FilterSelector(filter=_chosen(doc_ids)), wait=True)
 
     def search(
         self, query: np.ndarray, *, doc_id: str | None, top_k: int, exclude: Pages, candidates: int
     ) -> list[Hit]:
-        """See `Collection`."""
+        """See `LanceCollection`."""
         excluded = [_key(ref) for ref in sorted(exclude) if doc_id in (None, ref.doc_id)]
         chosen = _chosen([] if doc_id is None else [doc_id], excluded)
         vectors, stage, params = query.tolist(), None, models.SearchParams(exact=True)
@@ -138,7 +138,7 @@ class QdrantCollection:
         return [Hit(PageRef(payload["doc"], payload["page"]), score) for payload, score in hits]
 
     def finish(self) -> None:
-        """See `Collection`; a server does it by itself."""
+        """See `LanceCollection`; a server does it by itself."""
 
 
 def connect(url: str, *, token: str | None, timeout_s: float) -> QdrantClient:

@@ -6,12 +6,9 @@ import torch
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageContent
 from docagent_rl.retrieval.encoders.batches import Batches
-from docagent_rl.retrieval.encoders.opening import open_encoder
 from docagent_rl.retrieval.vectors import encoding
-from docagent_rl.retrieval.vectors.build import build_index
-from docagent_rl.retrieval.vectors.encoding import EncoderFacts, PageVectors, page_batches
-from docagent_rl.retrieval.vectors.index import Kind, VectorIndex, stored_documents
-from tests.retrieval.encoders.conftest import MINILM
+from docagent_rl.retrieval.vectors.encoding import EncoderFacts, page_batches
+from docagent_rl.retrieval.vectors.index import stored_documents
 
 
 class Memory:
@@ -45,20 +42,6 @@ def test_batches_are_halved_where_memory_is_short_and_stay_so():
 @pytest.fixture
 def leaflets(make_store, tmp_path):
     return make_store(tmp_path, {f"leaflet{n:02}": [f"page {n} tells of cats"] for n in range(20)})
-
-
-@pytest.mark.parametrize(("size", "passes"), [(8, [8, 8, 4]), (64, [20])])
-def test_documents_of_one_page_fill_the_models_batches(leaflets, tmp_path, size, passes):
-    encoder, sizes = open_encoder(MINILM, batch_size=size), []
-    encoder._model.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0]["input_ids"])))
-    build_index(leaflets, PageVectors(lambda: encoder), tmp_path / "index", kind=Kind.DENSE)
-    assert sizes == passes
-    for ref in (next(iter(leaflets.pages())), *list(leaflets.pages())[-1:]):
-        (alone,) = encoder.encode_pages([leaflets.page(ref).text()])
-        index = VectorIndex.open(tmp_path / "index")
-        row = index.rows.rows([ref])[0]
-        stored = index.bank.vectors[index.bank.offsets[row] : index.bank.offsets[row + 1]].float().numpy()
-        assert stored == pytest.approx(alone, abs=4e-3)  # bfloat16
 
 
 def test_rasters_that_are_prepared_together_are_bounded(leaflets, monkeypatch):

@@ -123,13 +123,3 @@ def test_prompts_are_the_specifications(encoder, kind, prompt):
     models = encoder(kind, query_prompt=prompt, page_prompt=PROMPT), encoder(kind)
     assert differ(*(model.encode_queries(["revenue"])[0] for model in models))
     assert differ(*(model.encode_pages([picture(100, 100, 3)])[0] for model in models))
-
-
-@pytest.mark.parametrize("kind", [Tiny.COLPALI, Tiny.DENSE_IMAGE])
-def test_bfloat16_is_near_and_another_precision(encoder, pictures, kind):
-    full, half = encoder(kind), encoder(kind, dtype="bfloat16")
-    assert full.fingerprint != half.fingerprint
-    for one, other in zip(full.encode_pages(pictures[:2]), half.encode_pages(pictures[:2]), strict=True):
-        assert one.dtype == other.dtype == np.float32
-        assert (one * other).sum(1).min() > 0.95
-        np.testing.assert_allclose(np.linalg.norm(other, axis=1), 1, atol=1e-5)

@@ -56,26 +56,6 @@ def test_a_search_for_more_pages_scores_as_many_and_exclusions_hold(section, sto
     assert reranked.search([" "], top_k=1) == [[]]
 
 
-def count_passes(retriever):
-    """Numbers of pairs that the model is given, as they come."""
-    sizes = []
-    retriever.open()._model.register_forward_pre_hook(
-        lambda _, inputs: sizes.append(len(inputs[0]["input_ids"]))
-    )
-    return sizes
-
-
-def test_pairs_of_a_search_are_scored_once_and_those_of_several_queries_together(section, store, bm25):
-    reranked = open_retriever(section(), store)
-    sizes = count_passes(reranked)
-    queries = ["the cat", "the dog barks"]
-    pairs = sum(map(len, bm25.search(queries, top_k=3)))
-    first = reranked.search(queries, top_k=1)
-    assert sizes == [pairs]
-    assert reranked.search([*queries, queries[0]], top_k=1) == [*first, first[0]]
-    assert sizes == [pairs, pairs]
-
-
 def test_searches_leave_the_event_loop_alone_and_log_both_scores(section, store):
     reranked = open_retriever(section(), store)
     threads = []
@@ -88,13 +68,6 @@ def test_searches_leave_the_event_loop_alone_and_log_both_scores(section, store)
     logged = notes[0].to_dict()
     assert logged["hits"] == [[str(hit.ref), hit.score] for hit in hits]
     assert logged["first_stage"] == [[hit.first_stage.rank, hit.first_stage.score] for hit in hits]
-
-
-def test_a_part_of_a_hybrid_may_be_reranked(section, store):
-    part = section().model_dump(mode="json")
-    config = RetrieverConfig.model_validate({"kind": "hybrid", "parts": {"words": part}})
-    found = [opened(config, store).search(["cat"], top_k=1) for opened in (open_before_run, open_retriever)]
-    assert found[0] == found[1] != [[]]
 
 
 def test_actors_read_the_model_and_the_driver_does_not(section, store):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
@@ -99,15 +97,6 @@ def test_interrupted_builds_go_on_and_end_alike(build, corpus, built, tmp_path, 
     assert not list((tmp_path / "index").glob(".*.tmp"))
 
 
-def test_an_index_of_words_is_replaced_by_force_alone(corpus, bm25, index):
-    bm25.save(index)
-    with pytest.raises(UserError, match="--force"):
-        build_index(corpus, vectors(), index, kind=LATE)
-    build_index(corpus, vectors(), index, kind=LATE, replace=True)
-    assert len(list(index.glob("files-*"))) == 1
-    VectorIndex.open(index).check(corpus)
-
-
 def test_a_broken_header_is_told_and_replaced_by_force_alone(corpus, index, tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "mine.txt").write_text("dear")
@@ -140,15 +129,6 @@ def test_damage_is_told_and_mended(corpus, index, tmp_path, name):
         embedded(corpus, index)
     assert embedded(corpus, index, replace=True).new > 80
     assert not audit_index(index).damages
-
-
-def test_builders_take_turns(corpus, built, tmp_path):
-    def new(_):
-        return embedded(corpus, tmp_path / "index").new
-
-    with ThreadPoolExecutor(2) as pool:
-        assert sorted(pool.map(new, range(2))) == [0, len(VectorIndex.open(built).rows)]
-    assert files_of(tmp_path / "index") == files_of(built)
 
 
 @pytest.mark.slow
