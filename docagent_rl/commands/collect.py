@@ -65,8 +65,9 @@ def collect_command(
     from docagent_rl.lab.collect.collection import is_whole, manifest_of
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.eval.choices import Agent
-    from docagent_rl.lab.eval.evaluation import drawn, play_run, read_samples
+    from docagent_rl.lab.eval.evaluation import drawn, play_run
     from docagent_rl.lab.eval.play_config import check_play, play_config
+    from docagent_rl.samples.parquet import read_samples
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)

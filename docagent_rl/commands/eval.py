@@ -67,8 +67,9 @@ def eval_command(
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, read_samples, unplayed_table
+    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, unplayed_table
     from docagent_rl.lab.eval.play_config import check_play, play_config
+    from docagent_rl.samples.parquet import read_samples
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)
@@ -110,10 +111,11 @@ def probe_command(
     """
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, read_samples
+    from docagent_rl.lab.eval.evaluation import Evaluation, drawn
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.probe import shown_store
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
+    from docagent_rl.samples.parquet import read_samples
 
     check_model(agent, model)
     samples = drawn(read_samples(data), limit, seed)

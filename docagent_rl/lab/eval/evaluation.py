@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -15,7 +14,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import shown
 from docagent_rl.config import plain
 from docagent_rl.lab.agents.run_folder import RunFolder
@@ -23,7 +21,6 @@ from docagent_rl.lab.agents.runner import Runner, RunSettings
 from docagent_rl.lab.eval.choices import Agent
 from docagent_rl.rollout.recorder import Player
 from docagent_rl.rollout.trajectory import Trajectory
-from docagent_rl.samples import parquet
 from docagent_rl.samples.sample import Sample
 
 KIND = "eval"
@@ -40,17 +37,6 @@ _TRAINERS = (
     "advantage", "kl", "loss", "critic", "watch", "keep_best", "checkpoint_check", "loopback", "run_dir",
 )  # fmt: skip
 """Keys of the section `docagent` that are the trainer's."""
-
-
-def read_samples(path: Path) -> list[Sample]:
-    """Read the questions of a file, `.parquet` or one JSON object a line.
-
-    Raises:
-        UserError: the file is missing, cannot be read or holds no question.
-    """
-    if samples := parquet.read_samples(path):
-        return samples
-    raise UserError(f"{path} holds no question")
 
 
 def drawn(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:

@@ -82,8 +82,6 @@ def grids_of(found: Mapping[str, Any]) -> list[Grid]:
     if credit is not None:
         rows = (
             ("turns with advantages", f"{credit['turns']:,}"),
-            ("mean size before", _n(credit["before"])),
-            ("mean size after", _n(credit["after"])),
             ("turns of the other sign", _percent(credit["flipped"])),
             ("correlation", _n(credit["correlation"])),
         )
@@ -123,8 +121,8 @@ def _groups(changes: Sequence[Change]) -> dict[str, Any]:
 def _credit(before: Turns, after: Turns) -> dict[str, Any]:
     """Return what becomes of the advantages of the `turns` with sampled tokens.
 
-    `before` and `after` are means of their sizes, `flipped` is the share of turns with the other sign, and
-    `correlation` is Pearson's, `None` where one side does not vary.
+    `flipped` is the share of turns with the other sign, `correlation` Pearson's, `None` where one side does
+    not vary.
     """
     trajectories = zip(before, after, strict=True)
     pairs = [pair for old, new in trajectories for pair in zip(old, new, strict=False) if any(pair)]
@@ -132,8 +130,6 @@ def _credit(before: Turns, after: Turns) -> dict[str, Any]:
     varies = len(pairs) > 1 and old.std() > _SAME and new.std() > _SAME
     return {
         "turns": len(pairs),
-        "before": float(np.abs(old).mean()),
-        "after": float(np.abs(new).mean()),
         "flipped": float((old * new < 0).mean()),
         "correlation": float(np.corrcoef(old, new)[0, 1]) if varies else None,
     }

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.eval.choices import Agent
-from docagent_rl.lab.eval.evaluation import digest_of, drawn, read_samples, unplayed_table
+from docagent_rl.lab.eval.evaluation import digest_of, drawn, unplayed_table
 from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
@@ -83,12 +83,6 @@ def test_a_choice_is_in_the_order_of_the_file_and_a_larger_one_holds_the_smaller
     others = [samples[:29], samples[::-1]]
     assert digest_of(samples) == digest_of(questions(30)) not in map(digest_of, others)
     assert drawn(samples, None, 0) == drawn(samples, 30, 0) == drawn(samples, 99, 0) == samples
-
-
-def test_an_empty_file_is_refused(tmp_path):
-    (tmp_path / "q.jsonl").write_text("\n")
-    with pytest.raises(UserError, match=r"q\.jsonl"):
-        read_samples(tmp_path / "q.jsonl")
 
 
 def masked(uid):

@@ -121,12 +121,7 @@ def tell_answer(found: Answered, console: Console) -> None:
         return
     console.print(shown(found.text, "bold"), soft_wrap=True)
     for item in found.evidence:
-        regions = "; ".join(
-            f"{100 * left:.0f}-{100 * right:.0f}% across, {100 * top:.0f}-{100 * bottom:.0f}% down"
-            for left, top, right, bottom in item.regions
-        )
-        place = f"{item.page.doc_id}, page {item.page.page}"
-        line = f"  {place} ({item.why.value}{': ' + regions if regions else ''})"
+        line = f"  {item.page.doc_id}, page {item.page.page} ({item.why.value})"
         console.print(shown(line, "dim"), soft_wrap=True)
     if not found.evidence:
         console.print(shown(f"  {RESTS_ON_NOTHING}", "yellow"), soft_wrap=True)

@@ -112,14 +112,8 @@ def _name(document: Path) -> str:
 
 
 def own_question(workspace: Workspace, question: str) -> Sample:
-    """Return the sample of a question about a workspace's documents.
-
-    Raises:
-        UserError: the question is empty.
-    """
+    """Return the sample of a question about a workspace's documents."""
     asked = question.strip()
-    if not asked:
-        raise UserError("ask a question: docagent-rl ask DOC.pdf 'What ...?'")
     doc_id = workspace.doc_ids[0]
     pages = DocumentStore(workspace.store).document(doc_id).num_pages
     key = "\0".join([*workspace.doc_ids, asked])

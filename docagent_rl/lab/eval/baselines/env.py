@@ -78,15 +78,8 @@ class BaselineState(EnvState):
     """Pages that were shown, in order, each once."""
     material: list[ShownPage] = field(default_factory=list)
     """Pages of the prompt, in order."""
-    crowded_out: int = 0
-    """Pages that did not fit into it."""
-    beyond: int = 0
-    """Pages behind the most that the configuration takes of a document."""
-
-    @property
-    def left_out(self) -> int:
-        """Pages that the prompt does not show, for either reason."""
-        return self.crowded_out + self.beyond
+    left_out: int = 0
+    """Pages that it does not show, as they did not fit or are behind the most that is taken of a document."""
 
     def show(self, pages: Sequence[ShownPage]) -> list[dict[str, Any]]:
         """Add pages to `shown`, and return their description for the trajectory."""

@@ -126,8 +126,8 @@ class ReaderEnv(BaselineEnv):
         return EndReason.INVALID
 
     def adapted(self) -> str | None:
-        """Return the reason for showing less: pages that did not fit."""
-        return "pages left out" if self.state.crowded_out else None
+        """Return the reason for showing less than all."""
+        return "pages left out" if self.state.left_out else None
 
     def _fill(self, state: BaselineState) -> None:
         """Take the first pages that fit together; the others are not even read."""
@@ -144,7 +144,7 @@ class ReaderEnv(BaselineEnv):
             if room < 0:
                 break
             state.material.append(page)
-        state.beyond, state.crowded_out = len(every) - len(refs), len(refs) - len(state.material)
+        state.left_out = len(every) - len(state.material)
 
     def _refs(self, state: BaselineState) -> list[PageRef]:
         match self._config.material:

@@ -1,4 +1,1 @@
-"""Reports on scored runs: numbers beside the paper's, intervals, breakdowns, paired comparisons.
-
-Everything but the writing of files is pure (`docs/report.md`).
-"""
+"""Reports on scored runs: numbers beside the paper's, intervals, breakdowns, paired comparisons."""

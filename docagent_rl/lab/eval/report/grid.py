@@ -26,8 +26,6 @@ RULED = (
     "number (docs/rule_judge.md)"
 )
 HEADING = "# Report of runs"
-LONGEST = 1000
-"""Characters of a text; longer ones are cut."""
 _MARKS = re.compile(
     r"[\\`*_\[\]#!|~$]|:(?=/)|(?<=\w)@|^[-+](?=\s)|^[=]|(?<=^\d)[.)](?=\s)|(?<=^\d\d)[.)](?=\s)"
 )
@@ -56,9 +54,8 @@ def markdown(grids: Iterable[Grid], notes: Sequence[str] = ()) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text on one line that no reader of Markdown takes for markup or HTML; long ones are cut."""
+    """Return a text on one line that no reader of Markdown takes for markup or HTML."""
     line = " ".join(visible(text).split())
-    line = line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
     safe = _MARKS.sub(lambda found: f"\\{found[0]}", line.translate(_ENTITIES))
     return _WEB.sub(lambda found: f"{found[0][:-1]}&#46;", safe)
 

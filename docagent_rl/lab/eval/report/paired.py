@@ -9,7 +9,6 @@ from typing import Any
 from docagent_rl.lab.eval.report.grid import MARK, RULED, Grid, digits, interval_text, p_text
 from docagent_rl.lab.eval.report.statistics import (
     DRAWS,
-    EXACT,
     FEWEST,
     Cell,
     Interval,
@@ -128,11 +127,11 @@ def compare(
 
 def paired_table(found: Comparison, first: str, second: str, title: str) -> Grid:
     """Return the table of a comparison of two runs, by their names, over the benchmark of a title."""
-    whole, headline = found.numbers[0], found.numbers[0].title
+    headline = found.numbers[0].title
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
-        _test(whole),
+        f"p: documents change sides; none of fewer than {FEWEST} documents",
     ]
     for name, ids in (
         (f"only {second} is right", found.only_second_right),
@@ -147,11 +146,3 @@ def paired_table(found: Comparison, first: str, second: str, title: str) -> Grid
     head = ("number", first, second, "second less first", "questions", "documents", "p")
     rows = tuple((each.title, *each.cells) for each in found.numbers)
     return Grid(f"{title}: {second} against {first}", head, rows, tuple(notes))
-
-
-def _test(difference: Difference) -> str:
-    documents, least = difference.gain.documents, difference.least_p
-    if least is None:
-        return f"p: none; of fewer than {FEWEST} documents ({documents} here) no difference is beyond chance"
-    how = "all ways" if documents <= EXACT else "random ways"
-    return f"p: documents change sides, {how}; of {documents:,} documents the least p is {least:.2g}"

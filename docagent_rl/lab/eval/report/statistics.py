@@ -55,18 +55,15 @@ class Sums:
         return np.stack(found, axis=-1) if found else np.zeros((*totals.shape[:-1], 0))
 
 
-Rows = Callable[[ScoredTrajectory], Sequence[Row]]
-"""Returns the lines of breakdowns that a trajectory stands in; `ALL` is understood."""
-
-
 def sums_of(
     trajectories: Sequence[ScoredTrajectory],
     cells: Sequence[Cell],
-    rows: Rows = lambda _: (),
+    rows: Callable[[ScoredTrajectory], Sequence[Row]] = lambda _: (),
     among: Mapping[str, Collection[str]] | None = None,
 ) -> Sums:
     """Sum up trajectories of one run and one benchmark.
 
+    `rows` returns the lines of breakdowns that a trajectory stands in; `ALL` is understood.
     `among` has the questions that count, by name of the measure; by default all that have the value do.
     """
     names = sorted({each.document for each in trajectories})

@@ -171,7 +171,6 @@ USE = (
     mean("invalid_rate", "invalid turns a trajectory"),
     Measure("invalid_turns", "invalid turns of all", "invalid", Form.RATIO, "turns"),
     mean("turns", "turns", unit=Unit.NUMBER),
-    mean("sent_tokens", "tokens sent", unit=Unit.NUMBER),
     mean("output_tokens", "tokens sampled", unit=Unit.NUMBER),
     mean("image_tokens", "image tokens", unit=Unit.NUMBER),
     mean("images", "images", unit=Unit.NUMBER),
@@ -180,19 +179,6 @@ USE = (
 """VRAG-RL, table 3, and what a trajectory takes. One that was not played is unfinished, and in no other."""
 OWN = "env:"
 """Begins the names of the environments' own numbers among those of a trajectory."""
-
-
-def sent_tokens(trajectory: Trajectory) -> int:
-    """Return the tokens of all requests of a trajectory: every turn sends its whole context again."""
-    sent, context, before = 0, trajectory.prompt_tokens, None
-    for turn in trajectory.turns:
-        if before is not None:
-            # a new row begins with the observation alone
-            kept = context + before.sampled - before.reasoning_tokens if turn.row == before.row else 0
-            context = kept + before.observation_tokens
-        sent += context
-        before = turn
-    return sent
 
 
 def navigation_values(sample: Sample, played: Played) -> dict[str, float | None]:
@@ -227,7 +213,6 @@ def use_values(trajectory: Trajectory) -> dict[str, float | None]:
         "turns": float(len(turns)),
         "invalid": float(invalid),
         "invalid_rate": invalid / len(turns) if turns else None,
-        "sent_tokens": float(sent_tokens(trajectory)),
         "output_tokens": float(sum(turn.sampled for turn in turns)),
         "image_tokens": float(metrics.get("image_tokens", 0.0)),
         "images": float(sum("image" in p for m in messages for p in m.get("parts", ()))),
