@@ -32,12 +32,6 @@ def test_resampling(store, page):
         assert render(ref, store).tobytes() == page.image().resize((181, 128), way).tobytes()
 
 
-def test_cut_from_the_raw_page_without_resampling(store, page):
-    ref = ref_of(page, (100, 50, 400, 250), (300, 200))
-    raw = np.asarray(page.image())
-    assert np.array_equal(np.asarray(render(ref, store)), raw[50:250, 100:400])
-
-
 def test_nothing_bleeds_in_from_outside_the_crop(store, page):
     """The grey box of the page, cut inside its border, is flat at any size."""
     width, height = page.size

@@ -44,13 +44,6 @@ def test_numbers_of_a_trajectory_by_turn():
     assert found == pytest.approx({f"retriever/{name}": value for name, value in expected.items()})
 
 
-def test_questions_without_gold_pages_have_no_recall():
-    found = search_metrics({1: [note("q", A1)]}, ())
-    assert not any("recall" in name or "mrr" in name for name in found)
-    assert found["retriever/novelty"] == 1.0
-    assert search_metrics({1: []}, {A1}) == {}
-
-
 class Counting:
     def __init__(self):
         self.asked = []

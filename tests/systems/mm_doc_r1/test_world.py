@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.tokens import readable, spans
 from docagent_rl.systems.mm_doc_r1.config import MMDocConfig
@@ -47,13 +46,6 @@ def test_a_window_is_all_there_is(world):
 def test_prepared_once(world):
     assert world() is world({"window": [1, 6]}) is world()
     assert world() is not world(plan={"toc": False})
-
-
-def test_ties_and_limits():
-    index = PageIndex("d", dict.fromkeys((7, 3, 5), "same words"))
-    assert [hit.ref.page for hit in index.search("words", 2)] == [3, 5]
-    with pytest.raises(UserError, match="top_k"):
-        index.search("words", 0)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from docagent_rl.training.agent_loop.place import (
     Admission,
     image_bytes,
     place_of,
-    step_gauges,
     trajectory_bytes,
 )
 
@@ -132,10 +131,3 @@ def test_a_trajectory_takes_its_images_and_its_tokens():
         for each in (RowImages(()), images)
     ]
     assert trajectory_bytes(rows) == 10 * TOKEN_BYTES + 2 * 2 * 8 * 588
-
-
-def test_bytes_of_workers_add_up_and_the_worst_lag_counts():
-    workers = [{"event_loop_lag_s": 0.1, "images_bytes": 5.0}, {"event_loop_lag_s": 0.4, "images_bytes": 7.0}]
-    found = step_gauges(workers, {"image_cache_bytes": 3.0})
-    wanted = {"workers/event_loop_lag_s": 0.4, "workers/images_bytes": 12.0, "workers/image_cache_bytes": 3.0}
-    assert found == {f"docagent/{name}": value for name, value in wanted.items()}

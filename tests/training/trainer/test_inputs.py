@@ -4,12 +4,12 @@ import pytest
 import torch
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
 
-from docagent_rl.advantages import Advantages, Discounts
+from docagent_rl.advantages import Advantages
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
 from docagent_rl.rollout.trajectory import Trajectory, TrajectoryTurn
 from docagent_rl.training.trainer import estimators
-from docagent_rl.training.trainer.inputs import RowKeys, TermRewards, advantage_inputs, steps_of
+from docagent_rl.training.trainer.inputs import RowKeys, TermRewards, steps_of
 
 
 def test_keys_are_split_from_the_right():
@@ -49,20 +49,6 @@ def test_a_turn_without_tokens_passes_its_terms_on_to_an_earlier_row():
     trajectory = sample(turn(0, {"format": 1.0}), turn(-1, {"format": 0.5}, ids=()))
     terms = TermRewards([trajectory], torch.tensor([0]), torch.tensor([[0, 0, -1]]))
     assert terms["format"].tolist() == [[0, 1.5, 0]]
-
-
-def test_rows_become_one_input():
-    inputs = advantage_inputs(
-        keys=["q_0_0", "q_1_0"],
-        trajectories=[sample(turn(0, {})), sample(turn(0, {}))],
-        token_rewards=torch.tensor([[0.0, 1.0, 0.0], [2.0, 0.0, 0.0]]),
-        turn_index=torch.tensor([[0, 0, -1], [0, -1, -1]]),
-        values=torch.ones(2, 3, dtype=torch.bfloat16),
-        discounts=Discounts(),
-    )
-    assert inputs.mask.tolist() == [[True, True, False], [True, False, False]]
-    assert (inputs.values.shape, inputs.values.dtype) == ((2, 3), torch.float32)
-    assert (inputs.trajectory.tolist(), inputs.group.tolist()) == ([0, 1], [0, 0])
 
 
 def test_steps_are_counted_over_all_rows_of_a_trajectory():
