@@ -235,13 +235,3 @@ async def test_a_partial_reply_is_kept_with_its_thoughts_and_never_taken_for_a_w
         assert len(server.requests) == 1
         with pytest.raises(InfrastructureError, match="cut off"):
             await model(server, tmp_path).ask(HELLO)
-
-
-async def test_processes_that_ask_at_once_agree_on_one_reply(server, tmp_path):
-    replies = iter(["first", "second"])
-    server.slow_s = 0.1
-    server.compute = lambda request: completion(next(replies), usage=(1, 1))
-    both = await asyncio.gather(model(server, tmp_path).ask(HELLO), model(server, tmp_path).ask(HELLO))
-    assert len(server.requests) == 2
-    assert len({reply.text for reply in both}) == 1
-    assert (await model(server, tmp_path).ask(HELLO)).text == both[0].text

@@ -117,20 +117,6 @@ def test_waiting_for_a_place_does_not_count_and_every_event_loop_has_its_own():
         calling(ZeroDivisionError())
 
 
-def test_a_call_that_is_cancelled_in_the_queue_takes_no_place():
-    async def run():
-        options = {**OPTIONS, "places": Places(1)}
-        calls = [
-            asyncio.create_task(call_service(lambda: asyncio.sleep(1, "done"), **options)) for _ in range(3)
-        ]
-        await asyncio.sleep(0.1)
-        calls[1].cancel()
-        assert await calls[2] == "done"
-        assert calls[1].cancelled()
-
-    virtual_clock.run(run())
-
-
 def test_errors_are_described_in_one_short_line_that_acts_on_no_terminal():
     assert describe(ValueError()) == "ValueError"
     assert len(describe(ValueError("x" * 1000))) < 320
