@@ -88,10 +88,10 @@ def write_credit(run_dir: Path, step: int, estimator: str, rows: Iterable[Credit
     return atomic_write(credit_file(run_dir, step), buffer.getvalue())
 
 
-def read_credit(path: Path, *, uid: str | None = None, lists: Sequence[str] = _LISTS) -> StepCredit | None:
+def read_credit(path: Path, *, uid: str | None = None) -> StepCredit | None:
     """Read the credit of a step; `None` where there is no such file.
 
-    `uid` names the only group to read, `lists` those to read as far as they are there.
+    `uid` names the only group to read.
 
     Raises:
         UserError: it is damaged, or of another release.
@@ -105,7 +105,7 @@ def read_credit(path: Path, *, uid: str | None = None, lists: Sequence[str] = _L
         there = parquet.read_schema(path).names
         table = parquet.read_table(
             path,
-            columns=["uid", "trajectory", "row", *(name for name in lists if name in there)],
+            columns=["uid", "trajectory", "row", *(name for name in _LISTS if name in there)],
             filters=None if uid is None else [("uid", "=", uid)],
             page_checksum_verification=True,
         )

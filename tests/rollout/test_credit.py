@@ -39,9 +39,9 @@ def test_lists_that_some_rows_lack_are_none(tmp_path):
 def test_a_group_is_read_alone(tmp_path):
     rows = [row("u", 0, advantages=[1], values=[2]), row("v", 0, advantages=[3], values=[4])]
     path = write_credit(tmp_path, 1, "turn_gae", rows)
-    (one,) = read_credit(path, uid="v", lists=["advantages", "absent"]).rows
+    (one,) = read_credit(path, uid="v").rows
     assert one.uid == "v"
-    assert one.lists == {"advantages": [3.0]}
+    assert one.lists == {"advantages": [3.0], "values": [4.0]}
     assert read_credit(path, uid="w").rows == []
 
 
