@@ -64,7 +64,6 @@ def build_command(
     stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25: stems of words; none for other languages."),
     engine: SearchEngine = option(SearchEngine.EMBEDDED, "Holds vectors; docagent-rl[qdrant], [lancedb]."),
     url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
-    collection: str | None = option(None, "Its name at the engine; by default the folder's."),
     token_env: str | None = option(None, "Name of the variable that holds the token of the engine's server."),
     force: Force = False,
 ) -> None:
@@ -79,7 +78,7 @@ def build_command(
     documents = DocumentStore(store)
     where: dict[str, Any] = {}
     if engine is not SearchEngine.EMBEDDED:
-        where = {"engine": engine, "url": url, "collection": collection, "token_env": token_env}
+        where = {"engine": engine, "url": url, "token_env": token_env}
     if where and model is None:
         raise UserError(f"--engine {engine.value} holds vectors: name their model by --model")
     if model is None:

@@ -109,8 +109,6 @@ class ModelSpec(Section):
 
     @model_validator(mode="after")
     def _prepares(self) -> Self:
-        if self.min_pixels and self.max_pixels and self.min_pixels > self.max_pixels:
-            raise ValueError("min_pixels exceeds max_pixels")
         if self.content is PageContent.TEXT and self.page_prompt and self.page_prompt.count(PLACE) != 1:
             raise ValueError("page_prompt has one {} for the text of the page")
         return self

@@ -39,7 +39,6 @@ def build_collection(
     engine: Engine,
     kind: Kind,
     url: str | None = None,
-    collection: str | None = None,
     token_env: str | None = None,
     replace: bool = False,
 ) -> BuiltIndex:
@@ -54,7 +53,6 @@ def build_collection(
         engine: holds the collection.
         kind: of the vectors.
         url: the engine's address; None: the folder.
-        collection: its name; None: that of the folder.
         token_env: the variable with the token of the engine's server.
         replace: another index in the folder gives way, a collection of its own too.
 
@@ -63,7 +61,7 @@ def build_collection(
         InfrastructureError: a node, the encoder or the engine fails.
     """
     files = IndexFiles(Path(path))
-    name = collection or files.root.absolute().name
+    name = files.root.absolute().name
     place = {"engine": engine, "url": url, "collection": name, "token_env": token_env}
     wanted = CollectionHeader.of(store, vectors.facts(), kind, **place)
     opened = open_collection(files, wanted, EngineConfig())
@@ -79,11 +77,7 @@ def build_collection(
 def _prepared(
     files: IndexFiles, header: CollectionHeader, collection: Collection, *, replace: bool
 ) -> CollectionHeader:
-    """See that the folder names the collection, and that this is there; return the header as it is there.
-
-    Raises:
-        UserError: the folder holds another index that is to stay, or the name is taken at the server.
-    """
+    """See that the folder names the collection, and that this is there; return the header as it is there."""
     there = _header(files, replace=replace)
     same = there is not None and there.without_documents() == header.without_documents()
     ours = there is not None and (there.url, there.collection) == (header.url, header.collection)
@@ -94,7 +88,7 @@ def _prepared(
         )
     if not ours and header.url is not None and collection.exists():
         raise UserError(
-            f"{header.place} is there, and {files.root} does not name it: choose another --collection, or "
+            f"{header.place} is there, and {files.root} does not name it: give the folder another name, or "
             "remove it at the server"
         )
     held = {"documents": there.documents, "filled": there.filled} if there is not None and same else {}

@@ -45,11 +45,7 @@ def describe_index(retriever: Retriever, store: DocumentStore, *, kind: str = ""
 
 
 async def _answered(host: SearchHost, search: Awaitable[T]) -> T:
-    """Return the result of a search; every failure is an answer of HTTP.
-
-    Raises:
-        HTTPException: names it.
-    """
+    """Return the result of a search; every failure is an answer of HTTP."""
     try:
         return await search
     except NotTakenError as error:

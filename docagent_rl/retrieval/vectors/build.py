@@ -65,11 +65,7 @@ def build_index(
 
 
 def _previous(files: IndexFiles, header: VectorHeader, *, replace: bool) -> VectorIndex | None:
-    """Return the index that is there, if it is one of the same vectors.
-
-    Raises:
-        UserError: it is another one, or damaged, and is not to be replaced.
-    """
+    """Return the index that is there, if it is one of the same vectors."""
     if not files.header.is_file():
         return None
     try:

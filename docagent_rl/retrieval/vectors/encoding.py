@@ -214,11 +214,7 @@ class _EncoderActor(PageVectors):
 
 
 def _result(reference: Any) -> Any:
-    """Return the result of an actor's task, or raise its error.
-
-    Raises:
-        InfrastructureError: Ray fails.
-    """
+    """Return the result of an actor's task, or raise its error."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 

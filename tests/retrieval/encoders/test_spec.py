@@ -42,7 +42,6 @@ def test_the_page_shows_the_table_of_today():
         ({"content": "text", "family": "colqwen2"}, "text"),
         ({"query_prompt": "{} and {}"}, r"index\.query_prompt"),
         ({"page_prompt": "no place"}, "page_prompt"),
-        ({"min_pixels": 10, "max_pixels": 5}, "min_pixels.*max_pixels"),
         ({**IMAGES, "family": "qwen2_vl"}, "query_prompt.*page_prompt"),
         ({**IMAGES, "family": "qwen2_vl", "query_prompt": "{}", "page_prompt": "x"}, r"<\|image_pad\|>"),
         ({"weights": "abc"}, r"index\.weights"),

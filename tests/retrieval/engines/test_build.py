@@ -64,7 +64,8 @@ def test_a_name_that_is_taken_at_a_server_is_left_alone(build, corpus, found, tm
     if "url" not in where:
         return
     other = tmp_path / "elsewhere" / "index"
-    with pytest.raises(UserError, match="--collection"):
+    with pytest.raises(UserError, match="another name"):
         build_collection(corpus, vectors(), other, kind=LATE, **where, replace=True)
-    build_collection(corpus, vectors(), other, kind=LATE, **where, collection="mine")
+    other = tmp_path / "mine"
+    build_collection(corpus, vectors(), other, kind=LATE, **where)
     assert CollectionIndex.open(other).header.collection == "mine"
