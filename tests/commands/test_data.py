@@ -3,9 +3,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.samples.parquet import read_parquet
@@ -81,22 +78,3 @@ def test_a_fraction_is_set_aside(tmp_path):
     train, val = (read_parquet(tmp_path / f"{name}.parquet") for name in ("train", "val"))
     assert (len(train), len(val), {r.split for r in val}) == (30, 10, {"val"})
     assert not {r.doc_id for r in train} & {r.doc_id for r in val}
-
-
-def test_no_file_is_written_over_unasked(tmp_path, world):
-    questions, out = lines(tmp_path / "q.jsonl", asked(), asked("Who?")), tmp_path / "data"
-    convert = ("convert", questions, "--out", out, "--split", 0.5)
-    data(*convert)
-    before = (out / "train.parquet").read_bytes()
-    assert data(*convert).count("unchanged") == 2
-    lines(questions, asked(), asked("Where?"), asked("When?"))
-    for command in (
-        convert,
-        ("generate", "--store", world.store.path, "--out", questions),
-        ("template", "--out", questions),
-    ):
-        with pytest.raises(UserError, match=r"--force|q\.jsonl"):
-            data(*command)
-    assert before == (out / "train.parquet").read_bytes()
-    data(*convert, "--force")
-    assert before != (out / "train.parquet").read_bytes()

@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.commands import data_generate
 from docagent_rl.commands.data import app
 from docagent_rl.samples.questions import read_questions
 from docagent_rl.samples.validation import sample_notes
@@ -108,17 +107,3 @@ def test_what_got_no_reply_is_asked_again_and_nothing_else_is_replaced(reports, 
     out.write_bytes(content)
     assert "got no reply" not in run(reports, out, server, *kind).stderr
     like_whole(reports, server, out, *kind)
-
-
-def test_killed_between_its_two_files_the_same_command_goes_on(reports, server, tmp_path, monkeypatch):
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    out = tmp_path / "q.jsonl"
-    run(reports, out, server, "--doc", "alpha")
-    with monkeypatch.context() as patched:
-        patched.setattr(data_generate, "write_output", killed)
-        run(reports, out, server, "--doc", "beta", "--force", status=130)
-    assert not out.exists()  # nobody's funnel lies beside it
-    run(reports, out, server, "--doc", "beta")
-    assert read_questions(out)

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.questions import read_questions
@@ -55,18 +54,6 @@ def test_from_a_download_to_a_training_file(download, tmp_path):
     assert read_parquet(parquet) == samples
 
 
-def test_the_same_command_again_changes_nothing(download, tmp_path):
-    out, more = tmp_path / "mmlb.jsonl", ("--store", tmp_path / "store")
-    imported(download, out, *more)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("mmlb*")}
-    imported(download, out, *more)
-    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("mmlb*")}
-    with pytest.raises(UserError, match="--force"):
-        imported(download, out, *more, "--min-pages", 9)
-    long = imported(download, out, "--min-pages", 9, "--force")
-    assert [sample.doc_id for sample in long] == ["d3", "d4", "d5"]
-
-
 def test_parts_for_sft_and_rl_share_no_question(download, tmp_path):
     imported(download, tmp_path / "mmlb.jsonl", "--part", "rl=2", "--part", "sft=rest")
     rl, sft = (tmp_path / f"mmlb-{name}.jsonl" for name in ("rl", "sft"))
@@ -83,6 +70,3 @@ def test_leaks_are_listed_with_status_2(download, tmp_path):
     told = data("leakage", out, other, status=2)
     assert "1 documents in both, 1 pairs" in told
     assert "│ d1 │ d1 │ id │" in told
-    other.write_text(dataclasses.replace(asked, question="Who wrote it?").to_json() + "\n")
-    data("leakage", out, other, status=2)
-    data("leakage", out, other, "--by", "question")

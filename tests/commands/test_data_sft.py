@@ -76,14 +76,6 @@ def test_trajectories_of_a_document_stay_together(sft, played, tmp_path):
     assert not {number % 5 for number in val} & {number % 5 for number in train}
 
 
-def test_the_same_command_changes_nothing_and_other_rows_need_force(sft, played):
-    sft([played.trajectory], "rows.parquet")
-    assert "unchanged" in sft([played.trajectory], "rows.parquet").stdout
-    with pytest.raises(UserError, match=r"rows\.parquet"):
-        sft([played.trajectory] * 2, "rows.parquet")
-    assert "2 rows" in sft([played.trajectory] * 2, "rows.parquet", "--force").stdout
-
-
 def test_a_trajectory_of_another_model_is_an_error_that_says_what_to_do(sft, played):
     other = with_turn(played.trajectory)
     other.prompt_tokens += 1

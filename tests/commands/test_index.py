@@ -101,12 +101,6 @@ def test_an_index_of_vectors_is_built_kept_up_to_date_checked_and_searched(folde
         run(folder, *build[:5])  # words, where vectors are
 
 
-@pytest.mark.parametrize("options", [("--engine", "lancedb"), ("--model", "minilm", "--engine", "qdrant")])
-def test_an_engine_without_a_model_or_an_address_is_refused(folder, options):
-    with pytest.raises(UserError):
-        run(folder, "build", "--store", "@store", "--out", "@other", *options)
-
-
 def test_a_damaged_index_is_seen(folder):
     run(folder, *BUILD, "--stemmer", "none")
     assert re.search(r"stemmer\W+none", run(folder, "info", "--index", "@bm25"))

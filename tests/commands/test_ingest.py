@@ -52,14 +52,6 @@ def test_bad_files_are_listed_and_the_status_is_2(inbox, ingested, document):
         ingested("--strict")
 
 
-def test_a_renderer_that_is_not_installed_is_one_error(inbox, ingested, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match="poppler"):
-        ingested("--renderer", "pdf2image")
-    assert not (tmp_path / "store").exists()
-    ingested("--renderer", "acrobat", status=2)
-
-
 FAST = RenderSettings(dpi=10)
 
 

@@ -83,16 +83,3 @@ def test_what_cannot_be_done_is_one_error(tmp_path, arguments, message):
     named = [tmp_path / each if each in ("a", "gone") else each for each in arguments]
     with pytest.raises(UserError, match=message):
         reported(*named, "--out", tmp_path / "out")
-
-
-def test_another_file_is_not_replaced(tmp_path):
-    run_of(tmp_path / "a", mixed(2))
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "report.md").write_text("mine")
-    with pytest.raises(UserError, match=r"report\.md"):
-        reported(tmp_path / "a", "--out", out)
-    assert [path.read_text() for path in out.iterdir()] == ["mine"]
-    reported(tmp_path / "a", "--out", out, "--force")
-    reported(tmp_path / "a", "--out", out)  # that of an earlier report
-    assert "mine" not in (out / "report.md").read_text()

@@ -88,11 +88,6 @@ def test_ray_learns_of_a_dead_node_after_the_run_has_failed(end, tmp_path):
     assert "ActorUnavailableError" in (tmp_path / "failure_traceback.txt").read_text()
 
 
-def test_what_stays_unreachable_is_one_error(end, monkeypatch):
-    monkeypatch.setattr(run, "NODE_S", 0.0)
-    assert "no connection" in end(unavailable(), [None])
-
-
 def test_a_trainer_that_died_with_its_node_is_one_error_and_an_error_at_its_start_stays(end, monkeypatch):
     monkeypatch.setattr(run, "NODE_S", 0.0)
     context = ActorDiedErrorContext(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from transformers import Qwen3Config
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.systems import SYSTEMS, get_system
@@ -15,15 +14,9 @@ from docagent_rl.training.settings.arithmetic import (
     size_problems,
     verls_problems,
 )
-from docagent_rl.training.settings.models import model_config
 
 VRAG, ALDEN, MM_DOC = "vrag_rl_qwen2_5_vl_7b", "alden_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b"
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-
-
-def test_a_folder_says_what_its_model_is(tmp_path):
-    Qwen3Config(hidden_size=64).save_pretrained(tmp_path)
-    assert model_config(str(tmp_path)).hidden_size == 64
 
 
 def test_rows_that_fill_no_mini_batch_are_refused_with_what_to_set(recipe):

@@ -3,15 +3,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-from verl.utils import tensordict_utils as tu
-from verl.utils.seqlen_balancing import rearrange_micro_batches
-from verl.workers.engine.utils import prepare_micro_batches
-from verl.workers.engine_workers import TrainingWorker
 
 from docagent_rl.training.settings import divisibility as rules
 
@@ -117,41 +111,6 @@ def test_a_remedy_leaves_no_problem(values):
     assert rules.problems(found.changed(rules.remedy(found))) == []
 
 
-@given(st.integers(1, 24), st.integers(1, 8))
-@settings(max_examples=30)
-def test_micro_batches_that_verl_asserts(own, micro):
-    data = TensorDict({"x": torch.zeros(own)}, batch_size=own)
-    tu.assign_non_tensor(data, use_dynamic_bsz=False, micro_batch_size_per_gpu=micro)
-    found = layout(n=1, batch=own, mini=own, per_node=1, tp=1, micro=micro, infer=micro)
-    if rules.problems(found):
-        with pytest.raises(AssertionError):
-            prepare_micro_batches(data)
-    else:
-        assert len(prepare_micro_batches(data)[0]) == own // micro
-
-
-@given(st.integers(1, 12), st.integers(1, 6), st.integers(1, 4))
-@settings(max_examples=30)
-def test_mini_batches_that_verl_asserts(mini, n, workers):
-    """verl's own method up to its first step, on an engine that says how many workers there are."""
-
-    class ReachedError(Exception):
-        pass
-
-    def train_mode(**_):
-        raise ReachedError
-
-    engine = SimpleNamespace(
-        get_data_parallel_size=lambda: workers, get_data_parallel_rank=lambda: 0, train_mode=train_mode
-    )
-    data = TensorDict({"x": torch.zeros(mini * n * workers)}, batch_size=mini * n * workers)
-    tu.assign_non_tensor(data, mini_batch_size=mini * n, epochs=1)
-    update = TrainingWorker.train_mini_batch.__wrapped__
-    found = layout(batch=mini * workers, mini=mini, n=n, per_node=workers, tp=1, dynamic=True)
-    with pytest.raises(AssertionError if rules.problems(found) else ReachedError):
-        update(SimpleNamespace(engine=engine), data)
-
-
 @given(st.integers(1, 16), st.integers(1, 6), st.integers(1, 8))
 def test_rows_are_filled_up_as_verl_fills_them_up(mini, n, workers):
     actor = SimpleNamespace(ppo_mini_batch_size=mini)
@@ -162,15 +121,3 @@ def test_rows_are_filled_up_as_verl_fills_them_up(mini, n, workers):
     trainer = SimpleNamespace(config=run, use_critic=False, global_steps=1)
     multiple = PPOTrainer._get_required_batch_multiple(trainer, workers)
     assert layout(mini=mini, n=n, per_node=workers, tp=1).multiple == multiple
-
-
-@pytest.mark.parametrize("longest", [10239, 10240, 10241])
-def test_rows_that_verl_cannot_put_into_a_micro_batch(longest):
-    ids = torch.nested.as_nested_tensor([torch.zeros(longest)], layout=torch.jagged)
-    data = TensorDict({"input_ids": ids}, batch_size=1)
-    found = rules.Layout(layout(dynamic=True).values, layout(dynamic=True).parts, longest)
-    if rules.problems(found):
-        with pytest.raises(AssertionError, match="max_token_len"):
-            rearrange_micro_batches(data, max_token_len=10240)
-    else:
-        assert len(rearrange_micro_batches(data, max_token_len=10240)[0]) == 1

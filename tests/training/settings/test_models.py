@@ -7,7 +7,7 @@ from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.recipe_check import Finding, composed, judged
-from docagent_rl.checks.recipe_list import ROOT, Kind, recipe_kind, recipe_names
+from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.settings.models import (
@@ -20,7 +20,6 @@ from docagent_rl.training.workers.extensions import ENCODERS, PROJECTORS
 
 VRAG, MODEL = "vrag_rl_qwen2_5_vl_7b", "actor_rollout_ref.model"
 LORA = f"{MODEL}.lora_rank=8"
-SFT = "sft_vrag_rl_qwen2_5_vl_7b"
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +68,6 @@ def test_settings_that_train_or_play_something_else_are_refused(overrides, messa
     assert re.search(message, problem)
 
 
-def test_merged_weights_go_to_servers_of_their_own():
-    separate = "trainer.v1.trainer_mode=docagent_separate_async"
-    assert not list(adapter_problems(run(LORA, f"{MODEL}.lora.merge=true", separate)))
-
-
 def test_a_module_that_no_model_has_is_named():
     with pytest.raises(UserError, match="nowhere"):
         read_adapters(run(LORA, f"{MODEL}.target_modules=[nowhere]").actor_rollout_ref.model)
@@ -106,13 +100,6 @@ def test_every_system_takes_the_overlays():
         assert size == "language" or made.trainer.n_gpus_per_node == 1
 
 
-def test_recipes_of_fine_tuning_have_keys_of_their_own():
-    for name in (each for each in recipe_names(kind=None) if recipe_kind(each) is Kind.SFT):
-        made = composed(name, ["+lora=language", "+profile=sft_cpu"])
-        assert (made.model.lora_rank, made.engine.model_dtype) == (32, "bfloat16")
-        assert "actor_rollout_ref" not in made
-
-
 @pytest.mark.parametrize(
     ("family", "ranks", "refused"), [("internvl", 2, True), ("internvl", 1, False), ("qwen3_vl", 2, False)]
 )
@@ -123,13 +110,3 @@ def test_whole_images_are_trained_on_one_rank(family, ranks, refused):
     problems = list(family_problems(run, section))
     assert len(problems) == refused
     assert all("n_gpus_per_node is 2" in problem for problem in problems)
-
-
-def test_a_tiny_model_has_the_familys_small_grid():
-    grids = []
-    for profile in ([], ["+profile=cpu"]):
-        run = composed(
-            "vrag_rl_qwen2_5_vl_7b", [*profile, "docagent.model_family=internvl", "docagent.workspace=w"]
-        )
-        grids.append(DocAgentConfig.parse(plain(run.docagent)).env["display"]["grid"]["max_tiles"])
-    assert grids == [12, 1]
