@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Why, answered, tell_answer, turn_pages
+from docagent_rl.lab.eval.ask.answer import RESTS_ON_NOTHING, Why, answered, tell_answer
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status, TrajectoryTurn
 from docagent_rl.samples.sample import Sample, Split
@@ -81,11 +81,3 @@ def test_a_trajectory_without_an_answer_says_why():
     masked = trajectory()
     masked.status, masked.end, masked.error = Status.MASKED.value, MaskReason.SAMPLE.value, "too long"
     assert (answered(masked).text, answered(masked).why_not) == (None, "too long")
-
-
-@pytest.mark.parametrize(
-    "effect", [None, 3, {"pages": 3}, {"pages": [None, {"page": 3}, {"page": "x"}]}, {"page": "d#0"}]
-)
-def test_strange_samples_are_read(effect):
-    assert turn_pages({"effect": effect}) == []
-    assert answered(trajectory({"effect": effect}, crop(1, 0, "x", 1, None), SAY)).text == "there"

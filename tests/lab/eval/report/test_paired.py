@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -136,13 +135,6 @@ def test_several_trajectories_of_a_question_weigh_one_together():
     trajectories += [scored(2, 1, number=0), scored(2, None, number=1), scored(3, 0)]
     (found,) = intervals(sums_of(trajectories, [Cell(SCORE)]), draws=100)
     assert found.value == pytest.approx((1 + 1 / 3 + 1 + 0) / 4)
-    # with as many of each it is the mean of the runs
-    rng = np.random.default_rng(0)
-    trajectories = [
-        scored(n, rng.random(), document=f"d{n % 5}", number=s) for s in range(3) for n in range(20)
-    ]
-    (found,) = intervals(sums_of(trajectories, [Cell(SCORE)]), draws=10)
-    assert found.value == pytest.approx(slow_number(trajectories, SCORE))
 
 
 def test_rows_of_breakdowns_hold_their_questions_and_those_without_value_are_in_none():
