@@ -6,6 +6,7 @@ import io
 
 import pytest
 from PIL import Image
+from pydantic import ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.envs.base import ImagePart, Message, Role, TextPart
@@ -136,6 +137,11 @@ def test_embedded_roles_need_no_model(report_store):
     assert set(make_roles({"planner": RoleConfig(), "reader": RoleConfig(**REMOTE)}, report_store)) == {
         "reader"
     }
+
+
+def test_a_remote_role_needs_an_address():
+    with pytest.raises(ValidationError, match="base_url"):
+        RoleConfig(backend="openai", model="m")
 
 
 def test_a_key_that_is_not_set(report_store, monkeypatch):

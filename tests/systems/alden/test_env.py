@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.base import EndReason, Role
 from docagent_rl.systems.alden.config import AldenConfig
@@ -67,6 +68,11 @@ async def test_malformed_calls_are_executed_and_cost_one(make, sample, play, var
     assert (metrics["malformed_calls"], metrics["invalid_actions"]) == (2, 2)
     assert metrics["invalid_action_rate"] == pytest.approx(2 / 3)
     assert (metrics["searches"], metrics["fetches"], metrics["pages_seen"]) == (1, 2, 2)
+
+
+def test_gold_pages_of_another_document_are_refused(make, sample):
+    with pytest.raises(UserError, match=r"'q1'.*M#1.*'K'"):
+        make().opening(sample(extra={"page_ids": ["K#3", "M#1"]}))
 
 
 @pytest.mark.parametrize(("cut_fetched", "whole"), [(True, False), (False, True)])
