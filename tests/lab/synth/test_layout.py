@@ -84,16 +84,6 @@ def test_nothing_is_cut_off_or_overlaps(documents):
                 assert first[3] <= second[1] + 1e-4, (rendered.plan.doc_id, upper, lower)
 
 
-def test_text_stays_between_the_margins(documents):
-    for page in (page for rendered in documents for page in open_pdf(rendered)):
-        width, height = page.get_size()
-        text = page.get_textpage()
-        for index in range(text.count_rects()):
-            left, bottom, right, top = text.get_rect(index)
-            assert 50 < left < right < width - 50
-            assert 15 < bottom < top < height - 30
-
-
 def test_a_document_that_is_too_long_loses_chapters(documents):
     plan = next(rendered.plan for rendered in documents if rendered.plan.difficulty is Difficulty.MEDIUM)
     short, long = copy.copy(plan), copy.copy(plan)

@@ -63,14 +63,6 @@ def test_columns_of_tables_hold_no_value_twice(plans):
             assert len(set(table.column(column))) == len(table.rows)
 
 
-def test_no_document_needs_more_names_than_it_has():
-    hard = SynthSettings(documents=200, difficulties=(Difficulty.HARD,))
-    for index in range(20):
-        plan = DocumentPlan(hard, index)
-        assert not set(plan.absent) & {unit.name for unit in plan.units}
-        assert set(plan.absent) < set(document_names(0, index))
-
-
 def test_filler_holds_no_figures_and_does_not_repeat_itself():
     for seed in range(50):
         text = paragraph(random.Random(seed), "the board", 5)

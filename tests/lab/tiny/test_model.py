@@ -101,11 +101,6 @@ CASES = {
         + turn("user", IMAGE)
         + "<|im_start|>assistant\n",
     ),
-    "numbered images": (
-        [SHOWN, SHOWN],
-        {"add_vision_id": True},
-        DEFAULT + turn("user", f"Picture 1: {IMAGE}") + turn("user", f"Picture 2: {IMAGE}"),
-    ),
 }
 
 
