@@ -35,10 +35,7 @@ class Kind(StrEnum):
     @property
     def source(self) -> EvidenceSource:
         """The kind of content that is its evidence."""
-        return _SOURCES.get(self, EvidenceSource.TEXT)
-
-
-_SOURCES = {Kind.TABLE: EvidenceSource.TABLE, Kind.CHART: EvidenceSource.CHART}
+        return {"table": EvidenceSource.TABLE, "chart": EvidenceSource.CHART}.get(self, EvidenceSource.TEXT)
 
 
 class Difficulty(StrEnum):

@@ -159,13 +159,8 @@ def shape_problem(draft: Draft) -> str | None:
     return _answer_problem(draft) or _evidence_problem(draft)
 
 
-def named_pages(question: str) -> list[int]:
-    """Return the numbers of pages that a question names."""
-    return [int(found) for found in _PAGE.findall(question)]
-
-
 def _page_problem(draft: Draft) -> str | None:
-    named = set(named_pages(draft.question))
+    named = {int(found) for found in _PAGE.findall(draft.question)}
     if draft.slot.kind is Kind.PAGE_INDEX:
         own = set(draft.slot.pages)
         return None if named == own else "the question does not name its page, or names another"

@@ -8,10 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.ingestion import ingest
-from docagent_rl.documents.settings import OcrMode
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.synth import Difficulty, SynthSettings, synthesize
 from docagent_rl.lab.synth.settings import QuestionKind
@@ -100,30 +98,11 @@ def build_model_for(
         build_model(path, players, family=family, progress=progress)
 
 
-def ingest_all(
-    pdfs: Path,
-    store: Path,
-    *,
-    progress: bool = False,
-    workers: int | None = None,
-    ocr: OcrMode = OcrMode.AUTO,
-) -> set[str]:
-    """Ingest a folder of PDFs; return its documents.
-
-    Raises:
-        UserError: a PDF cannot be read.
-    """
-    report = ingest(pdfs, store, progress=progress, workers=workers, replace=False, ocr=ocr)
-    if report.failed:
-        raise UserError("; ".join(f"{f.name}: {f.reason}" for f in report.failed))
-    return {*report.ingested, *report.skipped, *report.kept}
-
-
 def _synthetic_world(folder: Path) -> World:
     """Make short synthetic reports with easy questions."""
     levels = (Difficulty.EASY, Difficulty.MEDIUM)
     synthesize(folder / "synthetic", SynthSettings(documents=STAND_INS, difficulties=levels))
-    ingest_all(folder / "synthetic" / "pdfs", folder / "store", workers=1)
+    ingest(folder / "synthetic" / "pdfs", folder / "store", workers=1)
     store = DocumentStore(folder / "store")
     made = read_questions(folder / "synthetic" / "samples.jsonl")
     samples = [r for r in made if r.gold_pages and r.extra["kind"] in ASKED]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import pyarrow.parquet as pq
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.documents import Document, DocumentStore
+from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.settings import OcrMode
 from docagent_rl.lab.generate.config import Kind
 from docagent_rl.lab.generate.outline import outline_questions
 from docagent_rl.lab.synth import SynthSettings, synthesize
-from docagent_rl.lab.tiny.build import ASKED, World, build_model, ingest_all, make_players
+from docagent_rl.lab.tiny.build import ASKED, World, build_model, make_players
 from docagent_rl.lab.tiny.workspace import DemoPaths, claim
 from docagent_rl.retrieval.bm25 import BM25Retriever
 from docagent_rl.samples.parquet import parquet_bytes
@@ -90,10 +92,12 @@ def prepare_demo(
         raise UserError(f"{pdfs}: no such folder of PDFs")
     claim(paths)
     synthesize(paths.synthetic, synthetic or SynthSettings(seed=seed), progress=progress)
-    ingest_all(paths.synthetic / "pdfs", paths.store, progress=progress, ocr=ocr)
+    take_in = partial(ingest, store=paths.store, progress=progress, replace=False, ocr=ocr, strict=True)
+    take_in(paths.synthetic / "pdfs")
     real_ids: set[str] = set()
     if real.is_dir() and any(real.glob("**/*.pdf")):
-        real_ids = ingest_all(real, paths.store, progress=progress, ocr=ocr)
+        report = take_in(real)
+        real_ids = {*report.ingested, *report.skipped, *report.kept}
     store = DocumentStore(paths.store)
     build_index(store, paths.index)
     questions = _questions(paths, store, sorted(real_ids), seed)
