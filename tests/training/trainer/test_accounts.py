@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
 
+from docagent_rl.rollout.digest import TrajectoryDigest
 from docagent_rl.rollout.trajectory import MaskReason, Status, Trajectory
+from docagent_rl.training.agent_loop.output import TRAJECTORY_DIGEST, TRAJECTORY_LINE
 from docagent_rl.training.trainer.accounts import (
     FAILURE_FILE,
     Accounts,
     TrajectoryFailedError,
     account_for_trajectories,
 )
+from docagent_rl.training.trainer.mixin import DocAgentTrainerMixin
 from docagent_rl.training.trainer.trajectory_reader import TrajectoryReader
 from tests.training.trainer.conftest import replay_buffer
 
@@ -108,12 +113,55 @@ def test_a_step_that_lost_rows_on_its_way(tmp_path):
     assert accounts.close_step(["z_0_0"], [trajectory()]) == {}
 
 
+@pytest.fixture
+def parsed(queue, monkeypatch):
+    """Two groups of two trajectories of three rows in the queue; what is parsed of them."""
+    queue.put(FINISHED, [*pair("x"), *pair("y")], rows=3)
+    found, parse = [], TrajectoryDigest.from_json.__func__
+    counted = classmethod(lambda cls, text: found.append(text) or parse(cls, text))
+    monkeypatch.setattr(TrajectoryDigest, "from_json", counted)
+    return found
+
+
+class Trainer(DocAgentTrainerMixin):
+    """The trainer of a step, without models: what it does with trajectories is its own."""
+
+    def __init__(self, run_dir, each=2):
+        self._run_dir, self.global_steps = run_dir, 7
+        self.config = SimpleNamespace(data=SimpleNamespace(train_batch_size=1))
+        self._accounts, self._reader = Accounts(run_dir, each), TrajectoryReader()
+
+    run_dir = property(lambda self: self._run_dir)
+
+    def _read_rows(self, partition_id, trajectories):
+        self.archived = trajectories
+        return {}, {}
+
+
 def batch_of(*keys):
     return KVBatchMeta(partition_id="train", keys=list(keys), tags=[{}] * len(keys))
 
 
+def test_a_trajectory_is_read_once_a_step(queue, parsed, tmp_path):
+    trainer, buffer = Trainer(tmp_path), replay_buffer()
+    trainer._accounts.ask("xy")
+    account_for_trajectories(buffer, trainer._accounts, trainer._reader)
+    batch = queue.sample(buffer, 2)
+    estimated = trainer._reader.fetch(batch)
+    numbers = trainer._archive(batch)
+    trainer._files.settle()
+    assert len(parsed) == 4
+    # of each trajectory's first row alone, and each field once
+    wanted = ["extra_fields", TRAJECTORY_DIGEST, TRAJECTORY_LINE]
+    keys = ["x_0_0", "x_1_0", "y_0_0", "y_1_0"]
+    assert sorted(queue.asked) == sorted((field, key) for field in wanted for key in keys)
+    assert [id(t) for _, t in estimated] == [id(t) for _, t in trainer.archived]
+    assert numbers["docagent/trajectories/trained"] == 4
+    assert len((tmp_path / "trajectories" / "7.jsonl").read_text().splitlines()) == 4
+
+
+@pytest.mark.usefixtures("parsed")
 def test_copies_that_fill_a_batch_up_have_no_trajectory(queue):
-    queue.put(FINISHED, [*pair("x"), *pair("y")], rows=3)
     queue.rows["pad1_0_0"] = queue.rows["x_0_0"]
     found = TrajectoryReader().fetch(batch_of("x_0_0", "x_0_1", "pad1_0_0"))
     assert [key for key, _ in found] == ["x_0_0", "x_0_1"]
