@@ -34,7 +34,7 @@ vllm_names=(
     opentelemetry-exporter-otlp-proto-common opentelemetry-semantic-conventions
     opentelemetry-semantic-conventions-ai googleapis-common-protos pydantic-settings python-dotenv gguf
     aiohttp-cors colorful opencensus opencensus-context google-api-core google-auth proto-plus smart-open py-spy
-    bm25s reportlab pint flexcache flexparser number-parser pypdf pytz
+    bm25s reportlab pypdf pytz
 )
 
 PATH="$PWD/.venv/tool/bin:$PATH"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from docagent_rl.rewards.rule.atoms import Atom, read
 from docagent_rl.rewards.rule.claims import (
@@ -19,16 +18,11 @@ from docagent_rl.rewards.rule.claims import (
     is_refusal,
     mentions_refusal,
     polarity,
-    read_question,
-    reference_polarity,
 )
-from docagent_rl.rewards.rule.likeness import forms, spans
-from docagent_rl.rewards.rule.words import fold
+from docagent_rl.rewards.rule.words import NUMBERED, SUFFIXES, TITLES, YES, fold
 
 MAX_CHARS = 2000
 """Longer answers are right only when they are the reference."""
-_LONGEST_REFERENCE = 200
-"""Atoms; longer references must be repeated literally, which bounds the time of a judgement."""
 
 
 class _AlwaysThere:
@@ -44,18 +38,9 @@ class _AlwaysThere:
 class RuleJudge(_AlwaysThere):
     """A judge without a model, for laptops, tests and questions with short answers.
 
-    Texts are read as words, amounts with their units, dates and times (`docagent_rl.rewards.rule`). An answer
-    is right when, for one of the references, one of these holds:
-
-    - it is the reference, but for case, accents, blanks and markup;
-    - it says the reference (the same words, the same amount in any unit, the same date), and beside it only
-      words that answer nothing: grammar, the frame of an answer, words of the question, page numbers;
-    - the reference is a list joined by `"; "` and the answer says every item and no other;
-    - the reference is yes, no, true or false, and so is the answer;
-    - the reference is a refusal such as "not answerable", and the answer declines and guesses nothing.
-
-    A unit may be left out, or added, where the question names it. Where a rule cannot tell, the answer is
-    wrong: a policy that is trained on these verdicts looks for whatever is rewarded by mistake.
+    An answer is right when it is one of the references, or says it and beside it only words that answer
+    nothing (`docs/rule_judge.md`). Where a rule cannot tell, it is wrong: a policy that is trained on these
+    verdicts looks for whatever is rewarded by mistake.
     """
 
     async def judge(self, question: str, references: Sequence[str], prediction: str) -> float:
@@ -64,26 +49,8 @@ class RuleJudge(_AlwaysThere):
         return await asyncio.to_thread(self._judge, question, references, prediction)
 
     def _judge(self, question: str, references: Sequence[str], prediction: str) -> float:
-        answer, asked = Answer.read(prediction), read_question(question)
-        return float(any(self._accepts(reference, answer, asked) for reference in references))
-
-    def _accepts(self, reference: str, answer: Answer, question: Question) -> bool:
-        wanted = Answer.read(reference)
-        if wanted.equals(answer):
-            return answer.text.strip() != ""
-        if not wanted.atoms or not answer.atoms or len(wanted.atoms) > _LONGEST_REFERENCE:
-            return False
-        if is_refusal(reference):
-            return declines(answer.folded, question)
-        if mentions_refusal(answer.folded):
-            return False
-        affirmed = reference_polarity(wanted.atoms)
-        if affirmed is not None:
-            return polarity(answer.atoms, question) is affirmed
-        items = [atoms for item in reference.split(";") if (atoms := read(fold(item)))]
-        if len(items) > 1:
-            return _holds_all(items, answer.atoms, question)
-        return _holds(wanted.atoms, answer.atoms, question)
+        asked = Question(question)
+        return float(any(_accepts(reference, prediction, asked) for reference in references))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,46 +64,67 @@ class LikenessJudge(_AlwaysThere):
         return max((self.likeness(reference, prediction) for reference in references), default=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A text, read."""
-
-    text: str
-    folded: str
-    bare: str
-    atoms: list[Atom]
-
-    @classmethod
-    @lru_cache(maxsize=256)  # trajectories of a question share its references
-    def read(cls, text: str) -> Answer:
-        """Fold a text and read its atoms; of one that is too long only the spelling is compared."""
-        if len(text) > MAX_CHARS:
-            return cls(text, text, " ".join(text.casefold().split()), [])
-        folded = fold(text)
-        return cls(text, folded, " ".join(folded.casefold().split()), read(folded))
-
-    def equals(self, other: Answer) -> bool:
-        """Compare two texts but for case, as long as case does not change a unit: mW and MW."""
-        if self.bare != other.bare:
-            return False
-        pairs = zip(self.atoms, other.atoms, strict=False)
-        return all(one.quantity is None or one.quantity == two.quantity for one, two in pairs)
+def _accepts(reference: str, prediction: str, question: Question) -> bool:
+    is_long = max(len(reference), len(prediction)) > MAX_CHARS
+    wanted, given = (text if is_long else fold(text) for text in (reference, prediction))
+    if wanted.casefold().split() == given.casefold().split():
+        return bool(given.strip())
+    atoms, said = ([], []) if is_long else (read(wanted), read(given))
+    if not atoms or not said:
+        return False
+    if is_refusal(reference):
+        return declines(given, question)
+    if mentions_refusal(given):
+        return False
+    if len(atoms) == 1 and atoms[0].text in ("yes", "no", "true", "false"):
+        return polarity(said, question) is (atoms[0].text in YES)
+    return _holds([item for part in wanted.split(";") if (item := read(part))], said, question)
 
 
-def _holds(wanted: Sequence[Atom], said: Sequence[Atom], question: Question) -> bool:
-    for form in forms(wanted, question):
-        found = spans(form, said, question)
-        if found and claims_only(said, frozenset().union(*found), question):
-            return True
-    return False
-
-
-def _holds_all(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Question) -> bool:
+def _holds(items: Sequence[Sequence[Atom]], said: Sequence[Atom], question: Question) -> bool:
+    """Return whether an answer says every item, each in its own place, and nothing else."""
     hits: frozenset[int] = frozenset()
     for item in sorted(items, key=len, reverse=True):
-        found = [place for form in forms(item, question) for place in spans(form, said, question)]
+        found = [place for form in _forms(item, question) for place in _spans(item, form, said, question)]
         free = [place for place in found if hits.isdisjoint(place)]
         if not free:
             return False
         hits = hits.union(*free)
     return claims_only(said, hits, question)
+
+
+def _forms(reference: Sequence[Atom], question: Question) -> list[list[Atom]]:
+    """Return the ways in which a reference may be said, the fullest first."""
+    idle_words = ((), question.nouns, TITLES | SUFFIXES)
+    found = [[atom for atom in reference if atom.text not in idle] for idle in idle_words]
+    return [form for i, form in enumerate(found) if form and form not in found[:i]]
+
+
+def _spans(
+    wanted: Sequence[Atom], form: Sequence[Atom], said: Sequence[Atom], question: Question
+) -> list[range]:
+    """Return where a form of a reference stands in an answer."""
+    places = [range(at, at + len(form)) for at in range(len(said) - len(form) + 1)]
+    return [
+        place
+        for place in places
+        if all(_same(form, i, said[at], question) for i, at in enumerate(place))
+        and (len(form) == len(wanted) or not _has_unit(said, place.stop, question))
+    ]
+
+
+def _has_unit(said: Sequence[Atom], end: int, question: Question) -> bool:
+    """Return whether a number has a unit of the question, which may not be that of the reference."""
+    return said[end - 1].number is not None and end < len(said) and said[end].text in question.nouns
+
+
+def _same(form: Sequence[Atom], at: int, given: Atom, question: Question) -> bool:
+    wanted = form[at]
+    if wanted.days:
+        # one that can be read in two ways is right only where both are: 03/04/2021
+        return bool(given.days) and given.days <= wanted.days
+    # section 3.2 is not section 3.20
+    is_label = bool(NUMBERED & {form[at - 1].text if at else "", *question.asked})
+    if None in (wanted.number, given.number) or (is_label and "." in wanted.text + given.text):
+        return (wanted.text, wanted.number) == (given.text, given.number)
+    return wanted.number == given.number

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from docagent_rl.rewards.judge import Judge
-from docagent_rl.rewards.rule.words import FRAME, FUNCTION, LABELLED, NEGATORS, PREPOSITIONS
+from docagent_rl.rewards.rule.words import FRAME, GRAMMAR, NEGATORS, NUMBERED
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.rewards.document_free import KINDS, METRICS, SEED, STEPS, best_text, free_table
@@ -58,7 +58,7 @@ JOINTS = (
     *(" or ", " and ", " but ", " not ", " rather than ", " instead of ", " either ", " if not ", " i.e. "),
     *(", that is, ", " also known as ", ", alternatively ", " plus ", " then ", " versus ", " as well as "),
 )  # fmt: skip
-WORDS = sorted(FUNCTION | FRAME | PREPOSITIONS | NEGATORS | LABELLED)
+WORDS = sorted(GRAMMAR | FRAME | NEGATORS | NUMBERED)
 COATS: tuple[Callable[[str], str], ...] = (
     str.upper,
     str.lower,

@@ -16,7 +16,7 @@ from tests.rewards.judge_pairs import Trap, read_pairs, table, wrong
 CANDIDATES = ["Paris", "Jane Roe", "Appendix B", "Vitamin C", "marketing", "wind power", "AB-1234"]
 SPELLINGS = [
     ["kg", "kilograms", "kilogram"], ["km", "kilometres", "kilometers"], ["GB", "gigabytes"],
-    ["hours", "hrs", "h"], ["%", "percent", "per cent"], ["km/h", "kilometers per hour", "kmh"],
+    ["hours", "hrs", "h"], ["%", "percent", "per cent"], ["km/h", "kilometers per hour"],
     ["USD", "dollars", "US dollars"], ["EUR", "euros"], ["m\u00b2", "square meters", "m^2", "sq m"],
     ["\u00b0C", "degrees Celsius"], ["V", "volts"],
 ]  # fmt: skip
@@ -47,10 +47,42 @@ def judged(references, prediction, judge=None, question="?"):
         ("red; red fox", "red fox, red", True),
         ("red; blue;", "blue, red", True),
         ("10 MW and 5 km", "10 mW and 5 km", False),
+        ("Red Fox", "Red Arctic Fox", False),
+        ("page 12", "page 12", True),
+        ("12", "page 12", False),
+        ("03/04/2021", "3 April 2021", True),
+        ("3 April 2021", "03/04/2021", False),
+        ("5", "5 May", False),
+        ("13", "pages 12-13", False),
+        ("A", "Figure 3a", False),
+        ("5", "5 pp", False),
+        ("Section 3.2", "Section 3.2-3.4", False),
+        ("Dr. Roe", "Roe", True),
+        ("12 kg", "12", False),
+        ("13 kg", "13 kg, table 12 kg", False),
+        ("dog", "A dog.", True),
+        ("B", "A/B", False),
     ],
 )
 def test_answers_that_are_no_labelled_pair(reference, prediction, right):
     assert judged(reference, prediction) == float(right)
+
+
+@pytest.mark.parametrize(
+    ("reference", "prediction", "question", "right"),
+    [
+        ("Appendix A", "A", "Which appendix lists the suppliers?", True),
+        ("12", "12 kg", "How many kg?", True),
+        ("12 kg", "12", "What is it in kg?", True),
+        ("30 minutes", "30 hours", "How many minutes are there in some hours?", False),
+        ("13 kg", "13 kg, table 12 kg", "How many kg?", False),
+        ("3.2", "3.20", "Which section is it?", False),
+        ("7.5", "7.50", "What is the rate?", True),
+        ("June 2010", "June 2010, 12 May 1999", "Is it June 2010 or 12 May 1999?", False),
+    ],
+)
+def test_what_a_question_names_may_be_left_out_or_added(reference, prediction, question, right):
+    assert judged(reference, prediction, question=question) == float(right)
 
 
 HOSTILE = [
@@ -125,12 +157,10 @@ def test_no_text_wins_for_two_golds():
     ("reference", "prediction", "longer"),
     [
         ("Lisbon", "Lisbon." + " " * 1993, "Lisbon." + " " * 1994),
-        (" ".join(["red"] * 200), "It is " + " ".join(["red"] * 200), ""),
-        (" ".join(["red"] * 201), " ".join(["red"] * 201), "It is " + " ".join(["red"] * 201)),
     ],
 )
 def test_limits(reference, prediction, longer):
-    """2000 characters, a reference of 200 words."""
+    """2000 characters."""
     assert judged(reference, prediction) == 1.0
     assert judged(reference, longer) == 0.0
 

@@ -1,117 +1,157 @@
-"""A text as the things it speaks of: words, amounts, dates and times of day."""
+"""A text as the things it speaks of: words, numbers and dates."""
 
 from __future__ import annotations
 
 import re
+from datetime import date
+from fractions import Fraction
 from typing import NamedTuple
 
-from docagent_rl.rewards.rule.quantities import Date, Quantity, date_at, quantity_at, time_at
-from docagent_rl.rewards.rule.words import ARTICLES, LABELLED, NUMBERED, stem
+from docagent_rl.rewards.rule.words import root, stem
 
 
 class Atom(NamedTuple):
-    """One thing that a text speaks of.
+    """One thing that a text speaks of; a unit is a word behind its number.
 
     Args:
         text: the stem of a word, the digits of a number.
         raw: as it stands in the folded text.
-        value: an amount, the readings of a date, or minutes after midnight; `None` for a word.
+        number: its value, scaled: 3.5 million is 3500000.
+        days: the readings of a date.
         opens: it is the first of a sentence.
     """
 
     text: str
     raw: str
-    value: Quantity | frozenset[Date] | int | None = None
+    number: Fraction | None = None
+    days: frozenset[date] = frozenset()
     opens: bool = False
 
     @property
-    def quantity(self) -> Quantity | None:
-        """Return its amount, if it is one."""
-        return self.value if isinstance(self.value, Quantity) else None
-
-    @property
-    def dates(self) -> frozenset[Date]:
-        """Return its readings as a date, if it is one."""
-        return self.value if isinstance(self.value, frozenset) else frozenset()
+    def key(self) -> Fraction | str:
+        """Return what all its forms share: a value, or the root of a word."""
+        return root(self.text) if self.number is None else self.number
 
     @property
     def is_capital(self) -> bool:
         """Return whether it is a word that begins with a capital."""
-        return self.value is None and self.raw[:1].isupper()
+        return self.number is None and not self.days and self.raw[:1].isupper()
 
 
-_ADDRESS = re.compile(
-    r"(?:https?://|www\.)[^\s,;]+|[\w.+%-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|[\w-]+\.(?:pdf|docx?|xlsx?|pptx?|txt|csv|json|xml|html?|png|jpe?g|py|zip|ipynb|md)(?!\w)"
+_SIGN = r"[$\u00a2\u00a3\u00a5\u0e3f\u20a0-\u20c1]"
+_NUMBER = re.compile(
+    rf"(?P<sign>[-+]|\((?={_SIGN}))?"
+    rf"(?P<money>(?:(?:us)?{_SIGN}|(?:usd|eur|gbp|jpy|cny|inr|chf|cad|aud|rs)\b\.?) ?)?"
+    r"(?P<digits>[0-9]{1,3}(?:(?:,[0-9]{3})+|(?:[' ][0-9]{3})+)(?:\.[0-9]+)?(?![0-9])"
+    r"|[0-9]+/[1-9][0-9]*(?![/0-9])|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)",
+    re.IGNORECASE,
 )
-_SCHEME = re.compile(r"\A(?:https://)?(?:http://)?(?:www\.)?")
-# version 3.2.1, the 1990s
-_DOTTED = re.compile(r"[0-9]+(?:\.[0-9]+){2,}(?!\w)|[12][0-9]{2}0'?s(?!\w)")
-_CODE = re.compile(
-    r"(?=[A-Za-z0-9-]*[A-Za-z])(?=[A-Za-z0-9-]*[0-9])"
-    r"[A-Za-z]+-?[0-9][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*(?!\w)|[0-9]+[A-Za-z](?!\w)"
+_ONES = "one|two|three|four|five|six|seven|eight|nine"
+_TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
+_TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
+_SPOKEN = dict(zip(f"zero|{_ONES}|{_TEENS}".split("|"), range(20), strict=True))
+_SPOKEN |= dict(zip(_TENS.split("|"), range(20, 100, 10), strict=True))
+_CARDINAL = re.compile(rf"(?:({_TENS})(?:[- ]({_ONES}))?|({_ONES}|{_TEENS}|zero))\b", re.IGNORECASE)
+_JOINT = re.compile(" and |[ -]", re.IGNORECASE)
+_SCALES = {
+    "hundred": 2, "thousand": 3, "k": 3, "million": 6, "mn": 6, "m": 6, "billion": 9, "bn": 9, "b": 9,
+    "trillion": 12, "tn": 12,
+}  # fmt: skip
+_SCALE = re.compile(
+    r"(?:[ -]?(hundred|thousand|million|billion|trillion|mn|bn|tn)s?|([kmb]))\b", re.IGNORECASE
 )
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*(?:\+{1,2}|#)?|[^\W_]+|&")
-_BLANKS = frozenset(" \t\r\x0b\x0c\u00a0")
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATE = re.compile(
+    r"(?:[a-z]+day,? )?(?:[12][0-9]{3}([-/.])[0-9]{1,2}\1[0-9]{1,2}|[0-9]{1,2}([-/.])[0-9]{1,2}\2[12][0-9]{3}"
+    rf"|{_MONTH} [0-3]?[0-9],? [12][0-9]{{3}})(?!\w|[-/.][0-9])",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"[0-9]+(?:\.[0-9]+){2,}|[0-9]+(?::[0-9]+)+|[0-9]+[acdefACDEFb](?!\w)")
+"""Version 3.2.1, 10:30, figure 3a."""
+_WORD = re.compile(
+    rf"(?<=[0-9%]) ?- ?(?=[0-9.]|{_SIGN})|[^\W\d_]+(?:'[^\W\d_]+)*(?:\+{{1,2}}|#)?|[^\W_]+"
+    rf"|[&%\u2030]|{_SIGN}"
+)
+"""The hyphen of a range is a word."""
 _ENDS = frozenset(".!?\n")
-_Found = tuple[Atom, int]
-"""An atom, and where it ends."""
+_Found = tuple[list[Atom], int]
+"""Atoms, and where the last ends."""
 
 
 def read(folded: str) -> list[Atom]:
-    """Return the atoms of a folded text, in order, without marks and articles.
+    """Return the atoms of a folded text, in order, without marks.
 
     A text of marks has none. Takes time linear in the length of the text.
     """
     atoms: list[Atom] = []
-    at, opens, before = 0, True, ""
+    at, opens = 0, True
     while at < len(folded):
-        found = _next(folded, at, before)
-        if found is None:
-            if folded[at] not in _BLANKS:
-                opens, before = folded[at] in _ENDS, ""
+        found = _date(folded, at) or _number(folded, at) or _cardinal(folded, at) or _word(folded, at)
+        if found:
+            (first, *rest), at = found
+            atoms += [first._replace(opens=opens), *rest]
+            opens = False
+        else:
+            opens = folded[at] in _ENDS or (opens and folded[at] in " \t\r")
             at += 1
-            continue
-        atom, at = found
-        atom = atom._replace(opens=opens)
-        if not _is_article(atom, before, folded[at : at + 40].lstrip(" ")):
-            atoms.append(atom)
-        opens, before = False, atom.text
     return atoms
 
 
-def _is_article(atom: Atom, before: str, after: str) -> bool:
-    """Return whether a word is an article before another word, rather than the letter A."""
-    if atom.text not in ARTICLES or not (after[:1].isalnum() or after[:1] in tuple("$-+")):
-        return False
-    return atom.text != "a" or (
-        before not in LABELLED and (atom.raw == "a" or (atom.opens and not after[:1].isupper()))
-    )
+def _date(text: str, at: int) -> _Found | None:
+    """Read a day, in both ways where it has two, such as 03/04/2021."""
+    found = _DATE.match(text, at)
+    if not found:
+        return None
+    from dateutil.parser import ParserError, parse
+
+    try:
+        # a leading year is followed by the month
+        days = {parse(found[0], dayfirst=day_first).date() for day_first in (False, not found[1])}
+    except (ParserError, OverflowError):
+        return None
+    return [Atom(found[0].casefold(), found[0], days=frozenset(days))], found.end()
 
 
-def _next(text: str, at: int, before: str) -> _Found | None:
-    if found := _ADDRESS.match(text, at):
-        return Atom(_SCHEME.sub("", found[0].casefold()).rstrip("/."), found[0]), found.end()
-    if typed := _typed(text, at, before):
-        return typed
-    if found := _WORD.match(text, at):
-        plain = found[0][:-2] if found[0].casefold().endswith("'s") else found[0]
-        return Atom(stem(plain), plain), found.end()
-    return None
+def _number(text: str, at: int) -> _Found | None:
+    if code := _CODE.match(text, at):
+        return [Atom(code[0].casefold(), code[0])], code.end()
+    found = _NUMBER.match(text, at)
+    # what stands between words is a hyphen
+    if not found or (found["sign"] and text[at - 1 : at].isalnum()):
+        return None
+    digits = re.sub("[,' ]", "", found["digits"])
+    value = -Fraction(digits) if found["sign"] in ("-", "(") else Fraction(digits)
+    scale, end = _scale(text, found.end(), is_money=bool(found["money"]))
+    number = Atom(digits, text[at:end], value * scale)
+    money = (found["money"] or "").strip(" .")
+    return [number, Atom(stem(money), money)] if money else [number], end
 
 
-def _typed(text: str, at: int, before: str) -> _Found | None:
-    if dated := date_at(text, at):
-        raw = text[at : dated[1]]
-        return Atom(raw.casefold(), raw, dated[0]), dated[1]
-    if timed := time_at(text, at):
-        return Atom(str(timed[0]), text[at : timed[1]], timed[0]), timed[1]
-    if found := _DOTTED.match(text, at):
-        return Atom(found[0].replace("'", ""), found[0]), found.end()
-    amount = quantity_at(text, at)
-    # 12g is twelve grams, and EUR12 an amount; behind "figure" 3a is a name
-    if (found := _CODE.match(text, at)) and not (
-        amount and before not in NUMBERED and amount[1] >= found.end()
-    ):
-        return Atom(found[0].casefold().replace("-", ""), found[0]), found.end()
-    return amount and (Atom(amount[0].digits, text[at : amount[1]], amount[0]), amount[1])
+def _cardinal(text: str, at: int) -> _Found | None:
+    found = _CARDINAL.match(text, at)
+    if not found:
+        return None
+    value = sum(_SPOKEN[name.casefold()] for name in found.groups() if name)
+    scale, end = _scale(text, found.end())
+    # one hundred and five
+    joint = _JOINT.match(text, end)
+    rest = _cardinal(text, joint.end()) if joint and scale > 1 else None
+    if rest and (more := rest[0][0].number) is not None and more < scale:
+        return [Atom("", text[at : rest[1]], value * scale + more)], rest[1]
+    return [Atom("", text[at:end], Fraction(value * scale))], end
+
+
+def _scale(text: str, end: int, *, is_money: bool = False) -> tuple[int, int]:
+    """Return the factor behind a number, and where it ends; `5 m` are metres, and 3b is a label."""
+    found = _SCALE.match(text, end)
+    if not found or (found[2] and not is_money and found[2] not in "kKMB"):
+        return 1, end
+    return 10 ** _SCALES[(found[1] or found[2]).casefold()], found.end()
+
+
+def _word(text: str, at: int) -> _Found | None:
+    found = _WORD.match(text, at)
+    if not found:
+        return None
+    raw = found[0][:-2] if found[0].casefold().endswith("'s") else found[0]
+    return [Atom(stem(raw.strip()), raw)], found.end()

@@ -2,72 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Collection, Sequence
 
 from docagent_rl.rewards.rule.atoms import Atom, read
-from docagent_rl.rewards.rule.units import PERCENT, unit_of
-from docagent_rl.rewards.rule.words import (
-    FRAME,
-    GRAMMAR,
-    NEGATORS,
-    NO,
-    NUMBERED,
-    PERCENT_WORDS,
-    YES,
-    fold,
-    root,
-)
+from docagent_rl.rewards.rule.words import FRAME, GRAMMAR, NEGATORS, NO, NUMBERED, UNITS, YES, fold
 
 _MAX_CHARS = 2000
 _ASKED = re.compile(r"\b(?:which|what) (\w+(?: \w+)?)", re.IGNORECASE)
-_POLAR = re.compile(
-    r"\s*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b", re.IGNORECASE
-)
 
 
 class Question:
-    """Hints of a question about its answer; one without words gives none."""
+    """Hints of a question about its answer."""
 
     def __init__(self, text: str) -> None:
         folded = fold(text[:_MAX_CHARS])
         atoms = read(folded)
-        words = [atom for atom in atoms if atom.value is None]
-        if not words:
-            folded, atoms = "", []
-        quantities = [atom.quantity for atom in atoms if atom.quantity]
-        self.stems = frozenset(atom.text for atom in atoms)
-        """Stems of its words; answers may repeat them."""
-        self.roots = frozenset(root(atom.raw) for atom in words)
-        """Roots of its words, so that "opened" repeats "open"."""
-        self.nouns = frozenset(atom.text for atom in words if not atom.is_capital) - GRAMMAR
+        self.keys = frozenset(atom.key for atom in atoms)
+        """What it says; "opened" repeats "open"."""
+        self.is_choice = any(atom.text == "or" for atom in atoms)
+        self.nouns = frozenset(atom.text for atom in atoms if atom.raw[:1].islower()) - GRAMMAR
         """Words in lower case; answers may leave them out."""
-        self.names = frozenset(atom.text for atom in words if atom.is_capital)
         self.asked = frozenset(word.text for found in _ASKED.findall(folded) for word in read(found))
         """Words right behind "which" and "what"."""
-        self.values = frozenset(quantity.value for quantity in quantities)
-        units = {unit_of(atom.raw) for atom in words if len(atom.raw) > 1}
-        units |= {quantity.unit for quantity in quantities}
-        is_share = PERCENT_WORDS & self.stems or "%" in folded
-        self.units = frozenset(unit for unit in units if unit) | ({PERCENT} if is_share else set())
-        """Units that it names."""
-        self.is_choice = "or" in self.stems
-        self.is_polar = bool(_POLAR.match(folded))
-        self.negators = NEGATORS & self.stems
-        self.counts = "how many" in folded.casefold()
-
-    def repeats(self, atom: Atom) -> bool:
-        """Return whether an atom only says what the question said."""
-        if atom.quantity:
-            return atom.quantity.value in self.values
-        if atom.value is not None:
-            return atom.text in self.stems
-        return root(atom.raw) in self.roots and not (self.is_choice and atom.text in self.names)
-
-
-read_question = functools.lru_cache(maxsize=256)(Question)
-"""Read a question."""
 
 
 _NOT = r"(?:do|does|did|could|can|is|are|was|were|has|have)(?: not|nt) "
@@ -92,7 +49,6 @@ _STRONG = re.compile(
     r"|(?:do not|dont) know|no idea)\b|\A\W*(?:unknown|no answer|na)\W*\Z",
 )
 _LONGEST_REFERENCE = 10
-_POLARITIES = {"yes": True, "no": False, "true": True, "false": False}
 
 
 def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question) -> bool:
@@ -105,18 +61,24 @@ def claims_only(atoms: Sequence[Atom], hits: Collection[int], question: Question
     """
     wanted = [atoms[at] for at in hits]
     rest = [at for at in range(len(atoms)) if at not in hits]
-    if all(atom.text in NEGATORS or is_idle(atom, question) for atom in wanted):
+    if all(atom.text in NEGATORS or atom.key in question.keys or is_idle(atom, question) for atom in wanted):
         return all(_is_grammar(atoms[at]) for at in rest) and not (rest and all(map(_is_grammar, wanted)))
+    labels = {at for at in rest if atoms[at].text in NUMBERED - question.asked}
+    # page 12 is not 12
+    if any(at + 1 in hits and atoms[at + 1].number is not None for at in labels):
+        return False
     if not any(atom.text in NUMBERED for atom in wanted):
-        places = _places(atoms, question)
-        rest = [at for at in rest if at not in places]
+        places = {at for at in labels if _is_count(atoms[at + 1 : at + 3])}
+        rest = [at for at in rest if at not in places and at - 1 not in places]
     return all(is_idle(atoms[at], question) for at in rest)
 
 
 def is_idle(atom: Atom, question: Question) -> bool:
     """Return whether an atom answers nothing: grammar, the frame of an answer, a word of the question."""
-    is_frame = atom.text in FRAME and _is_common(atom)
-    return _is_grammar(atom) or is_frame or (question.repeats(atom) and atom.text not in NEGATORS)
+    # names and numbers of a question with "or" are there to choose from
+    is_open = question.is_choice and (atom.number is not None or not atom.raw.islower())
+    is_repeated = atom.key in question.keys and not is_open and atom.text not in NEGATORS
+    return is_repeated or _is_grammar(atom) or (atom.text in FRAME and _is_common(atom))
 
 
 def _is_grammar(atom: Atom) -> bool:
@@ -125,43 +87,28 @@ def _is_grammar(atom: Atom) -> bool:
 
 def _is_common(atom: Atom) -> bool:
     """Return whether a word is no part of a name: Paris Is Burning."""
-    return not atom.is_capital or atom.opens
+    return not atom.is_capital or (atom.opens and atom.raw != "A")
 
 
-def _places(atoms: Sequence[Atom], question: Question) -> set[int]:
-    """Return where an answer names a page, a table or the like that was not asked for: two atoms each."""
-    labels = [at for at, atom in enumerate(atoms[:-1]) if atom.text in NUMBERED - question.asked]
-    return {place for at in labels if _is_number(atoms[at + 1]) for place in (at, at + 1)}
-
-
-def _is_number(atom: Atom) -> bool:
-    return atom.quantity is not None and atom.quantity.unit is None and atom.text != ""
-
-
-def reference_polarity(reference: Sequence[Atom]) -> bool | None:
-    """Return whether a reference is yes or no; `None` where it is something else."""
-    return _POLARITIES.get(reference[0].text) if len(reference) == 1 else None
+def _is_count(atoms: Sequence[Atom]) -> bool:
+    """Return whether atoms begin with a number in digits that has no unit."""
+    return bool(atoms) and atoms[0].raw.replace(".", "").isdigit() and atoms[-1].text not in UNITS
 
 
 def polarity(said: Sequence[Atom], question: Question) -> bool | None:
-    """Return whether an answer says yes or no; `None` where it says neither or both.
+    """Return whether an answer says yes or no, and only one of them; `None` where it does not.
 
-    It says so by its first word; or, where the others answer nothing, by a word for yes or no anywhere
-    ("that is correct") or by the question's own words ("it was paid"), and one that denies turns these round.
+    It says so by its first word, or by another where the rest answers nothing ("that is correct").
     """
     found = {atom.text in YES for atom in said if atom.text in YES | NO}
-    if len(found) > 1 or not said:
+    if len(found) != 1:
         return None
-    if said[0].text in YES | NO:
-        return found.pop()
-    rest = [atom for atom in said if atom.text not in YES | NO]
-    if not all(is_idle(atom, question) or atom.text in NEGATORS for atom in rest):
-        return None
-    # what the question said, which had no alternatives and denied nothing
-    asks = question.is_polar and not question.is_choice and not question.negators
-    if not found and asks:
-        found = {True for word in rest if question.repeats(word) and word.text not in GRAMMAR | FRAME}
-    return found.pop() != any(atom.text in NEGATORS for atom in rest) if found else None
+    is_first = said[0].text in YES | NO
+    return (
+        found.pop()
+        if is_first or all(atom.text in YES | NO or is_idle(atom, question) for atom in said)
+        else None
+    )
 
 
 def is_refusal(reference: str) -> bool:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from docagent_rl.rewards.rule.atoms import read
-from docagent_rl.rewards.rule.claims import claims_only, declines, is_refusal, polarity, read_question
-from docagent_rl.rewards.rule.units import PERCENT, unit_of
+from docagent_rl.rewards.rule.claims import Question, claims_only, declines, is_idle, is_refusal, polarity
+from docagent_rl.rewards.rule.words import fold
 
 TEN_WORDS = "It is not answerable from the pages of this report"
 
@@ -33,7 +33,7 @@ TEN_WORDS = "It is not answerable from the pages of this report"
     ],
 )
 def test_what_may_stand_beside_the_reference(wanted, text, question, only):
-    atoms, asked = read(text), read_question(question)
+    atoms, asked = read(text), Question(question)
     hits = {at for at, atom in enumerate(atoms) if atom.raw.casefold() in wanted.casefold().split()}
     assert claims_only(atoms, hits, asked) is only
 
@@ -45,23 +45,14 @@ def test_what_may_stand_beside_the_reference(wanted, text, question, only):
         ("Yes, with no delay", None),
         ("No, it was not paid", False),
         ("That is correct", True),
-        ("That is not correct", False),
-        ("It was paid", True),
-        ("It was not paid", False),
+        ("That is not correct", None),
         ("Lisbon is correct", None),
         ("it was", None),
         ("", None),
     ],
 )
 def test_polarity(text, said):
-    assert polarity(read(text), read_question("Was it paid?")) is said
-
-
-@pytest.mark.parametrize(
-    "question", ["Who paid it?", "Was it paid or lost?", "Was it not paid?", "Where was it paid?"]
-)
-def test_words_of_other_questions_affirm_nothing(question):
-    assert polarity(read("It was paid"), read_question(question)) is None
+    assert polarity(read(text), Question("Was it paid?")) is said
 
 
 def test_references_that_refuse():
@@ -83,36 +74,26 @@ def test_references_that_refuse():
     ],
 )
 def test_declining(text, declined):
-    assert declines(text, read_question("What is the salary?")) is declined
+    assert declines(text, Question("What is the salary?")) is declined
 
 
 def test_what_a_question_says():
-    question = read_question("How many hours of training did Acme offer on page 12 in 2020?")
-    assert question.counts
-    assert unit_of("hours") in question.units
-    assert question.values == {12, 2020}
-    assert "acme" in question.names
-    assert "acme" not in question.nouns
-    assert not question.is_polar
+    question = Question("On which page did Acme report 12 hours in 2020?")
+    assert {12, 2020, "acme", "hour"} <= question.keys
+    assert question.nouns == {"page", "report", "hour"}
+    assert {"page"} <= question.asked
+    assert not question.is_choice
 
 
-def test_choices_polar_questions_and_shares():
-    assert read_question("Is it in Paris or London?").is_choice
-    assert read_question("Did revenue rise?").is_polar
-    assert PERCENT in read_question("What share of staff agreed?").units
-    assert read_question("On which page is it?").asked >= {"page"}
-
-
-def test_other_forms_of_its_words_are_repeated():
-    question = read_question("When did the plant open?")
-    assert [question.repeats(atom) for atom in read("plants opened late")] == [True, True, False]
-
-
-def test_no_question():
-    assert not any(value for text in ("", "?", "12 %?") for value in vars(read_question(text)).values())
-
-
-def test_a_question_is_repeated_by_its_dates_and_no_choice_by_its_names():
-    asked = read_question("Did Paris or London open on 3 April 2021?")
-    said = read("3 April 2021 open Paris 4 April 2021")
-    assert [atom.raw for atom in said if asked.repeats(atom)] == ["3 April 2021", "open"]
+@pytest.mark.parametrize(
+    ("question", "repeated"),
+    [
+        ("When did the plant open on 3 April 2021?", ["plants", "opened", "3 April 2021"]),
+        ("Did Paris or the plant open?", ["plants", "opened"]),
+    ],
+)
+def test_what_a_question_said_answers_nothing_but_for_what_it_lets_choose(question, repeated):
+    said = read(fold("plants opened late Paris 3 April 2021 4 April 2021"))
+    assert [atom.raw for atom in said if is_idle(atom, Question(question))] == [
+        fold(text) for text in repeated
+    ]

@@ -17,7 +17,7 @@ from docagent_rl.rewards.rule.words import fold, root, stem
         ("\u2460\u2461", " 1  2 "),
         ("\u22125", "-5"),
         ("Jos\u00e9", "Jose"),
-        ("m\u00b2", "m2"),
+        ("m\u00b2", "square m"),
         ("10\u00b2", "10^2"),
         ("1\u00bd", "1 1/2"),
         ("Lis\u200bbon", "Lisbon"),

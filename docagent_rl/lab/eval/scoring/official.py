@@ -12,8 +12,9 @@ from docagent_rl.lab.eval.metrics.judges import PASSING, AnswerJudge, Extractor,
 from docagent_rl.lab.eval.scoring.experts import Subject
 from docagent_rl.lab.eval.scoring.played import native_pages
 from docagent_rl.rewards.mmlongbench import extracted_answer
-from docagent_rl.rewards.rule.claims import declines, read_question
-from docagent_rl.rewards.rule_judge import MAX_CHARS, Answer
+from docagent_rl.rewards.rule.claims import Question, declines
+from docagent_rl.rewards.rule.words import fold
+from docagent_rl.rewards.rule_judge import MAX_CHARS
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from docagent_rl.samples.sample import Sample
 
@@ -141,7 +142,7 @@ def refuses(question: str, answer: str | None, golds: Iterable[str] = ()) -> boo
     if answer is None or not answer.strip() or len(answer) > MAX_CHARS:
         return False
     given, *rights = (" ".join(text.casefold().split()).rstrip(" .!") for text in (answer, *golds))
-    return given not in rights and declines(Answer.read(answer).folded, read_question(question))
+    return given not in rights and declines(fold(answer), Question(question))
 
 
 def _counted(gold: Any, pred: Any, score: float) -> dict[str, float | None]:
