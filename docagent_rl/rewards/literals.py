@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
 MAX_CHARS = 10_000
 _MAX_NUMBER = 1e300
-_MOST: dict[type[ast.AST], int] = {ast.Pow: 64, ast.LShift: 1000}
-"""Greatest right side of an operator."""
+_GREATEST_POWER = 64
 
 _ARITHMETIC: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -19,15 +17,9 @@ _ARITHMETIC: dict[type[ast.AST], Callable[..., Any]] = {
     ast.USub: operator.neg,
 }  # fmt: skip
 _BITS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift, ast.Invert: operator.invert,
+    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.Invert: operator.invert,
 }  # fmt: skip
-_COMPARISONS: dict[type[ast.AST], Callable[[Any, Any], bool]] = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.In: lambda item, items: item in items,
-    ast.NotIn: lambda item, items: item not in items,
-}  # fmt: skip
-_LOGIC = (ast.BoolOp, ast.Not, ast.Compare, ast.IfExp, *_BITS)
+_LOGIC = (ast.BoolOp, *_BITS)
 _DISPLAYS: dict[type[ast.AST], Callable[[list[Any]], Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
 
 
@@ -40,8 +32,8 @@ def safe_literal(text: str, *, logic: bool = False) -> Any:
 
     Args:
         text: the expression.
-        logic: also `and`, `or`, `not`, comparisons, `if` and `else`, and `& | ^ ~ << >>` between whole
-            numbers: for an `eval()` that got any text, where `3 and 4` is 4.
+        logic: also `and`, `or`, and `& | ^ ~` between whole numbers: for an `eval()` that got any text, where
+            `3 and 4` is 4.
 
     Raises:
         ValueError: anything else, text of more than `MAX_CHARS` characters, or arithmetic that fails or runs
@@ -69,8 +61,6 @@ def _value(node: ast.expr | None) -> Any:
             return _DISPLAYS[type(node)]([_value(item) for item in items])
         case ast.Dict(keys=keys, values=values):
             return {_value(key): _value(value) for key, value in zip(keys, values, strict=True)}
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return not _value(operand)
         case ast.UnaryOp(op=op, operand=operand):
             return _computed(op, _value(operand))
         case ast.BinOp(left=left, op=op, right=right):
@@ -80,22 +70,7 @@ def _value(node: ast.expr | None) -> Any:
                 if bool(value := _value(other)) is isinstance(op, ast.Or):
                     return value
             return _value(last)
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _value(body if _value(test) else orelse)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            return _compared(_value(left), ops, others)
     raise ValueError(f"{type(node).__name__} is not a literal")
-
-
-def _compared(value: Any, ops: list[ast.cmpop], others: list[ast.expr]) -> bool:
-    for op, node in zip(ops, others, strict=True):
-        if type(op) not in _COMPARISONS:
-            raise ValueError(f"{type(op).__name__} is no comparison of values")
-        other = _value(node)
-        if not _COMPARISONS[type(op)](value, other):
-            return False
-        value = other
-    return True
 
 
 def _computed(op: ast.AST, *numbers: Any) -> int | float:
@@ -106,8 +81,8 @@ def _computed(op: ast.AST, *numbers: Any) -> int | float:
     # written so that infinity fails too
     if len(numbers) > 1 and not all(abs(number) <= _MAX_NUMBER for number in numbers):
         raise ValueError("a number is too large")
-    if abs(numbers[-1]) > _MOST.get(type(op), math.inf):
-        raise ValueError("the exponent or the shift is too large")
+    if isinstance(op, ast.Pow) and abs(numbers[-1]) > _GREATEST_POWER:
+        raise ValueError("the exponent is too large")
     value = compute(*numbers)
     if not isinstance(value, int | float):
         raise ValueError("the result is no real number")

@@ -53,10 +53,8 @@ def test_anything_else_is_refused(text):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("3 and 4", 4), ("0 and list", 0), ("[] or 'a' or list", "a"), ("not 1", False), ("~5", -6),
-        ("1 < 2 <= 2", True), ("3 < 2 < list", False), ("2 != 2.0", False), ("2 in [1, 2]", True),
-        ("'a' not in 'abc'", False), ("1 if [] else 2", 2), ("6 & 3 | 8 ^ 1", 11), ("1 << 3 >> 1", 4),
-        ("[1 and 2, 3]", [2, 3]), ("0 << 1000", 0),
+        ("3 and 4", 4), ("0 and list", 0), ("[] or 'a' or list", "a"), ("~5", -6), ("10^3", 9),
+        ("6 & 3 | 8 ^ 1", 11), ("[1 and 2, 3]", [2, 3]),
     ],
 )  # fmt: skip
 def test_logic_is_read_on_request(text, value):
@@ -70,9 +68,8 @@ def test_logic_is_read_on_request(text, value):
 @pytest.mark.parametrize(
     "text",
     [
-        "3 and four", "1 in 5", "1 < 'a'", "1 is 1", "~2.5", "2.5 & 1", "1 << 10 ** 9", "1 << -1",
-        "{1} | {2}", "[1] + [2]", "'a' * 3", "not list", "1 if list else 2", "1 << 1000", "0 << 1001",
-        "(1 << 999) << 999",
+        "3 and four", "1 in 5", "1 < 2", "not 1", "1 if 1 else 2", "~2.5", "2.5 & 1", "1 << 2", "{1} | {2}",
+        "[1] + [2]", "'a' * 3",
     ],
 )  # fmt: skip
 def test_logic_that_is_refused(text):
