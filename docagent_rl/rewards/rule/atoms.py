@@ -49,7 +49,7 @@ _NUMBER = re.compile(
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _TENS = "twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-_SPOKEN = dict(zip(f"zero|{_ONES}|{_TEENS}".split("|"), range(20), strict=True))
+_SPOKEN: dict[str, int] = dict(zip(f"zero|{_ONES}|{_TEENS}".split("|"), range(20), strict=True))
 _SPOKEN |= dict(zip(_TENS.split("|"), range(20, 100, 10), strict=True))
 _CARDINAL = re.compile(rf"(?:({_TENS})(?:[- ]({_ONES}))?|({_ONES}|{_TEENS}|zero))\b", re.IGNORECASE)
 _JOINT = re.compile(" and |[ -]", re.IGNORECASE)

@@ -112,9 +112,7 @@ def slidevqa(subject: Subject) -> Official:
 
 
 def vidoseek(subject: Subject) -> Official:
-    """ViDoSeek: the judge's grade, 0 without one, and the ranking of the pages that the trajectory
-    collected.
-    """
+    """ViDoSeek: the judge's grade, 0 without one, and the ranking of the pages collected."""
     reply = subject.reply(AnswerJudge.VIDOSEEK)
     grade = (None if reply is None else parse_score_judge(reply)) or 0
     gold = [f"{doc_id}#{page}" for doc_id, page in sorted(subject.sample.gold_pages)]
