@@ -142,7 +142,7 @@ def test_a_cluster_builds_the_index_that_one_process_builds(ray_head, store, tmp
     assert far.new == far.pages > 0
     assert files_of(tmp_path / "far") == files_of(tmp_path / "near")
     # a server takes the kind of the index that it is given
-    assert _config(None, None, tmp_path / "near").kind == "dense"
+    assert _config(None, tmp_path / "near").kind == "dense"
 
 
 @pytest.fixture(scope="module")
