@@ -11,7 +11,7 @@ from docagent_rl.commands.options import argument, option
 
 
 def export_command(
-    model: str = argument(..., "A run, a checkpoint global_step_<n>, or a LoRA adapter of PEFT's format."),
+    model: str = argument(..., "A run, or a checkpoint global_step_<n>."),
     out: Path | None = option(None, "Copy it to this new folder; default: <checkpoints>/merged/."),
 ) -> None:
     """Merge a run's weights, LoRA's too, into a model that anything loads; print its folder.

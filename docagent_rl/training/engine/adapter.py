@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from docagent_rl.base.errors import UserError
 
@@ -21,7 +19,6 @@ _BESIDE = (
     *("*preprocessor_config.json", "processor_config.json", "chat_template.*", "generation_config.json"),
 )
 """Files of a model beside its weights and its configuration."""
-_PICKLED = ["*.bin", "*.pt", "*.pth", "*.gguf"]
 _LAST_WORDS = 400
 _PREFIX = "base_model.model."
 """Before the names of a model's modules in an adapter of it."""
@@ -32,55 +29,6 @@ def has_adapter(folder: Path) -> bool:
     return (folder / SETTINGS).is_file()
 
 
-def adapter_settings(folder: Path) -> Mapping[str, Any]:
-    """Return the settings of an adapter.
-
-    Raises:
-        UserError: it is not LoRA's, has no weights that can be read without unpickling, or adds nothing.
-    """
-    file = folder / SETTINGS
-    try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"{file} cannot be read: {error}") from error
-    kind = settings.get("peft_type") if isinstance(settings, dict) else None
-    if kind != "LORA":
-        raise UserError(f"{file}: peft_type is {kind}, and only LORA can be merged: merge it into its base")
-    if not (folder / WEIGHTS).is_file():
-        raise UserError(f"{folder} has no {WEIGHTS}: save the adapter with PEFT's save_pretrained")
-    if not settings.get("lora_alpha"):
-        raise UserError(f"{file}: without lora_alpha the adapter adds nothing: write the one of its training")
-    return settings
-
-
-def base_of(folder: Path) -> Path:
-    """Return the model that a plain adapter was trained on, fetched from the hub where it is a name of it.
-
-    Raises:
-        UserError: the adapter does not say, or it is not there.
-    """
-    settings = adapter_settings(folder)
-    base = settings.get("base_model_name_or_path")
-    if not base:
-        raise UserError(f"{folder / SETTINGS} has no base_model_name_or_path: write the base model's folder")
-    for place in (folder / str(base), Path(str(base)).expanduser()):
-        if (place / "config.json").is_file():
-            return place.resolve()
-    return _from_hub(str(base), settings.get("revision"), folder)
-
-
-def _from_hub(base: str, revision: str | None, folder: Path) -> Path:
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(base, revision=revision, ignore_patterns=_PICKLED))
-    except Exception as error:  # the hub's, the network's, those of the disk
-        raise UserError(
-            f"{folder / SETTINGS}: base_model_name_or_path={base} is no folder of a model and could not be "
-            f"fetched ({type(error).__name__}): write the base model's folder there"
-        ) from error
-
-
 def add_adapter(base: Path, adapter: Path, target: Path) -> None:
     """Write the weights of `base` with the LoRA adapter added into `target`, in a process of its own.
 
@@ -89,10 +37,8 @@ def add_adapter(base: Path, adapter: Path, target: Path) -> None:
     Raises:
         UserError: they do not fit each other.
     """
-    adapter_settings(adapter)
-    for folder in (base, adapter):  # the adapter's tokenizer and processor are those of the training
-        for file in (file for pattern in _BESIDE for file in folder.glob(pattern) if file.is_file()):
-            shutil.copyfile(file, target / file.name)
+    for file in (file for pattern in _BESIDE for file in base.glob(pattern) if file.is_file()):
+        shutil.copyfile(file, target / file.name)
     command = ["docagent_rl.training.engine.adapter", str(base), str(adapter), str(target)]
     if problem := problem_of_merge(command, target):
         raise UserError(f"the adapter {adapter} cannot be merged into {base} {problem}")

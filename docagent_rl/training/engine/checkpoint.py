@@ -6,8 +6,7 @@ import hashlib
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
@@ -25,9 +24,7 @@ from docagent_rl.checkpoints.manifest import (
 from docagent_rl.training.engine.adapter import (
     LORA,
     SETTINGS,
-    WEIGHTS,
     add_adapter,
-    base_of,
     has_adapter,
     problem_of_merge,
 )
@@ -48,21 +45,25 @@ def model_folder(path: str | Path) -> str:
     """Return where vLLM finds the weights that a path means.
 
     Args:
-        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a LoRA adapter of
-            PEFT's format, which is merged into its base; a checkpoint of a run of RL or of fine-tuning,
-            `.../global_step_<n>` or its part `actor`; or the folder of a run or of its checkpoints, which
-            means the latest one.
+        path: a folder of Hugging Face's format or a name of the hub, returned as they are; a checkpoint of a
+            run of RL or of fine-tuning, `.../global_step_<n>` or its part `actor`; or the folder of a run or
+            of its checkpoints, which means the latest one.
 
     Raises:
-        UserError: the checkpoint is damaged or of another kind, or it cannot be merged.
+        UserError: the checkpoint is damaged or of another kind, or it cannot be merged, or it is an adapter.
     """
     folder = Path(path).expanduser()
     if not folder.is_dir():
         if str(path).startswith(("/", ".", "~")):
             raise UserError(f"--model {path}: there is no such folder")
         return str(path)  # a name of the hub
-    if has_adapter(folder) or (folder / "config.json").is_file():
-        return str(_whole(folder))
+    if has_adapter(folder) or has_adapter(folder / LORA):
+        raise UserError(
+            f"--model {path} holds an adapter: add it to its base model (merge_and_unload of PEFT) and name "
+            "that folder, or name the checkpoint that it is of"
+        )
+    if (folder / "config.json").is_file():
+        return str(folder)
     for root in (folder, folder / "checkpoints"):
         if (root / TRACKER).is_file():
             try:
@@ -77,34 +78,6 @@ def model_folder(path: str | Path) -> str:
             "global_step_<n>)"
         )
     return str(_merged(folder))
-
-
-def _whole(folder: Path) -> Path:
-    """Return a model without adapters: the folder itself, or what its adapter is merged to, once."""
-    if has_adapter(folder):
-        if any(file.name != WEIGHTS for file in folder.glob("*.safetensors")):
-            raise UserError(
-                f"--model {folder} holds a model and an adapter of one: move {SETTINGS} or the model away"
-            )
-        base, adapter = base_of(folder), folder
-    elif has_adapter(folder / LORA):
-        base, adapter = folder, folder / LORA  # verl.model_merger leaves them side by side
-    else:
-        return folder
-    known = [model_identity(str(base)), model_identity(str(adapter))]
-    digest = hashlib.sha256(json.dumps(known).encode()).hexdigest()
-    target = folder.absolute().parent / MERGED / f"{folder.absolute().name}-{digest[:16]}"
-    return _made_once(target, f"{adapter} and {base}", partial(add_adapter, base, adapter))
-
-
-def _made_once(target: Path, what: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder that is made where it is not there yet."""
-    if (target / "config.json").is_file() and not has_adapter(target / LORA):
-        return target
-    print(f"docagent-rl: merging {what} into {target}, once", file=sys.stderr)
-    with atomic_dir(target) as folder:
-        make(folder)
-    return target
 
 
 def model_identity(folder: str) -> dict[str, str]:
@@ -140,7 +113,11 @@ def _merged(checkpoint: Path) -> Path:
     if not shards or not (actor / "fsdp_config.json").is_file():
         raise UserError(f"{actor} holds no weights of FSDP (model_world_size_<n>_rank_<r>.pt)")
     target = checkpoint.parent / MERGED / f"{checkpoint.name}-{_digest(checkpoint, shards)[:16]}"
-    return _made_once(target, str(actor), partial(_merge, actor))
+    if not (target / "config.json").is_file():
+        print(f"docagent-rl: merging {actor} into {target}, once", file=sys.stderr)
+        with atomic_dir(target) as made:
+            _merge(actor, made)
+    return target
 
 
 def _actor(checkpoint: Path) -> Path:
