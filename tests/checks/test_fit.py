@@ -6,7 +6,6 @@ from docagent_rl.checks.budget import GIB, total
 from docagent_rl.checks.fit import (
     CRITIC_OFFLOADED,
     ON_GPU,
-    Candidate,
     Training,
     candidates,
     largest_fit,
@@ -30,11 +29,6 @@ def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
     smaller = {each.recipe: each.critics for each in found}["alden_qwen3_vl_4b"]
     assert smaller[:2] == ((), CRITIC_OFFLOADED)
     assert smaller[2][-1] == "critic.model.path=Qwen/Qwen3-VL-2B-Instruct"
-
-
-def test_nothing_is_tried_of_models_that_no_gpu_can_hold():
-    none = Candidate("there_is_no_such_recipe", 10**12, ((),))
-    assert largest_fit([none], Training.ADAPTER, ONE, 80) is None
 
 
 @pytest.mark.slow

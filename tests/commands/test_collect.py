@@ -9,7 +9,6 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.commands.collect import collect_command
-from docagent_rl.endpoints.meter import BudgetError
 from docagent_rl.rollout.trajectory import read_trajectories
 from tests.chat_server import ChatServer, completion, serving
 from tests.checks.conftest import RECIPES
@@ -43,20 +42,6 @@ async def taught(world, folder, server, out, *more):
 
 def trajectories(folder, name="trajectories"):
     return list(read_trajectories(folder / f"{name}.jsonl"))
-
-
-@pytest.mark.slow
-async def test_a_teacher_is_kept_to_its_budget_and_goes_on(world, questions, tmp_path):
-    async with serving(ChatServer(compute=ready_or(PlayingModel(questions)))) as server:
-        with pytest.raises(BudgetError, match=r"[1-4] of 5 "):
-            await taught(world, tmp_path, server, "run", "--max-requests", "7", "--at-a-time", "1")
-        assert 0 < len(trajectories(tmp_path / "run")) < 5
-        assert len(server.requests) == 7  # the sign of life among them
-        await taught(world, tmp_path, server, "run")
-        asked = [json.dumps(each) for each in server.requests]
-    # but for the two signs of life no request is sent twice, those of the trajectory cut short neither
-    assert len(asked) - len(set(asked)) == 1
-    assert [each.status for each in trajectories(tmp_path / "run")] == ["finished"] * 5
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from docagent_rl.commands.data import app
 from docagent_rl.lab.sft.rows import SftFile, sft_rows, tokenizer_digest
 from tests.commands.conftest import called
 from tests.examples.learning.small_task import SmallTask
-from tests.lab.sft.recorded import about, in_texts, masked, model_of, with_turn, write
+from tests.lab.sft.recorded import in_texts, masked, model_of, with_turn, write
 
 
 @pytest.fixture(scope="module")
@@ -62,18 +62,6 @@ def test_what_is_left_out_is_counted_by_reason(sft, played):
         assert f"left out: {count} trajectories ({reason}" in result.stderr
     with pytest.raises(UserError):  # nothing is left
         sft([good], "none.parquet", "--max-length", tokens - 1)
-
-
-def test_trajectories_of_a_document_stay_together(sft, played, tmp_path):
-    trajectories = [about(played.trajectory, f"doc{number % 5}.pdf", number) for number in range(10)]
-    for number, trajectory in enumerate(trajectories):
-        trajectory.sample = {**trajectory.sample, "question_id": f"q{number}"}
-    sft(trajectories, "out", "--val-fraction", 0.4)
-    files = [tmp_path / "out" / f"{part}.parquet" for part in ("train", "val")]
-    train, val = ({int(row.question_id[1:]) for row in SftFile(file)} for file in files)
-    assert (train | val, train & val) == (set(range(10)), set())
-    assert len({number % 5 for number in val}) == 2
-    assert not {number % 5 for number in val} & {number % 5 for number in train}
 
 
 def test_a_trajectory_of_another_model_is_an_error_that_says_what_to_do(sft, played):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import signal
 
 import httpx2
@@ -99,15 +98,6 @@ def test_an_index_of_vectors_is_built_kept_up_to_date_checked_and_searched(folde
     assert "new#1" in run(folder, "search", "revenue", *at, "--doc", "new")
     with pytest.raises(UserError, match="pages"):
         run(folder, *build[:5])  # words, where vectors are
-
-
-def test_a_damaged_index_is_seen(folder):
-    run(folder, *BUILD, "--stemmer", "none")
-    assert re.search(r"stemmer\W+none", run(folder, "info", "--index", "@bm25"))
-    run(folder, "check", *AT)
-    (array,) = (folder / "bm25").rglob("data.csc.index.npy")
-    array.write_bytes(array.read_bytes()[:-1] + b"x")
-    assert "data.csc.index.npy" in run(folder, "check", "--index", "@bm25", status=1)
 
 
 def serve(world, *options):

@@ -224,10 +224,3 @@ def failed_by(cause: Exception) -> InfrastructureError:
 def test_what_may_be_of_one_request_is_told_from_a_closed_door(cause, why):
     found = Unanswered().reason(failed_by(cause))
     assert found is None if why is None else found.endswith(why)
-
-
-def test_an_endpoint_that_answers_nothing():
-    unanswered, error = Unanswered(), failed_by(RefusedError("no", 400))
-    assert [unanswered.reason(error) is None for _ in range(12)] == [False] * 9 + [True] * 3
-    unanswered.answered()
-    assert unanswered.reason(error) is not None

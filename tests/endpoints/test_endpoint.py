@@ -62,9 +62,3 @@ def test_a_key_comes_from_the_environment(monkeypatch):
     config.open("teacher", None)
     with pytest.raises(UserError, match="--base-url"):
         ModelConfig().open("judge", None)
-
-
-def test_who_waits_for_a_request_waits_for_a_reply():
-    slow = ModelConfig.load(None, {"timeout_s": 400.0})
-    assert (slow.patience_s, ModelConfig().patience_s) == (1200.0, 300.0)
-    assert ModelConfig(timeout_s=400.0, deadline_s=50.0).patience_s == 50.0

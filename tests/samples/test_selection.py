@@ -55,13 +55,6 @@ def test_parts_share_no_question_and_do_not_hang_on_the_order(samples):
     }
 
 
-def test_parts_by_document_share_no_document(samples):
-    parts, _ = Selection(parts={"rl": 9, "sft": REST}, unit=SplitUnit.DOCUMENT).part(samples)
-    docs = {name: {sample.doc_id for sample in part} for name, part in parts.items()}
-    assert (len(parts["rl"]), len(parts["sft"])) == (8, 12)
-    assert not docs["rl"] & docs["sft"]
-
-
 def test_parts_by_document_share_none_of_the_documents_of_a_question(make_sample):
     cited = [("a", "b"), ("b", "b"), ("c", "d"), ("e", "e"), ("d", "e"), ("f", "f")]
     samples = [

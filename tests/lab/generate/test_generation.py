@@ -141,14 +141,6 @@ def test_pictures_are_shown_to_a_model_that_sees(sheets, server, tmp_path):
         generation(sheets, server, tmp_path)
 
 
-def test_a_model_that_takes_no_pictures_ends_the_run(sheets, server, tmp_path):
-    server.compute = lambda request: 400
-    run = few(sheets, server, tmp_path, 40, kind=Kind.PAGE_INDEX, documents=("sheets",), view=View.IMAGE)
-    with pytest.raises(InfrastructureError, match=r"HTTP 400.*--view text"):
-        play(run)
-    assert len(server.requests) < 40
-
-
 def test_one_answer_that_a_judge_refuses_to_compare_drops_its_question_alone(reports, server, tmp_path):
     server.compute = failing(400, lambda request: asks(request, "You grade answers"), times=2)
     samples, funnel = play(few(reports, server, tmp_path, 6, documents=("alpha", "beta")))
@@ -188,13 +180,6 @@ def test_known_questions_are_not_asked_again_and_other_seeds_ask_others(reports,
     assert (
         len(both) == len({(sample.doc_id, sample.question) for sample in (*samples, *other)}) > len(samples)
     )
-
-
-def test_pages_that_are_shown_again_are_asked_about_again(reports, server, tmp_path):
-    run = few(reports, server, tmp_path, 7)
-    play(run)
-    # and not answered from the cache
-    assert sum(asks(request, "You write") for request in server.requests) >= len(run.slots) == 7
 
 
 @pytest.mark.parametrize(("json_schema", "kind"), [(False, None), (True, "json_schema")])

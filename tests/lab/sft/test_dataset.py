@@ -15,7 +15,6 @@ from transformers import Qwen2_5_VLModel
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Tile
-from docagent_rl.lab.sft import dataset as dataset_module
 from docagent_rl.lab.sft.dataset import LedgerSftDataset, position_ids
 from docagent_rl.lab.sft.ledgers import read_picture
 from docagent_rl.lab.sft.rows import SftFile, sft_rows, write_sft
@@ -76,18 +75,6 @@ def test_positions_by_hand(bound):
     ]
     # a text model has one position a token
     assert position_ids(torch.tensor([4, 4, 4]), {}, None).tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize(("kept", "calls"), [(None, 1), (1, 3)])
-def test_equal_images_are_preprocessed_once_while_their_bytes_are_kept(make, bound, monkeypatch, kept, calls):
-    monkeypatch.setattr(dataset_module, "CACHE_BYTES", kept or dataset_module.CACHE_BYTES)
-    dataset, made, kind = make(2), [], type(bound.image_processor)
-    original = kind.__call__
-    monkeypatch.setattr(kind, "__call__", lambda *args, **more: made.append(1) or original(*args, **more))
-    values = [dataset[index]["multi_modal_inputs"]["pixel_values"] for index in (0, 2, 0)]
-    assert torch.equal(values[0], values[1])
-    assert torch.equal(values[0], values[2])
-    assert (len(dataset), len(made)) == (4, calls)
 
 
 def test_images_need_a_store(make):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -13,7 +12,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.lab.sft.exports import conversations
 from docagent_rl.lab.sft.ledgers import replay
 from docagent_rl.lab.sft.rows import sft_rows
-from docagent_rl.lab.sft.trajectories import Account, Dropped, RowMaker, made_rows, validating
+from docagent_rl.lab.sft.trajectories import RowMaker, validating
 from docagent_rl.rollout.resources import TrajectoryResources
 from docagent_rl.rollout.rollout import Limits
 from docagent_rl.rollout.trajectory import Status
@@ -120,24 +119,6 @@ def test_rows_and_conversations_of_every_system_come_back_from_the_sample(recipe
         assert {turns[-1].role for turns in contexts} == {"assistant"}
         written = [turn for turns in contexts for turn in turns if turn.role == "assistant"]
         assert [turn.parts for turn in written] == [(turn.text,) for turn in trajectory.trajectory.turns]
-
-
-def test_accounts_add_up(task, played):
-    one = played.trajectory
-    account = Account()
-    rows = list(made_rows([masked(one), one, one], RowMaker(task.resources.codec), account))
-    assert (account.trajectories, account.rows) == (2, len(rows))
-    assert account.tokens == sum(len(row.input_ids) for row in rows)
-    assert account.trained == 2 * sum(turn.sampled for turn in one.turns)
-    assert account.longest == max(len(row.input_ids) for row in rows)
-    assert account.dropped == {Dropped.MASKED: 1}
-
-
-def test_one_row_that_is_too_long_leaves_out_the_trajectory(task, played):
-    maker = RowMaker(task.resources.codec)
-    longest = max(len(row.input_ids) for row in maker.rows(played.trajectory))
-    assert replace(maker, max_length=longest).rows(played.trajectory) is not Dropped.TOO_LONG
-    assert replace(maker, max_length=longest - 1).rows(played.trajectory) is Dropped.TOO_LONG
 
 
 def test_masked_trajectories_choose_nothing(played):

@@ -78,9 +78,3 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path, name, content):
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(UserError, match=next(iter(wrong))):
         SynthSettings(**wrong)
-
-
-def test_more_documents_than_names_are_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(UserError, match="documents"):
-        synthesize(tmp_path / "x", dataclasses.replace(SETTINGS, documents=1_000_000))
-    assert not (tmp_path / "x").exists()

@@ -110,16 +110,6 @@ def test_evidence_names_the_unit_of_the_question(asked):
             assert named[0] in " ".join(each.boxes), each.sample
 
 
-def test_row_boxes_hold_one_row(asked):
-    for each in of_kind(asked, QuestionKind.TABLE_CELL):
-        (text,) = each.boxes
-        first, *cells = text.split()
-        assert len(cells) in (3, 4), text
-        assert all(re.fullmatch(r"[\d.,]+", cell) for cell in cells)
-        units = [unit.name for unit in each.plan.units]
-        assert first in units or first.startswith("Q") or first in each.sample.question
-
-
 def test_headings_are_where_the_questions_say(asked):
     for each in of_kind(asked, QuestionKind.PAGE_INDEX):
         (page,), (heading,) = each.sample.evidence_pages, each.boxes
@@ -159,14 +149,6 @@ def test_unanswerable_questions_name_what_no_document_holds(asked):
         assert sample.extra["absent"] in sample.question
         assert sample.extra["absent"] not in everything
         assert (sample.answerable, sample.answers, sample.evidence_pages) == (False, (), ())
-
-
-def test_gold_value_has_the_type_of_the_answer_format(asked):
-    types = {"Int": int, "Float": float, "Str": str, "None": type(None)}
-    for sample in (each.sample for each in asked):
-        assert type(sample.extra["gold"]) is types[sample.answer_format]
-        if sample.answers and sample.answer_format != "Str":
-            assert float(sample.answers[-1].replace(",", "").rstrip("%")) == sample.extra["gold"]
 
 
 def test_a_few_questions_are_of_several_kinds(documents):

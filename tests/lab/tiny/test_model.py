@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from transformers import (
@@ -14,8 +12,6 @@ from transformers import (
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.model import build_tiny_model
-from docagent_rl.lab.tiny.warm_up import WarmUp
-from tests.lab.tiny.conftest import conversations
 
 
 def weights(path):
@@ -53,15 +49,6 @@ def test_the_seed_decides_the_weights_alone(checkpoint, tmp_path):
     (tmp_path / "config.json").rename(tmp_path / "mine.json")
     with pytest.raises(UserError, match=tmp_path.name):
         build_tiny_model(tmp_path)
-
-
-def test_a_build_is_warmed_up_and_its_tokenizer_learns_the_words(checkpoint, tmp_path):
-    transcripts = partial(conversations, opening="Ask about polyglacial matters. " * 40)
-    settings = WarmUp(transcripts, short_steps=0, full_steps=1, pool=2, batch_size=1)
-    path = build_tiny_model(tmp_path / "tiny", warm_up=settings)
-    assert weights(path) != weights(checkpoint)
-    ours, other = map(AutoTokenizer.from_pretrained, (path, checkpoint))
-    assert len(ours.encode(" polyglacial")) < len(other.encode(" polyglacial"))
 
 
 DEFAULT = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"

@@ -16,7 +16,7 @@ from docagent_rl.envs.base import EndReason
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.tiny.play import Player, Stage, play, scripted_conversations
-from docagent_rl.lab.tiny.tokenizer import build_tokenizer, encode
+from docagent_rl.lab.tiny.tokenizer import build_tokenizer
 from docagent_rl.rewards.rule_judge import RuleJudge
 from docagent_rl.systems import SYSTEMS, get_system
 from docagent_rl.systems.alden.actions import Modality
@@ -99,24 +99,6 @@ def test_turns_are_short_and_trajectories_end_and_pay_differently(name, trajecto
     ends = {EndReason(trajectory.end) for trajectory in trajectories}
     assert ends & {EndReason.ANSWERED, EndReason.FINISHED}
     assert len({trajectory.metrics["reward/total"] for trajectory in trajectories}) >= 3
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_conversations_are_fit_for_a_warm_up(name, stage_of, processor):
-    stage = stage_of(name)
-    players = [Player(stage, stage.system.script(stage.config))]
-    for conversation in islice(scripted_conversations(players, 0), 5):
-        written = [message for message in conversation if message["role"] == "assistant"]
-        assert len(written) >= 1
-        assert len(written) == 1 or name != "mm_doc_r1"
-        assert encode(conversation, processor).supervised.any()
-
-
-def test_the_seed_decides_everything(stage_of):
-    stage = stage_of("vrag_rl")
-    players = [Player(stage, stage.system.script(stage.config))]
-    first, again, other = (list(islice(scripted_conversations(players, n), 4)) for n in (0, 0, 1))
-    assert first == again != other
 
 
 @pytest.mark.parametrize(("name", "changes"), OTHER_CONFIGS)

@@ -5,7 +5,6 @@ from itertools import takewhile
 import pytest
 import torch
 
-from docagent_rl.base.errors import UserError
 from docagent_rl.lab.tiny.model import build_model
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import encode
@@ -64,19 +63,6 @@ def test_batch_loss_and_gradient_equal_the_slow_ones(model, batch, context):
         torch.testing.assert_close(ours, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_initial_scales(model):
-    language, vision = model.model.language_model, model.model.visual
-    scales = {
-        language.embed_tokens: 0.1,
-        language.layers[0].self_attn.q_proj: 128**-0.5,
-        vision.patch_embed.proj: (3 * 2 * 14 * 14) ** -0.5,
-    }
-    for layer, scale in scales.items():
-        assert layer.weight.std().item() == pytest.approx(scale, rel=0.02)
-    assert language.layers[0].self_attn.q_proj.bias.abs().max() == 0
-    assert model.lm_head.weight is language.embed_tokens.weight
-
-
 def test_a_few_steps_lower_the_loss_and_depend_on_their_seed_alone(processor):
     pool = WarmUp(conversations, pool=4).draw()
     states, losses = [], []
@@ -101,8 +87,3 @@ def test_sharpen_scales_the_logits(model):
         before = model(input_ids=ids).logits
         sharpen(model, 1.5)
         torch.testing.assert_close(model(input_ids=ids).logits, 1.5 * before)
-
-
-def test_refuses_an_empty_sampler():
-    with pytest.raises(UserError):
-        WarmUp(lambda seed: []).draw()

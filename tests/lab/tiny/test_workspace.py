@@ -30,9 +30,3 @@ def test_a_workspace_with_anything_else_is_the_users(paths, name):
     with pytest.raises(UserError, match=name):
         claim(paths)
     assert not paths.marker.exists()
-
-
-def test_a_file_is_no_workspace(paths):
-    paths.workspace.touch()
-    with pytest.raises(UserError, match=paths.workspace.name):
-        paths.owner()

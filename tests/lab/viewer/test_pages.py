@@ -1,4 +1,4 @@
-"""The viewer in a real browser: every view of every system; runs that are hostile, long, growing, gone."""
+"""The viewer in a real browser: every view of every system; runs that are hostile, long, gone."""
 
 # ruff: noqa: F811  fixtures are imported by their names
 
@@ -66,24 +66,6 @@ def test_every_view_of_every_system_opens(name, opened, site, ask, longest):
     expect(page.locator(".rail .thumb").first).to_be_visible()
     page.get_by_role("link", name="Group").click()
     expect(page.locator(".side thead th")).to_have_count(3)
-
-
-@pytest.mark.parametrize("name", ["doc_v_star", "unidoc_rl", "mm_doc_r1"])
-def test_pages_are_shown_as_the_model_saw_them(name, opened, site, ask, longest):
-    run, row = site.number[name], longest(name)
-    trajectory = ask(f"runs/{run}/trajectories/{row['id']}")
-    messages = [*trajectory["prompt"], *(m for turn in trajectory["turns"] for m in turn["observation"])]
-    images = [part for message in messages for part in message["parts"] if "image" in part]
-    page = opened(f"#/trajectory/{run}/{row['id']}")
-    expect(page.locator(".conversation .picture")).to_have_count(len(images))
-    assert (len(images) == 0) is (name == "mm_doc_r1")
-    shown = page.locator(".conversation .picture > .frame:not(.origin) img")
-    for picture in shown.all():
-        picture.scroll_into_view_if_needed()
-        page.wait_for_function("image => image.naturalWidth > 0", arg=picture.element_handle())
-    drawn = shown.evaluate_all("images => images.map(each => [each.naturalWidth, each.naturalHeight])")
-    assert sorted(drawn) == sorted(part["size"] for part in images)
-    expect(page.locator(".rail .thumb.gold")).to_have_count(len(set(trajectory["sample"]["evidence_pages"])))
 
 
 def test_filters_narrow_the_list_and_the_address_holds_them(opened, site, ask):
@@ -261,14 +243,6 @@ def test_texts_of_others_stay_text(watching, site):
                 expect(page.locator(place)).to_contain_text(HOSTILE)
         assert page.evaluate("window.hacked") is None
         assert page.locator('img[src="x"], script:not([src])').count() == 0
-
-
-def test_a_run_that_goes_on_is_followed(watching, site):
-    trajectories = recorded(site, "vrag_rl")
-    with watching([one for one in trajectories if one.step == 1], f"{TRAJECTORIES}?step=2") as (page, run):
-        expect(page.get_by_text("No trajectory matches")).to_be_visible()
-        run_folder(run, trajectories)
-        expect(rows(page)).to_have_count(6, timeout=60_000)
 
 
 @pytest.fixture

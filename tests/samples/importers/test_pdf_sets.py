@@ -76,16 +76,6 @@ def test_the_hub_layout_is_read_and_equal_questions_stay_apart(files, run):
     assert report.documents == {"wanted": 1, "found": 1, "missing": 0, "failed": 0}
 
 
-def test_rows_without_their_document_are_counted(files, run):
-    files.pdf("data/documents/annual_report.v2.pdf", 4)
-    files.text("data/documents/broken.pdf", "no PDF")
-    files.json("data/samples.json", [mm_row(), mm_row(doc_id="gone.pdf"), mm_row(doc_id="broken.pdf")])
-    samples, report = run("mmlongbench_doc", store=True)
-    assert [sample.doc_id for sample in samples] == ["annual_report.v2"]
-    assert (report.missing, list(report.failed)) == (["gone"], ["broken"])
-    assert numbers(report.skipped) == [[1], [2]]
-
-
 URL_FILE = "LongDocURL_public.jsonl"
 
 

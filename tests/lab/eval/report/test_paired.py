@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from docagent_rl.lab.eval.report.paired import compare, paired_table
 from docagent_rl.lab.eval.report.statistics import EXACT, FEWEST, Cell, intervals, sums_of
-from docagent_rl.lab.eval.scoring.protocols import USE
 from docagent_rl.rewards.text import NOT_ANSWERABLE
 from tests.lab.eval.report.scores import F1, SCORE, scored, slow_bootstrap, slow_number, slow_permutation
 
@@ -85,20 +84,6 @@ def test_questions_that_one_run_lacks_are_named_and_left_out():
     assert (found.numbers[0].first, found.numbers[0].second, found.numbers[0].gain.questions) == (0.5, 0.5, 2)
     nothing = compare([scored(0, 1)], [scored(1, 1)], [SCORE], draws=10)
     assert (nothing.numbers[0].gain.value, nothing.numbers[0].p) == (None, None)
-
-
-def test_numbers_are_shown_by_their_unit_in_every_column():
-    runs = []
-    for gain in (0, 1):
-        runs.append([scored(n, n % 2) for n in range(6)])
-        for each in runs[-1]:
-            each.values.update(turns=3.0, seconds=12.34 + gain)
-    measures = [SCORE, *(measure for measure in USE if measure.name in ("turns", "seconds"))]
-    table = paired_table(compare(*runs, measures, draws=20), "a", "b", "Own")
-    shown = {row[0]: row[1:4] for row in table.rows}
-    assert shown["score"][:2] == ("50.0", "50.0")
-    assert shown["turns"][:2] == ("3.00", "3.00")
-    assert shown["seconds"] == ("12.3", "13.3", "+1.0 [+1.0, +1.0]")
 
 
 CELLS = [Cell(SCORE), Cell(F1)]
