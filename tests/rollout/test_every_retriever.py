@@ -1,14 +1,17 @@
-"""Every system by every kind of retriever: its environment opens, and answers a search."""
+"""Every recipe by every kind of retriever: its environment opens, and answers a search."""
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from functools import cache
 
 import pytest
+import yaml
 from omegaconf import OmegaConf
 
+from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.documents import DocumentStore, PageRef, RenderSettings
 from docagent_rl.documents.ingestion import ingest
@@ -22,14 +25,25 @@ from docagent_rl.retrieval.config import RetrieverConfig, SearchEngine
 from docagent_rl.retrieval.indexes import build_bm25, build_vectors
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.rollout.env_resources import EnvResources
-from docagent_rl.systems import SYSTEMS
 from tests.documents.conftest import write_pdf
 from tests.workspaces import Workspace
 
 PAGES = ["rivers of the north", "mountains of the south", "lakes and their fish", "the sea in winter"]
 SEARCHES = {"mm_doc_r1": {"search": {"engine": "retriever"}}}
 """Settings with which a system asks the retriever, where it searches by its own words."""
-RECIPES = [*(f"{name}_qwen2_5_vl_7b" for name in SYSTEMS if name != "mm_doc_r1"), "mm_doc_r1_qwen3_8b"]
+SECTIONS = ("system", "env", "retriever", "text_retriever")
+
+
+def sections(recipe: str) -> tuple[str, ...]:
+    """Return what a recipe, after those it builds on, says of its environment and its retrievers."""
+    written = yaml.safe_load((ROOT / f"{recipe}.yaml").read_text())
+    below = written["defaults"][0]
+    own = {key: value for key, value in written.get("docagent", {}).items() if key in SECTIONS}
+    return (sections(below) if below in recipe_names() else ()) + ((json.dumps(own),) if own else ())
+
+
+DISTINCT = sorted({sections(name): name for name in reversed(recipe_names())}.values())
+"""A recipe of each environment; others differ from it in models and training alone."""
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +96,7 @@ def resources_of(workspace):
 
 
 @pytest.mark.parametrize("retriever", ["bm25", "minilm", "hybrid", "late", "lancedb"])
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", DISTINCT)
 async def test_the_environment_answers_a_search(recipe, retriever, workspace, resources_of, opened):
     resources = resources_of(recipe)
     asked = RetrieverService(opened(retriever))

@@ -1,15 +1,64 @@
-"""Encoders of a specification: for pages, and for queries at rollout time."""
+"""Encoders of a specification: for pages, and for the queries of many threads at rollout time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+import numpy as np
+
+from docagent_rl.documents.store import PageContent
 from docagent_rl.retrieval.config import QueryEncoderConfig
 from docagent_rl.retrieval.encoders.local import LocalEncoder
 from docagent_rl.retrieval.encoders.spec import Encoder, EncoderSpec, Family
 
 KEY = "docagent.retriever.encoder"
+
+
+class QueryEncoder:
+    """An `Encoder` around another one: queries that come while it is busy are its next batch.
+
+    A batch that fails is tried query by query, so that one of them fails for itself.
+    """
+
+    def __init__(self, encoder: Encoder, batch_size: int = 32) -> None:
+        self._encoder, self._size = encoder, batch_size
+        self._waiting: deque[tuple[str, Future[np.ndarray]]] = deque()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="queries")
+        self.content: PageContent = encoder.content
+        self.dim: int = encoder.dim
+        self.fingerprint: str = encoder.fingerprint
+
+    def encode_queries(self, queries: Sequence[str]) -> list[np.ndarray]:
+        """See `Encoder.encode_queries`."""
+        found: list[Future[np.ndarray]] = [Future() for _ in queries]
+        self._waiting.extend(zip(queries, found, strict=True))
+        for _ in queries:
+            self._worker.submit(self._work)
+        return [each.result() for each in found]
+
+    def _work(self) -> None:
+        """Encode one batch, if any query waits: each brings a call of this, and a batch serves many."""
+        batch = [self._waiting.popleft() for _ in range(min(self._size, len(self._waiting)))]
+        if batch:
+            self._encode(batch)
+
+    def _encode(self, batch: list[tuple[str, Future[np.ndarray]]]) -> None:
+        try:
+            vectors = self._encoder.encode_queries([query for query, _ in batch])
+            if len(vectors) != len(batch):
+                raise ValueError(f"the encoder gave {len(vectors)} answers to {len(batch)} queries")
+        except Exception as error:  # whatever a model raises belongs to who asked
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+                return
+            for each in batch:
+                self._encode([each])
+            return
+        for (_, found), made in zip(batch, vectors, strict=True):
+            found.set_result(made)
 
 
 def open_encoder(
@@ -24,7 +73,7 @@ def open_encoder(
     return _encoder_class(read.family)(read, named=named, **options)
 
 
-def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> Encoder:
+def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -> QueryEncoder:
     """Open the encoder of queries of an index, whose specification is that of the encoder of its pages.
 
     Raises:
@@ -37,8 +86,9 @@ def open_query_encoder(spec: Mapping[str, object], config: QueryEncoderConfig) -
     if config.endpoint is not None:
         from docagent_rl.retrieval.pooling_server import ServedEncoder
 
-        return ServedEncoder(read, config.endpoint)
-    return open_encoder(read, device=config.device, threads=config.threads, named=f"{KEY}.model")
+        return QueryEncoder(ServedEncoder(read, config.endpoint))
+    opened = open_encoder(read, device=config.device, threads=config.threads, named=f"{KEY}.model")
+    return QueryEncoder(opened)
 
 
 def _encoder_class(family: Family) -> type[LocalEncoder]:
