@@ -21,6 +21,7 @@ from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When, refuse_for
 from docagent_rl.config import Profile
 from docagent_rl.envs.roles import RoleBackend, RoleName, make_roles
 from docagent_rl.envs.services import NO_SECOND_RANKING
+from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers
 from docagent_rl.rewards.judge import make_judge
 from docagent_rl.systems import SYSTEMS
@@ -141,6 +142,20 @@ def check_second_ranking(run: PlannedRun) -> Iterator[str]:
         yield NO_SECOND_RANKING
 
 
+def check_search_devices(run: PlannedRun) -> Iterator[str]:
+    """Find indexes that are to lie on a GPU which none of their processes has."""
+    for section, whole in run.section.retrievers().items():
+        for key, each in whole.flat(section):
+            host = each if whole.backend is Backend.LOCAL else whole  # parts are opened in its actors
+            own = host.backend is Backend.RAY and host.service.num_gpus > 0
+            if each.device not in (None, "cpu") and not own:
+                yield (
+                    f"{key}.device={each.device}: every process that searches would hold the index on a GPU "
+                    "of the run: set backend=ray and service.num_gpus=1 beside it, or device=null and "
+                    "backend=http with a server (docagent-rl index serve --settings FILE)"
+                )
+
+
 def check_stand_ins(run: PlannedRun) -> Iterator[str]:
     """Find roles, and a judge, for which rules would stand in without anybody having chosen them.
 
@@ -191,6 +206,7 @@ def check_services(run: PlannedRun) -> None:
 
 SERVICE_CHECKS = (
     Check("second ranking", ALWAYS, check_second_ranking),
+    Check("search devices", ALWAYS, check_search_devices),
     Check("prompt", ALWAYS, check_prompt),
     Check("stand-ins for models", When.TRAINING | When.PLAY, check_stand_ins),
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from fractions import Fraction
 from itertools import product
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from docagent_rl.checks.budget import BFLOAT16, FLOAT32, GIB, Line, Place, budget, total
 from docagent_rl.checks.budget_table import gib, read_run
@@ -26,6 +27,9 @@ POLICY_OFFLOADED, CRITIC_OFFLOADED = (
 )
 OVERLAYS = {80: "gpu_80", 48: "gpu_48", 24: "gpu_24"}
 """Overlays of LoRA (`+lora=`) by the GiB of the GPU that each is for."""
+RESPONSE, CONTEXT = "data.max_response_length", "actor_rollout_ref.rollout.max_model_len"
+SHARES = (Fraction(1), Fraction(3, 4), Fraction(1, 2))
+"""Shares of a recipe's response that are tried."""
 
 
 class Training(StrEnum):
@@ -87,14 +91,15 @@ def largest_fit(
 ) -> Fit | None:
     """Return the first run of recipes, in their order, that GPUs hold, estimates included.
 
-    Where a critic does not fit beside the policy, the smallest model of the family is tried as critic.
+    Where a critic does not fit beside the policy, the smallest model of the family is tried as critic; where
+    nothing fits at the recipes' lengths, shorter contexts are.
     """
     memory = int(gpu_memory * GIB)
     room = (cluster.nodes or 1) * (cluster.gpus_per_node or 1) * memory
     possible = [each for each in recipes if each.parameters * training.least <= room]
-    for each in possible:
+    for share, each in product(SHARES, possible):
         for choice, critic in product(training.choices(gpu_memory), each.critics):
-            if (found := _fit(each.recipe, (*choice, *critic), cluster, memory)) is not None:
+            if (found := _fit(each.recipe, (*choice, *critic), share, cluster, memory)) is not None:
                 return found
     return None
 
@@ -136,10 +141,13 @@ def _parameters(path: str) -> int:
     return 0 if model is None else sum(each.numel() for each in model.parameters())
 
 
-def _fit(recipe: str, overrides: tuple[str, ...], cluster: Cluster, memory: int) -> Fit | None:
+def _fit(
+    recipe: str, overrides: tuple[str, ...], share: Fraction, cluster: Cluster, memory: int
+) -> Fit | None:
     config = composed(recipe, overrides)
     wanted = {NODES: cluster.nodes or 1, PER_NODE: cluster.gpus_per_node or 1}
     wanted |= remedy(read_layout(config, wanted[NODES], wanted[PER_NODE]))
+    wanted |= _shortened(config, share)
     changed = {key: value for key, value in wanted.items() if OmegaConf.select(config, key) != value}
     for key, value in changed.items():
         OmegaConf.update(config, key, value)
@@ -150,3 +158,16 @@ def _fit(recipe: str, overrides: tuple[str, ...], cluster: Cluster, memory: int)
     if any(total(lines, place) > memory for place in ON_GPU) or judged(Finding(recipe), config).problem:
         return None
     return Fit(recipe, (*overrides, *(f"{key}={value}" for key, value in changed.items())), lines)
+
+
+def _shortened(config: DictConfig, share: Fraction) -> dict[str, int]:
+    """Return the keys that leave a share of the response."""
+    if share == 1:
+        return {}
+    prompt, response = int(config.data.max_prompt_length), int(config.data.max_response_length)
+    shorter = int(response * share)
+    found = {RESPONSE: shorter, CONTEXT: prompt + shorter}
+    for key in (key for part in read_layout(config).parts for key in part.tokens):
+        rows = int(OmegaConf.select(config, key)) // (prompt + response)
+        found[key] = max(rows, 1) * (prompt + shorter)
+    return found

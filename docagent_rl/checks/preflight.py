@@ -60,7 +60,7 @@ CHECKS = (
     Check("services", MACHINE, configuration.check_services),  # before what takes longer
     Check("provision of the model", MACHINE, lambda run: _provide("model", run)),
     Check("model", MACHINE, lambda run: machine.check_model(run.config, run.section.workspace)),
-    Check("model family", MACHINE, lambda run: models.family_problems(run.config, run.section)),
+    Check("model family", MACHINE, lambda run: models.family_problems(run.config, run.section, run.env)),
     Check("adapters of the tower", MACHINE, lambda run: models.tower_problems(run.config)),
     Check("questions", MACHINE, data.check_questions),
     Check("their prompts", MACHINE, lambda run: data.check_openings(run.config, run.section)),

@@ -10,6 +10,8 @@ from omegaconf import OmegaConf
 
 from docagent_rl.advantages.registry import _ESTIMATORS
 from docagent_rl.base.errors import UserError
+from docagent_rl.checks.check import PlannedRun
+from docagent_rl.checks.configuration import check_search_devices
 from docagent_rl.checks.preflight import check, check_statically
 from docagent_rl.checks.recipe_check import composed
 
@@ -128,3 +130,15 @@ def test_two_rankings_need_two_indexes():
 def test_a_second_ranking_that_nobody_asks_for_is_refused(recipe, more):
     with pytest.raises(UserError, match=r"docagent\.text_retriever .*(alden|vrag_rl)"):
         check_statically(composed(recipe, [SECOND, *more]))
+
+
+@pytest.mark.parametrize(
+    ("more", "refused"),
+    [([], True), (["backend=ray"], True), (["backend=ray", "service.num_gpus=1"], False)],
+)
+def test_an_index_on_a_gpu_needs_one_of_its_own(more, refused):
+    more = [f"docagent.retriever.{each}" for each in ("device=cuda", *more)]
+    overrides = ["+retriever=colqwen2", "docagent.workspace=w", *more]
+    run = PlannedRun.of(composed("vrag_rl_qwen2_5_vl_7b", overrides))
+    found = " ".join(check_search_devices(run))
+    assert ("retriever.device=cuda" in found) is refused

@@ -35,12 +35,12 @@ def test_the_largest_policy_comes_first_and_a_critic_may_be_smaller():
 @pytest.mark.parametrize(
     ("memory", "recipes", "found"),
     [
-        (24, ["vrag_rl_qwen2_5_vl_7b", "vrag_rl_qwen2_5_vl_3b"], "vrag_rl_qwen2_5_vl_3b"),
+        (24, ["unidoc_rl_qwen2_5_vl_7b", "unidoc_rl_qwen2_5_vl_3b"], "unidoc_rl_qwen2_5_vl_3b"),
         (12, ["vrag_rl_qwen2_5_vl_3b"], None),
     ],
 )
 def test_the_command_is_that_of_a_run_within_the_gpu(memory, recipes, found):
-    known = {each.recipe: each for each in candidates("vrag_rl")}
+    known = {each.recipe: each for system in ("vrag_rl", "unidoc_rl") for each in candidates(system)}
     fit = largest_fit([known[name] for name in recipes], Training.ADAPTER, ONE, memory)
     assert (fit and fit.recipe) == found
     if fit is None:

@@ -5,6 +5,7 @@ Apart from `workers.extensions`, whose base class imports the rollout servers.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
 from docagent_rl.models import Family, families, get_family
@@ -21,6 +23,8 @@ from docagent_rl.models import Family, families, get_family
 if TYPE_CHECKING:
     from torch import nn
     from transformers import PretrainedConfig
+
+logger = logging.getLogger(__name__)
 
 ACTOR_KEY = "actor_rollout_ref.actor.freeze_vision_tower"
 CRITIC_KEY = "docagent.critic.freeze_vision_tower"
@@ -62,8 +66,8 @@ def unsupported(strategy: str | None) -> str:
     return f"the vision tower can be frozen under {' and '.join(STRATEGIES)}, not under strategy {strategy}"
 
 
-def family_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
-    """Find a model of another family, and ranks that a family cannot train on."""
+def family_problems(run: DictConfig, section: DocAgentConfig, env: Any) -> Iterator[str]:
+    """Find a model of another family, and warn of boxes in another unit than its pre-training's."""
     family, critic = get_family(section.model_family), bool(OmegaConf.select(run, "critic.enable"))
     for key in ("actor_rollout_ref.model.path", *(["critic.model.path"] if critic else [])):
         check_model_type(family, key, str(OmegaConf.select(run, key)))
@@ -76,6 +80,14 @@ def family_problems(run: DictConfig, section: DocAgentConfig) -> Iterator[str]:
             f"docagent.model_family={family.name}: trainer.nnodes x trainer.n_gpus_per_node is {ranks}, and "
             "this family trains on one rank alone: a rank whose rows show no image would leave out the "
             "vision tower, for which the others wait"
+        )
+    frame = getattr(getattr(env, "coords", None), "frame", family.vision.frame)
+    if frame is not family.vision.frame and Frame.NORM1000 in (frame, family.vision.frame):
+        logger.warning(
+            "docagent.env.coords.frame=%s: %s has learnt to write boxes as %s",
+            frame.value,
+            family.title,
+            family.vision.frame.value,
         )
 
 
@@ -212,7 +224,12 @@ def adapter_problems(run: DictConfig) -> Iterator[str]:
     model = run.actor_rollout_ref.model
     if OmegaConf.select(run, "critic.enable") and rank(run.critic.model):
         yield "critic.model.lora_rank: critics are trained whole here: set it to 0"
-    if not rank(model) or OmegaConf.select(model, "lora.merge"):
+    if not rank(model):
+        for key in ("lora.rank", "lora_adapter_path"):
+            if OmegaConf.select(model, key):
+                yield f"{MODEL}.{key}: nothing is adapted under FSDP without {MODEL}.lora_rank: set both"
+        return
+    if OmegaConf.select(model, "lora.merge"):
         return
     if str(run.trainer.v1.trainer_mode).endswith("separate_async"):
         yield (

@@ -61,6 +61,7 @@ def test_verls_default_adapts_the_tower_and_is_refused(tiny):
     [
         ([LORA, "trainer.v1.trainer_mode=docagent_separate_async"], "separate_async"),
         (["critic.enable=true", "critic.model.lora_rank=8"], r"critic\.model\.lora_rank"),
+        ([f"{MODEL}.lora.rank=8"], r"lora\.rank.*lora_rank"),
     ],
 )
 def test_settings_that_train_or_play_something_else_are_refused(overrides, message):
@@ -107,6 +108,6 @@ def test_whole_images_are_trained_on_one_rank(family, ranks, refused):
     changes = [f"docagent.model_family={family}", f"trainer.n_gpus_per_node={ranks}", "docagent.workspace=w"]
     run = composed("vrag_rl_qwen2_5_vl_7b", ["+profile=cpu", *changes])
     section = DocAgentConfig.parse(plain(run.docagent))
-    problems = list(family_problems(run, section))
+    problems = list(family_problems(run, section, None))
     assert len(problems) == refused
     assert all("n_gpus_per_node is 2" in problem for problem in problems)
