@@ -13,7 +13,7 @@ from docagent_rl.base.terminal import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, option
-from docagent_rl.documents import RenderSettings
+from docagent_rl.documents import RendererKind, RenderSettings
 from docagent_rl.documents.audit import Audit, Damage, audit_store
 from docagent_rl.documents.ingestion import ingest
 from docagent_rl.documents.layout import MARKER
@@ -31,6 +31,7 @@ _SHOWN_USERS = 3
 def ingest_command(
     folder: Path = argument(..., "Folder of PDFs, folders of images or images DOCUMENT_PAGE; or one PDF."),
     store: Path = option(..., "Folder of the document store; made when absent."),
+    renderer: RendererKind = option(_DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."),
     dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page."),
     max_side: int = option(_DEFAULTS.max_side, "Pixels of a page's longer side at most."),
     jpeg_quality: int = option(_DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."),
@@ -54,7 +55,7 @@ def ingest_command(
 
     Example: docagent-rl ingest papers/ --store data/store --dpi 144
     """
-    settings = RenderSettings(dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
+    settings = RenderSettings(renderer, dpi=dpi, max_side=max_side, jpeg_quality=jpeg_quality)
     limits = IngestLimits(seconds=page_seconds, memory_gib=page_memory)
     console = Console(stderr=True)
     with resumable():

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from docagent_rl.documents.manifest import Box, OutlineEntry, PageRef, PageRegion, Source
-from docagent_rl.documents.settings import RenderSettings
+from docagent_rl.documents.settings import RendererKind, RenderSettings
 from docagent_rl.documents.store import Document, DocumentStore, Page, PageContent
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "PageRef",
     "PageRegion",
     "RenderSettings",
+    "RendererKind",
     "Source",
 ]

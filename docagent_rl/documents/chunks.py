@@ -20,10 +20,10 @@ from docagent_rl.documents.page_text import Layer, layer_text, may_hide_text, re
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, open_pdf
 from docagent_rl.documents.render import (
     FORMATS,
-    PdfiumRenderer,
     encode_jpeg,
     has_little_colour,
     is_white,
+    make_renderer,
     read_page_image,
 )
 from docagent_rl.documents.settings import (
@@ -186,7 +186,7 @@ def is_whole(objects: ObjectStore, stored: tuple[ProbedDocument, tuple[PageEntry
 def _pdf_pages(task: ChunkTask) -> Iterator[tuple[str, bytes, Size, Layer]]:
     """Yield the pages of a range: name, JPEG file, size and text layer."""
     # one for all pages: it draws them into the same memory
-    renderer = PdfiumRenderer(task.plan.render)
+    renderer = make_renderer(task.plan.render)
     with open_pdf(task.probed.source.files[0]) as pdf:
         for number in range(task.first, task.last + 1):
             name = f"page {number}"

@@ -37,7 +37,7 @@ from docagent_rl.documents.manifest import (
 )
 from docagent_rl.documents.objects import write
 from docagent_rl.documents.ocr import engine_name
-from docagent_rl.documents.render import IMAGE_SOFTWARE, PdfiumRenderer
+from docagent_rl.documents.render import IMAGE_SOFTWARE, make_renderer
 from docagent_rl.documents.settings import IngestLimits, OcrMode, RenderSettings
 from docagent_rl.documents.sources import (
     FailedDocument,
@@ -91,12 +91,13 @@ def ingest(
         ocr: Pages that are read by OCR; by default those whose text layer is empty or broken.
 
     Raises:
-        UserError: The input, the store or a setting is wrong, two documents have the same id, the OCR
-            engine is not installed, the store cannot be written (disk full, read-only), or with
+        UserError: The input, the store or a setting is wrong, two documents have the same id, the renderer
+            or the OCR engine is not installed, the store cannot be written (disk full, read-only), or with
             `strict`: a document cannot be read.
     """
     settings, limits = settings or RenderSettings(), limits or IngestLimits()
     # a program that is not installed fails before any work
+    make_renderer(settings)
     if ocr is not OcrMode.NEVER:
         engine_name()
     if workers is not None and workers < 1:
@@ -264,7 +265,7 @@ class _Ingest:
             doc_id=doc_id,
             source=Source(source.name, job.probed.sha256),
             settings=self.plan.key(source.kind),
-            software=PdfiumRenderer.software if is_pdf else IMAGE_SOFTWARE,
+            software=make_renderer(self.plan.render).software if is_pdf else IMAGE_SOFTWARE,
             outline=job.probed.outline,
             pages=pages,
             title=job.probed.title,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -13,14 +14,16 @@ import pypdfium2
 import pypdfium2.version
 from PIL import Image, ImageChops, UnidentifiedImageError
 
-from docagent_rl.documents.pdf import OpenPdf, raster_scale
-from docagent_rl.documents.settings import DocumentError, RenderSettings, Size
+from docagent_rl.base.errors import UserError
+from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
+from docagent_rl.documents.settings import DocumentError, RendererKind, RenderSettings, Size
 
 FORMATS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "JPEG2000", "AVIF", "PPM")
 """Opened, whatever a file is named: others may start programs of their own (EPS: Ghostscript)."""
 IMAGE_SOFTWARE = f"Pillow {Image.__version__}"
 """Reader of image files, with its version, for the record."""
 
+_POPPLER_TIMEOUT_S = 300
 _BYTES_A_PIXEL = 4
 _STEP = 16
 """Every so many pixels both ways one is looked at for its colour."""
@@ -63,6 +66,50 @@ class PdfiumRenderer:
         if len(self._pixels) < size:
             self._pixels = (ctypes.c_ubyte * size)()
         return pypdfium2.PdfBitmap.new_native(width, height, buffer=self._pixels, **options)
+
+
+class Pdf2ImageRenderer(PdfiumRenderer):
+    """A renderer by poppler's `pdftoppm`, as the papers' code has it, at the scale of `PdfiumRenderer`."""
+
+    def __init__(self, settings: RenderSettings) -> None:
+        missing = [tool for tool in ("pdftoppm", "pdfinfo") if shutil.which(tool) is None]
+        if missing:
+            raise UserError(
+                f"the renderer pdf2image needs poppler, but {' and '.join(missing)} is not on the PATH: "
+                "install it (Debian: apt install poppler-utils) or use the renderer pdfium"
+            )
+        from importlib.metadata import version
+
+        super().__init__(settings)
+        self.software = f"pdf2image {version('pdf2image')} (poppler)"
+
+    def render(self, pdf: OpenPdf, number: int) -> Image.Image:
+        """Return a page as `PdfiumRenderer.render`."""
+        import pdf2image
+        from pdf2image.exceptions import PDFPageCountError, PDFPopplerTimeoutError, PDFSyntaxError
+
+        with pdf.page(number) as page:
+            scale = raster_scale(page, self._settings.dpi, self._settings.max_side)
+        try:
+            images = pdf2image.convert_from_path(
+                pdf.path,
+                # not `size`, which pdftoppm takes before it turns the page; fractions reach it as they are
+                dpi=scale * POINTS_PER_INCH,  # ty: ignore[invalid-argument-type]
+                first_page=number,
+                last_page=number,
+                use_cropbox=True,
+                timeout=_POPPLER_TIMEOUT_S,
+            )
+        except (PDFPageCountError, PDFSyntaxError, PDFPopplerTimeoutError, OSError) as error:
+            raise DocumentError(f"page {number} cannot be rendered by poppler ({error})") from error
+        if len(images) != 1:
+            raise DocumentError(f"page {number} cannot be rendered by poppler (it gave no image)")
+        return images[0].convert("RGB")
+
+
+def make_renderer(settings: RenderSettings) -> PdfiumRenderer:
+    """Return the renderer that `settings` names."""
+    return (PdfiumRenderer if settings.renderer is RendererKind.PDFIUM else Pdf2ImageRenderer)(settings)
 
 
 def encode_jpeg(image: Image.Image, quality: int, *, half_colour: bool = False) -> bytes:

@@ -27,6 +27,13 @@ class DisplayError(ValueError):
     """An image cannot be shown: a side is empty, or the sides differ too much."""
 
 
+class RendererKind(StrEnum):
+    """The programs that can rasterise a PDF page: pypdfium2, or pdf2image over poppler's `pdftoppm`."""
+
+    PDFIUM = "pdfium"
+    PDF2IMAGE = "pdf2image"
+
+
 class OcrMode(StrEnum):
     """The pages that are read by OCR: `auto` those whose text layer is empty or broken, `always` all that
     show anything.
@@ -41,6 +48,7 @@ class OcrMode(StrEnum):
 class RenderSettings:
     """Settings of the page rasters; a value out of its range raises a `UserError`."""
 
+    renderer: RendererKind = RendererKind.PDFIUM
     dpi: int = 144
     """Pixels an inch of a PDF page; page images keep their own size."""
     max_side: int = 4096
@@ -54,7 +62,7 @@ class RenderSettings:
     def pdf_key(self) -> str:
         """Return everything that decides what a PDF's pages look like: a change renders the document anew."""
         return (
-            f"pdf/{_PDF_PIPELINE} renderer=pdfium dpi={self.dpi} "
+            f"pdf/{_PDF_PIPELINE} renderer={self.renderer.value} dpi={self.dpi} "
             f"max_side={self.max_side} jpeg_quality={self.jpeg_quality}"
         )
 

@@ -23,12 +23,14 @@ def write_pdf(
     size: tuple[float, float] = (200, 100),
     outline: Sequence[tuple[str, int, int]] = (),
     user_password: str | None = None,
+    rotation: int = 0,
 ) -> Path:
     """A PDF with one text a page; `outline` holds (title, 0-based level, 1-based page)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     encryption = None if user_password is None else StandardEncryption(user_password, ownerPassword="owner")
     canvas = Canvas(str(path), pagesize=size, encrypt=encryption, invariant=True)
     for number, text in enumerate(texts, start=1):
+        canvas.setPageRotation(rotation)
         canvas.bookmarkPage(str(number))
         for title, level, page in outline:
             if page == number:

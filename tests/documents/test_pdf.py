@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pypdfium2
 import pytest
@@ -10,7 +12,7 @@ from docagent_rl.documents import RenderSettings
 from docagent_rl.documents.manifest import OutlineEntry
 from docagent_rl.documents.page_text import layer_text
 from docagent_rl.documents.pdf import open_pdf
-from docagent_rl.documents.render import PdfiumRenderer
+from docagent_rl.documents.render import Pdf2ImageRenderer, PdfiumRenderer
 from docagent_rl.documents.settings import DocumentError
 from tests.documents.conftest import write_pdf_objects
 
@@ -111,6 +113,23 @@ def test_raster_sizes(inbox, write_pdf):
     ):
         with open_pdf(write_pdf(inbox / "a.pdf", ["x"], size=points)) as pdf:
             assert PdfiumRenderer(RenderSettings(dpi=dpi, max_side=limit)).render(pdf, 1).size == expected
+
+
+@pytest.mark.skipif(not (shutil.which("pdftoppm") and shutil.which("pdfinfo")), reason="poppler is not there")
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_both_renderers_agree(inbox, write_pdf, rotation):
+    path = write_pdf(inbox / "a.pdf", ["skipped", "the same page"], size=(200.4, 100.2), rotation=rotation)
+    settings = RenderSettings(dpi=100, max_side=250)
+    with open_pdf(path) as pdf:
+        pictures = [
+            np.asarray(renderer(settings).render(pdf, 2).convert("RGB")).astype(float)
+            for renderer in (PdfiumRenderer, Pdf2ImageRenderer)
+        ]
+    assert np.abs(np.subtract(pictures[0].shape, pictures[1].shape)).max() <= 1
+    assert max(pictures[0].shape) == 250
+    assert max(pictures[1].shape) <= 250
+    ink = [np.argwhere(picture.mean(axis=2) < 128).mean(axis=0) for picture in pictures]
+    assert np.abs(ink[0] - ink[1]).max() < 2
 
 
 def test_pages_of_other_sizes_share_a_renderer(inbox, write_pdf):

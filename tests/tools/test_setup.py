@@ -75,6 +75,8 @@ def set_up(project: Path, pin: str, **environment: str) -> subprocess.CompletedP
     tools = project / "bin"
     tools.mkdir()
     (tools / "uv").symlink_to(uv)
+    (tools / "pdftoppm").write_text("#!/bin/sh\n")  # else set-up installs it
+    (tools / "pdftoppm").chmod(0o755)
     places = {"UV_CACHE_DIR": str(project / "cache"), "UV_FIND_LINKS": str(project / "wheels")}
     places |= {"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHON": sys.executable}
     environment |= {**places, "UV_NO_INDEX": "1", "UV_OFFLINE": "1"}
