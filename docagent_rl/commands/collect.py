@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 8
 
 
+@model_options("grounder", prefix="grounder-", second=True)
 @model_options("teacher")
 def collect_command(
     recipe: Recipe,
@@ -49,7 +51,9 @@ def collect_command(
     limit: Limit = None,
     seed: int = option(0, "Of that choice, of scripts and of sampling."),
     at_a_time: AtATime = None,
+    failed_by: Path | None = option(None, "Keep what this run of another model fails, and SlideVQA."),
     teacher: ModelConfig,
+    grounder: ModelConfig,
 ) -> None:
     """Have a teacher or a script play a system, and keep what passes the filters.
 
@@ -62,8 +66,9 @@ def collect_command(
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.agents.runner import RunSettings
     from docagent_rl.lab.agents.scripted import NO_DETOURS, ScriptPlayer
-    from docagent_rl.lab.collect.collection import is_whole, manifest_of
+    from docagent_rl.lab.collect.collection import check_runs, is_whole, manifest_of
     from docagent_rl.lab.collect.config import CollectConfig
+    from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.choices import Agent
     from docagent_rl.lab.eval.evaluation import drawn, play_run
     from docagent_rl.lab.eval.play_config import check_play, play_config
@@ -71,12 +76,15 @@ def collect_command(
     from docagent_rl.systems import get_system
 
     config = CollectConfig.load(preset)
-    _check_options(player, teacher)
+    if failed_by is not None:
+        config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
+    _check_options(player, teacher, grounder)
     samples = drawn(read_samples(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, samples)
     config.check_system(get_system(parsed.system).name)
+    check_runs(config.filters)
     together = at_a_time or (teacher.concurrency if player is AgentKind.ENDPOINT else _AT_A_TIME)
     settings = RunSettings(trajectories or config.trajectories, together, parsed.rollout.trajectory_attempts)
     folder = RunFolder(out)
@@ -84,7 +92,7 @@ def collect_command(
     async def collect() -> None:
         if player is AgentKind.ENDPOINT:
             ask = not is_whole(folder, samples, settings.trajectories)
-            playing = await _teacher(run, parsed, config, teacher, seed, ask=ask)
+            playing = await _teacher(run, parsed, config, teacher, grounder, seed, ask=ask)
         else:
             detours = config.detours if player is AgentKind.DETOURS else NO_DETOURS
             playing = ScriptPlayer(_resources(parsed), detours, seed, validate=False)
@@ -94,17 +102,19 @@ def collect_command(
         finally:
             await playing.close()
 
-    with resumable(), spending(teacher):
+    with resumable(), spending(teacher, {"grounder": grounder}):
         asyncio.run(collect())
         _report(folder, config, parsed)
 
 
-def _check_options(player: AgentKind, teacher: ModelConfig) -> None:
+def _check_options(player: AgentKind, teacher: ModelConfig, grounder: ModelConfig) -> None:
     """See that the options go together, and that no model is named in vain."""
     if player is AgentKind.ENDPOINT:
         teacher.require("--player endpoint")
     elif teacher.model or teacher.base_url:
         raise UserError(f"--player {player.value} asks no model: leave out --model and --base-url")
+    elif grounder.named:
+        raise UserError(f"--player {player.value} draws its own boxes: leave out --grounder-model")
 
 
 async def _teacher(
@@ -112,6 +122,7 @@ async def _teacher(
     parsed: DocAgentConfig,
     config: CollectConfig,
     teacher: ModelConfig,
+    grounder: ModelConfig,
     seed: int,
     *,
     ask: bool,
@@ -122,11 +133,15 @@ async def _teacher(
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:
         teacher = teacher.model_copy(update={"temperature": config.temperature})
-    model = teacher.open("teacher", None)
-    if ask:
+    models = [teacher.open("teacher", None)]
+    if grounder.named:
+        models.append(grounder.open("grounder", teacher.cache_dir))
+    for model in models if ask else ():
         await model.check()
+    writer, *drawing = map(ChatModel, models)
+    second = drawing[0] if drawing else None
     limits = chat_limits(run, parsed, seed)
-    return TeacherPlayer(_resources(parsed), ChatModel(model), limits, config.teacher, seed=seed)
+    return TeacherPlayer(_resources(parsed), writer, limits, config.teacher, grounder=second, seed=seed)
 
 
 def _resources(parsed: DocAgentConfig) -> EnvResources:

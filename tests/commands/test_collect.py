@@ -70,16 +70,18 @@ async def test_a_preset_filters_what_a_teacher_played_and_others_filter_again(wo
     assert len(trajectories(run, "kept")) == 5
 
 
-AT_NOBODY = ("--base-url", SILENT, "--model", "m")
+def at_nobody(who):
+    return (f"--{who}base-url", SILENT, f"--{who}model", "m")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--player", "endpoint"), "endpoint"),
-        ((*ORACLE, *AT_NOBODY), "oracle"),
+        ((*ORACLE, *at_nobody("")), "oracle"),
         ((*ORACLE, "--preset", "doc_v_star"), "doc_v_star"),
-        pytest.param(AT_NOBODY, "teacher", marks=pytest.mark.slow),
+        ((*ORACLE, *at_nobody("grounder-")), "boxes"),
+        pytest.param(at_nobody(""), "teacher", marks=pytest.mark.slow),
     ],
 )
 def test_what_does_not_go_together_or_is_missing_is_told_before_anything_is_played(

@@ -55,6 +55,8 @@ class Case:
     """The verdict of a judge that was asked afterwards (`judging`)."""
     unjudged: str = ""
     """The reason why a judge gave no verdict; empty where it did, or nobody asked."""
+    failed: bool | None = None
+    """Another model fails the question (`collection.with_failures`); `None` where nobody looked."""
 
     @property
     def key(self) -> Key:

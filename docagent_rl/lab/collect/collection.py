@@ -16,11 +16,12 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.endpoints.chat_reply import TransientError, Unanswered
 from docagent_rl.endpoints.retrying import run_jobs
-from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed
+from docagent_rl.lab.agents.run_folder import Key, RunFolder, key_of, service_failed, trajectories_of
 from docagent_rl.lab.agents.runner import tasks_of
 from docagent_rl.lab.collect.case import Case, case_of
 from docagent_rl.lab.collect.config import CollectConfig
-from docagent_rl.lab.collect.filters import Answer, Filter, score
+from docagent_rl.lab.collect.curation import rates
+from docagent_rl.lab.collect.filters import Answer, Failed, Filter, score
 from docagent_rl.lab.eval.evaluation import digest_of
 from docagent_rl.rewards.answer_kinds import AnswerKind, kind_of
 from docagent_rl.rewards.judge import Judge
@@ -34,6 +35,38 @@ PLAYED = "played"
 _JUDGED_AT_A_TIME = 16
 _VALIDATION = "val-"
 """Beginning of the files of a training run's validation."""
+
+
+def check_runs(filters: Sequence[Filter]) -> None:
+    """Raise `UserError` where the run of a `Failed` filter is missing or empty, before anything costs."""
+    for step in filters:
+        if isinstance(step, Failed) and next(iter(trajectories_of(step.run)), None) is None:
+            raise UserError(f"{step.run} holds no trajectory: which questions does the other model fail?")
+
+
+def with_failures(cases: Sequence[Case], filters: Sequence[Filter]) -> list[Case]:
+    """Return cases with `failed`: the model of a `Failed` filter is wrong in all its trajectories.
+
+    Raises:
+        UserError: the model's run cannot be read, did not play a question that is asked for, or there are two
+            such filters.
+    """
+    steps = [step for step in filters if isinstance(step, Failed)]
+    if not steps:
+        return list(cases)
+    if len(steps) > 1:
+        raise UserError("a collection takes one filter `failed`: one model")
+    (step,) = steps
+    played = (case_of(each) for each in trajectories_of(step.run) if not each.masked)
+    right = {rate.question: rate.right for rate in rates(played, step.by, step.threshold)}
+    lacking = {case.question for case in cases if case.dataset not in step.exempt} - right.keys()
+    if lacking:
+        raise UserError(
+            f"{step.run} played no trajectory of {len(lacking)} questions of this collection, e.g. "
+            f"{min(lacking)!r}: let the model that is to fail play all of them but those of "
+            f"{', '.join(step.exempt) or 'no dataset'}"
+        )
+    return [replace(case, failed=right.get(case.question) == 0) for case in cases]
 
 
 def is_whole(folder: RunFolder, samples: Sequence[Sample], trajectories: int) -> bool:
@@ -135,6 +168,7 @@ def sift(folder: RunFolder, config: CollectConfig, judge: Judge | None = None) -
         trajectories += 1
         if not trajectory.masked:
             cases.append(case_of(trajectory))
+    cases = with_failures(cases, config.filters)
     if judge is not None:
         cases = asyncio.run(judged(cases, config.filters, judge))
     funnel = run_funnel(cases, config.filters, trajectories=trajectories)

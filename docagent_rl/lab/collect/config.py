@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,15 @@ from docagent_rl.lab.agents.scripted import Detours
 from docagent_rl.lab.collect.filters import Duplicates, Filter, Format
 
 
+class BoxFrame(StrEnum):
+    """The unit of a grounding model's boxes."""
+
+    DISPLAYED = "displayed"
+    """Pixels of the image that it was sent."""
+    NORM1000 = "norm1000"
+    """Thousandths of each side."""
+
+
 class TeacherConfig(Section):
     """The help that a teacher behind an endpoint gets."""
 
@@ -21,6 +31,9 @@ class TeacherConfig(Section):
     """Gold pages that were not shown yet come first in what a search finds. Only a teacher is helped so."""
     shuffled_candidates: int | None = Field(None, ge=2)
     """The first so many new pages of a search are shuffled, so that each place is right equally often."""
+    grounding: bool = False
+    """Boxes are drawn by a second model (`--grounder-base-url`, `--grounder-model`)."""
+    grounding_frame: BoxFrame = BoxFrame.DISPLAYED
 
 
 class CollectConfig(Section):

@@ -7,6 +7,7 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -131,6 +132,23 @@ class Evidence(_Each):
         return bool(case.gold & found)
 
 
+class Failed(_Each):
+    """Another model fails the question (UniDoc-RL, section 4.1: one fine-tuned on the SlideVQA part alone, so
+    that of other sources what it cannot do is kept).
+    """
+
+    kind: Literal["failed"] = "failed"
+    run: Path
+    """Folder of its run over the same questions (`docagent-rl eval`), or a file of trajectories."""
+    exempt: tuple[str, ...] = ("slidevqa",)
+    """Datasets that are kept whole: what it learned from."""
+    by: Scoring = Scoring.OUTCOME
+    threshold: float = Field(0.7, gt=0, le=1)
+
+    def _keeps(self, case: Case) -> bool:
+        return case.dataset in self.exempt or bool(case.failed)
+
+
 class Length(_Each):
     """Turns and images within bounds."""
 
@@ -187,7 +205,7 @@ class First(Section):
 
 
 Filter = Annotated[
-    Format | Answer | Evidence | Length | Sequel | Duplicates | First | Balance,
+    Format | Answer | Evidence | Failed | Length | Sequel | Duplicates | First | Balance,
     Field(discriminator="kind"),
 ]
 """One step; `keep` takes what the steps before left, in the order of the run, and says which stay."""

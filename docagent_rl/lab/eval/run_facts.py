@@ -48,8 +48,8 @@ def agent_of(manifest: Mapping[str, Any]) -> str:
     """Return the name of the model that played, or the last part of its path, else of the player."""
     player = mapping(manifest.get("player"))
     model = player.get("model")
-    if isinstance(model, Mapping):
-        model = model.get("model")
+    while isinstance(model, Mapping):  # a teacher has a model that draws its boxes beside it
+        model = model.get("model") or model.get("teacher")
     name = model or player.get("player")
     return PurePath(name).name if isinstance(name, str) and name.strip() else "unknown"
 

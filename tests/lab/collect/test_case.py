@@ -9,11 +9,15 @@ import pytest
 from docagent_rl.base.errors import UserError
 from docagent_rl.lab.agents.scripted import ScriptPlayer
 from docagent_rl.lab.collect.case import case_of
-from docagent_rl.lab.collect.collection import trajectory_files
+from docagent_rl.lab.collect.collection import check_runs, trajectory_files, with_failures
 from docagent_rl.lab.collect.config import CollectConfig, preset_names
-from docagent_rl.lab.collect.filters import Answer, Evidence, Format, Scoring
+from docagent_rl.lab.collect.filters import Answer, Evidence, Failed, Format, Scoring
+from docagent_rl.rollout.recorder import new_trajectory
+from docagent_rl.rollout.trajectory import Status
+from docagent_rl.samples.sample import Sample, Split
 from docagent_rl.systems import SYSTEMS
 from tests.lab.agents.stage import resources
+from tests.lab.collect.cases import case
 
 
 @pytest.mark.parametrize("system", sorted(SYSTEMS))
@@ -93,3 +97,42 @@ def test_of_other_folders_all_but_what_validated(folder):
     (made / "1.jsonl").unlink()
     with pytest.raises(UserError, match="folder-7"):
         trajectory_files([made])
+
+
+OUTCOMES = [("solved", 1.0), ("failed", 0.0), ("at times", 0.0), ("at times", 1.0), ("not played", None)]
+
+
+@pytest.fixture
+def run(tmp_path):
+    lines = []
+    for number, (question, outcome) in enumerate(OUTCOMES):
+        sample = Sample(question, "viddoseek", Split.TRAIN, "d", "Which?", ("blue",))
+        played = new_trajectory(sample, number, "unidoc_rl")
+        played.status = (Status.MASKED if outcome is None else Status.FINISHED).value
+        played.outcome = outcome
+        lines.append(played.to_json() + "\n")
+    (tmp_path / "trajectories.jsonl").write_text("".join(lines))
+    return tmp_path / "trajectories.jsonl"
+
+
+def test_of_other_datasets_what_the_model_fails_is_kept(run):
+    rule = Failed(run=run)
+    cases = [case("solved"), case("failed"), case("at times"), case("slide", dataset="slidevqa")]
+    found = with_failures(cases, [Format(), rule])
+    assert [each.failed for each in found] == [False, True, False, False]
+    assert rule.keep(found) == [False, True, False, True]
+    assert Failed(run=run, exempt=("made",)).keep(found) == [True, True, True, False]
+    # without the filter nothing is read
+    assert with_failures(cases, [Format()]) == cases
+
+
+def test_what_is_missing_is_told_at_once(run, tmp_path):
+    with pytest.raises(UserError, match=r"\b1\b.*'not played'"):
+        with_failures([case("solved"), case("not played")], [Failed(run=run)])
+    with pytest.raises(UserError, match="failed"):
+        with_failures([case()], [Failed(run=run), Failed(run=run)])
+    (tmp_path / "empty.jsonl").write_text("")
+    for name, missing in ((tmp_path.name, tmp_path), (r"empty\.jsonl", tmp_path / "empty.jsonl")):
+        with pytest.raises(UserError, match=name):
+            check_runs([Format(), Failed(run=missing)])
+    check_runs([Failed(run=run)])
