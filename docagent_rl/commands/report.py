@@ -28,6 +28,7 @@ def report_command(
     *,
     judge: ModelConfig,
     paired: bool = option(False, "Compare two runs question by question.", "--paired"),
+    pass_at: list[int] | None = option(None, "Also whether one of so many trajectories is right.", min=1),
     draws: int = option(10_000, "Resamples of documents.", min=1),
     seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
@@ -50,7 +51,8 @@ def report_command(
     names = run_names(runs)
     with resumable():
         scored = asyncio.run(_scored(runs, names, judge))
-    report(scored, ReportSettings(draws, seed), out, paired=paired, force=force)
+    settings = ReportSettings(draws, seed, tuple(sorted(set(pass_at or ()))))
+    report(scored, settings, out, paired=paired, force=force)
     Console().print(f"written: {out / PAGE}, {DATA}", markup=False, highlight=False)
 
 

@@ -39,7 +39,7 @@ def test_two_runs_without_a_judge(tmp_path):
     run_of(tmp_path / "a", mixed(), recipe="alden_qwen2_5_vl_7b")
     run_of(tmp_path / "b", better(), recipe="alden_qwen2_5_vl_7b")
     out = tmp_path / "out"
-    given = (tmp_path / "a", tmp_path / "b", "--out", out, "--paired")
+    given = (tmp_path / "a", tmp_path / "b", "--out", out, "--paired", "--pass-at", 1)
     text = " ".join(reported(*given).stdout.split())
     for part in ("MMLongBench-Doc: b against a", "33.5 (vdr-2b); 36.7 (colqwen2-v1)", "†"):
         assert part in text

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from docagent_rl.lab.eval.report.papers import BENCHMARK_ROWS, EVERY, PaperRow, rows_for
@@ -31,6 +32,7 @@ from docagent_rl.lab.eval.scoring.protocols import (
     protocol_of,
 )
 from docagent_rl.lab.eval.scoring.scored import Measure, ScoredTrajectory, Unit, mean
+from docagent_rl.rollout.evidence import RIGHT
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class ReportSettings:
 
     draws: int = DRAWS
     seed: int = 0
+    pass_at: tuple[int, ...] = ()
+    """Numbers of trajectories of which one has to be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ class BenchmarkReport:
     use: tuple[Number, ...]
     breakdowns: tuple[Number, ...]
     """The headline, and the number of the system's paper, by line of the breakdowns."""
+    pass_at: dict[int, Interval]
     judge_failures: dict[str, int]
 
     def number(self, measure: str, row: Row = ALL) -> Number | None:
@@ -126,6 +131,7 @@ def benchmark(
         answers=tuple(each for each in whole if each.measure.name not in names),
         use=tuple(each for each in whole if each.measure.name in names),
         breakdowns=tuple(each for each in numbers if each.row != ALL),
+        pass_at={k: pass_at(trajectories, answers[0], k, settings) for k in settings.pass_at},
         judge_failures=_counted(
             n for each in trajectories for n, opinion in each.experts.items() if opinion["failed"]
         ),
@@ -144,6 +150,27 @@ def rows_of(trajectory: ScoredTrajectory) -> list[Row]:
     """
     own = [(BENCHMARK_ROWS, group) for group in trajectory.groups if "/" not in group]
     return [(kind, value) for kind, values in trajectory.labels.items() for value in values] + own
+
+
+def pass_at(
+    trajectories: Sequence[ScoredTrajectory], measure: Measure, k: int, settings: ReportSettings
+) -> Interval:
+    """Return the unbiased probability that one of `k` trajectories of a question is right.
+
+    It is `1 - C(n - c, k) / C(n, k)` with `c` of `n` trajectories right (arXiv 2107.03374, Eq. 1). Questions
+    with fewer than `k` trajectories are left out.
+    """
+    rounds: dict[str, list[ScoredTrajectory]] = {}
+    for trajectory in trajectories:
+        if trajectory.values.get(measure.value) is not None:
+            rounds.setdefault(trajectory.question_id, []).append(trajectory)
+    found = []
+    for tried in (each for each in rounds.values() if len(each) >= k):
+        right = sum((each.values.get(measure.value) or 0.0) >= RIGHT for each in tried)
+        value = 1.0 - math.comb(len(tried) - right, k) / math.comb(len(tried), k)
+        found.append(replace(tried[0], values={"pass": value}))
+    sums = sums_of(found, [Cell(mean("pass", f"pass@{k}"))])
+    return intervals(sums, draws=settings.draws, seed=settings.seed)[0]
 
 
 def authors(measure: Measure, trajectories: Iterable[ScoredTrajectory]) -> tuple[str, ...]:

@@ -125,14 +125,22 @@ def compare(
     )
 
 
-def paired_table(found: Comparison, first: str, second: str, title: str) -> Grid:
-    """Return the table of a comparison of two runs, by their names, over the benchmark of a title."""
+def paired_table(
+    found: Comparison, first: str, second: str, title: str, judges: Sequence[str] = ("", "")
+) -> Grid:
+    """Return the table of a comparison of two runs, by their names, over the benchmark of a title.
+
+    `judges` has the judges of each run's headline, empty where nobody has to judge.
+    """
     headline = found.numbers[0].title
     notes = [
         f"{headline}: {second} is higher on {found.won:,} questions, {first} on {found.lost:,}, "
         f"and {found.tied:,} are equal",
         f"p: documents change sides; none of fewer than {FEWEST} documents",
     ]
+    if judges[0] != judges[1]:
+        by = f"{first} by {judges[0] or 'nobody'} and {second} by {judges[1] or 'nobody'}"
+        notes.append(f"{by} judged: the difference is that of the judges, too, and neither is better")
     for name, ids in (
         (f"only {second} is right", found.only_second_right),
         (f"only {first} is right", found.only_first_right),

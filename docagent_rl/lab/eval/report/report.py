@@ -9,11 +9,13 @@ from itertools import groupby
 from typing import Any
 
 from docagent_rl.lab.eval.report.benchmark import (
+    BenchmarkReport,
     Number,
     ReportSettings,
     RunReport,
     ScoredRun,
     answer_measures,
+    authors,
     overall_title,
     overall_value,
     report_on,
@@ -24,7 +26,7 @@ from docagent_rl.lab.eval.report.papers import PaperRow, questions_of
 from docagent_rl.lab.eval.report.statistics import ALL, Row
 from docagent_rl.lab.eval.scoring.experts import EXPERTS, expert_prompt
 from docagent_rl.lab.eval.scoring.protocols import JUDGED, NAVIGATION, USE, protocol_of
-from docagent_rl.lab.eval.scoring.scored import Measure
+from docagent_rl.lab.eval.scoring.scored import Measure, Unit
 
 PAGE, DATA = "report.md", "report.json"
 VERSION = 2
@@ -89,12 +91,16 @@ def papers_of(runs: Iterable[RunReport]) -> list[PaperRow]:
 def tables(runs: Sequence[RunReport], dataset: str) -> list[Grid]:
     """Return the tables of one benchmark."""
     runs = [run for run in runs if dataset in run.benchmarks]
+    reports = [run.benchmarks[dataset] for run in runs]
     title, names = protocol_of(dataset).name, tuple(run.name for run in runs)
-    return [
+    found = [
         _answers(title, runs, lines(runs, dataset, "answers"), dataset),
         _use(title, names, lines(runs, dataset, "use")),
         *_breakdowns(title, names, lines(runs, dataset, "breakdowns")),
     ]
+    if any(report.pass_at for report in reports):
+        found.append(_several(title, names, reports))
+    return found
 
 
 def overall_table(runs: Sequence[RunReport]) -> list[Grid]:
@@ -133,6 +139,19 @@ def _breakdowns(title: str, names: Sequence[str], found: Sequence[Line]) -> Iter
         rows = [(*line.row, line.questions(), *line.cells()) for line in group]
         head = ("by", "line", "questions", *names, "paper")
         yield Grid(f"{title}: {measure} by line", head, tuple(rows))
+
+
+def _several(title: str, names: Sequence[str], reports: Sequence[BenchmarkReport]) -> Grid:
+    rows = []
+    for k in sorted({k for report in reports for k in report.pass_at}):
+        cells = []
+        for report in reports:
+            number = report.number(report.headline)
+            ruled = number is not None and number.ruled
+            cells.append(interval_text(report.pass_at.get(k), Unit.PERCENT, ruled=ruled))
+        rows.append((f"pass@{k}", *cells))
+    note = "one of k trajectories is right; questions with fewer trajectories are left out"
+    return Grid(f"{title}: several trajectories of a question", ("number", *names), tuple(rows), (note,))
 
 
 def _note(run: RunReport, dataset: str) -> str:
@@ -217,7 +236,8 @@ def _paired(
     ours, theirs = ([each for each in side if each.scored] for side in sides)
     draws, seed = settings.draws, settings.seed
     found = compare(ours, theirs, [headline, *both], ruled, draws=draws, seed=seed)
-    return found, paired_table(found, runs[0].name, runs[1].name, protocol_of(dataset).name)
+    judges = [", ".join(authors(headline, side)) for side in sides]
+    return found, paired_table(found, runs[0].name, runs[1].name, protocol_of(dataset).name, judges)
 
 
 def _data(value: Any) -> Any:

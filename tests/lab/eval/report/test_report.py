@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun, benchmark, report_on
+from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun, benchmark, pass_at, report_on
 from docagent_rl.lab.eval.report.report import DATA, PAGE, make_report
 from docagent_rl.lab.eval.scoring.experts import Author
-from tests.lab.eval.report.scores import OVERALL, over_three, scored, told
+from tests.lab.eval.report.scores import OVERALL, SCORE, over_three, scored, told
 
 FEW = ReportSettings(draws=50)
 LABEL, EXTRACT = "alden_judge", "mmlongbench_doc_extractor"
@@ -90,6 +90,15 @@ def test_breakdowns_hold_the_lines_and_no_line_twice():
     assert {number.measure.name for number in found.breakdowns} == {"acc", "correct"}
 
 
+@pytest.mark.parametrize(
+    ("k", "value"), [(1, (2 / 4 + 0 + 3 / 4 + 1) / 4), (2, (1 - 1 / 6 + 0 + 1) / 3), (5, None)]
+)
+def test_pass_at_k(k, value):
+    right = {0: [1, 1, 0, 0], 1: [0, 0, 0, 0.4], 2: [1, 1, 0.5, 0.4], 3: [1]}
+    each = [scored(q, v, number=s) for q, values in right.items() for s, v in enumerate(values)]
+    assert pass_at(each, SCORE, k, FEW).value == (pytest.approx(value) if value is not None else None)
+
+
 def test_two_runs_are_compared_and_reported_on_alike_every_time():
     other = ScoredRun("b", [*trajectories(gain=2), scored(0, 1, dataset="own", values={"rule": 1.0})], {})
     one, again = (make_report([run(), other], FEW, paired=True) for _ in range(2))
@@ -129,6 +138,11 @@ def rows_of(runs, title, **settings):
     """The rows of a table by the texts that they begin with, and its notes."""
     grid = next(each for each in make_report(runs, FEW, **settings).grids if title in each.title)
     return {row[0] if grid.head[0] != "by" else row[:2]: row for row in grid.rows}, " ".join(grid.notes)
+
+
+def test_two_judges_of_two_runs_are_told():
+    _, notes = rows_of([run(), run("b", by="judge-2")], "b against a", paired=True)
+    assert "a by judge-1 and b by judge-2" in notes
 
 
 def test_a_run_that_is_not_whole_says_so():
