@@ -22,12 +22,7 @@ IMAGE_SUFFIXES = frozenset({
     ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".ppm", ".pgm", ".pbm", ".pnm",
 })
 # fmt: on
-# of pictures that are not read: they may be pages
-_OTHER_SUFFIXES = frozenset(
-    {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
-)
-_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")
-_SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
+_SUFFIXES = IMAGE_SUFFIXES | {".pdf"}
 
 
 class SourceKind(StrEnum):
@@ -125,8 +120,6 @@ def discover(source: Path) -> Sources:
         UserError: `source` does not exist, cannot be read or holds no document, or two documents have the
             same id.
     """
-    if _ADDRESS.match(str(source)):
-        raise UserError(f"{source} is an address: copy what it holds to a folder of this machine first")
     try:
         if not source.exists():
             raise UserError(f"{source} does not exist")
@@ -209,12 +202,6 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
             continue
         by_document[doc_id].append(path)
     for doc_id, paths in by_document.items():
-        others = [path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES]
-        for path in others:  # without them the pages of the others would be wrong
-            reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
-            found.fail(_name(path, source), reason)
-        if others:
-            continue
         name = f"{doc_id}_*" if folder == source else _name(folder, source)
         try:
             found.add(SourceDocument(doc_id, SourceKind.IMAGES, _order_pages(paths), name))
@@ -230,10 +217,9 @@ def _order_pages(paths: Iterable[Path]) -> tuple[Path, ...]:
         if number == last:
             raise DocumentError(f"page {number} is there twice: {ordered[-1].name} and {path.name}")
         if number != last + 1:
-            gap = f"page {last + 1} is" if number == last + 2 else f"pages {last + 1} to {number - 1} are"
             raise DocumentError(
-                f"{gap} missing before {path.name}: number the files from 1 without gaps; the last number in "
-                "a file's name is that of its page"
+                f"page {last + 1} is missing before {path.name}: number the files from 1 without gaps; the "
+                "last number in a file's name is that of its page"
             )
         last = number
         ordered.append(path)

@@ -71,7 +71,7 @@ def test_bad_files_say_why(inbox, write_pdf):
     pypdfium2.PdfDocument.new().save(inbox / "none.pdf")
     write_pdf(inbox / "locked.pdf", ["x"], user_password="secret")
     for data, said in (
-        (b"", "empty"),
+        (b"", "not a PDF"),
         (b"hello, this is no PDF", "not a PDF"),
         (b"%PDF-1.4\nstartxref\n0\n%%EOF", "not a PDF"),
         (whole[: len(whole) // 2], "truncated"),

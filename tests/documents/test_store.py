@@ -20,7 +20,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
 from docagent_rl.base.terminal import one_line
 from docagent_rl.documents import DocumentStore, OutlineEntry, PageRef, PageRegion
-from docagent_rl.documents.audit import audit_store
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
 from docagent_rl.documents.store import Face, derive
@@ -206,17 +205,6 @@ def test_pages_of_a_derived_store_may_be_white_or_of_two_others(store, tmp_path)
     with pytest.raises(UserError, match="'nobody'"):
         derive(store, tmp_path / "none", ["deck"], lambda ref: Face(PageRef("nobody", 1), ref), _kept)
     assert {path.name for path in tmp_path.iterdir()} == {"made", "store"}
-
-
-def test_damage_that_no_page_needs_is_found(store):
-    digest = store.objects.put("of a document that was replaced")
-    partial, path = store.path / "partial" / "0123abcd" / "1.json", store.objects.path(digest, Kind.TEXT)
-    partial.parent.mkdir(parents=True)
-    partial.write_text("{}")
-    path.write_bytes(path.read_bytes()[:-3])
-    assert [(damage.path, damage.users) for damage in audit_store(store.path).damages] == [
-        (partial, ()), (path, ())
-    ]  # fmt: skip
 
 
 # -- references
