@@ -185,7 +185,7 @@ class _Ingest:
                 key = self.plan.key(probed.source.kind)
                 if old and (old.source.sha256, old.settings) == (probed.sha256, key):
                     stored.append((probed, old.pages))
-                elif old and not self.replace and self._are_there(old.pages):
+                elif old and not self.replace:
                     self.report.kept.append(probed.source.doc_id)
                 else:
                     jobs.append(self._job(probed))
@@ -223,9 +223,7 @@ class _Ingest:
                         self._commit(job)
                 elif not job.failed:
                     job.failed = True
-                    span = f" (pages {task.first} to {task.last} of {job.probed.num_pages})"
-                    long = job.probed.num_pages > PAGES_PER_CHUNK
-                    self.fail(job.source.name, f"{outcome.error}{span if long else ''}")
+                    self.fail(job.source.name, str(outcome.error))
 
     def _tasks(self, jobs: Iterable[_Job], bar: TaskID) -> Iterator[ChunkTask]:
         for job in jobs:
@@ -288,11 +286,6 @@ class _Ingest:
         for page in pages:
             report.ocr_pages += page.reading is not None and page.reading.source is TextSource.OCR
             report.textless_pages += page.text is None
-
-    def _are_there(self, pages: Iterable[PageEntry]) -> bool:
-        """Return whether all pictures and texts are there, whole or not."""
-        objects = self.plan.layout.objects
-        return all(objects.has(digest, kind) for page in pages for digest, kind in page.objects())
 
     @staticmethod
     def _read(kind: type[RecordT], path: Path) -> RecordT | None:

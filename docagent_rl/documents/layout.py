@@ -52,14 +52,9 @@ class StoreLayout:
 
         Raises:
             FileNotFoundError: It is not there.
-            UserError: It is damaged, that of another document, or a link that leads nowhere.
+            UserError: It is damaged, or that of another document.
         """
-        try:
-            manifest = read_record(Manifest, path)
-        except FileNotFoundError as error:
-            if path.is_symlink():
-                raise UserError(f"{path} is a link that leads nowhere: delete it") from error
-            raise
+        manifest = read_record(Manifest, path)
         if _digest(manifest.doc_id) != path.stem:
             raise UserError(
                 f"{path}: damaged (it is that of another document, {manifest.doc_id!r}); "

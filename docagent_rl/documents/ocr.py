@@ -6,7 +6,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,22 +110,13 @@ def _engine() -> Any:
 
 def _models() -> Path:
     spec = find_spec("rapidocr")
-    try:
-        version("onnxruntime")
-    except PackageNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None:
+    folder = Path(spec.origin).parent / "models" if spec and spec.origin else None
+    names = (_DETECTION, _RECOGNITION)
+    if not (folder and find_spec("onnxruntime") and all((folder / name).is_file() for name in names)):
         raise UserError(
-            "OCR needs the packages rapidocr and onnxruntime: install them (pip install rapidocr "
-            "onnxruntime), or leave OCR out (--ocr never)"
+            f"OCR needs onnxruntime and rapidocr with the models {' and '.join(names)} in its package: "
+            "install the versions that requirements/ pins, or leave OCR out (--ocr never)"
         )
-    folder = Path(spec.origin).parent / "models"
-    for name in (_DETECTION, _RECOGNITION):
-        if not (folder / name).is_file():
-            raise UserError(
-                f"rapidocr {version('rapidocr')} has no model {name} in its package: install the version "
-                "that requirements/ pins"
-            )
     return folder
 
 

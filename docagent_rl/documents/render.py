@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import io
-import re
 import shutil
 import warnings
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, cast
 
 import pypdfium2
 import pypdfium2.version
-from PIL import Image, ImageChops, UnidentifiedImageError
+from PIL import Image, ImageChops
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.pdf import POINTS_PER_INCH, OpenPdf, raster_scale
@@ -170,7 +169,10 @@ def read_page_image(path: Path, settings: RenderSettings) -> tuple[bytes, Size]:
         raise DocumentError(f"{path.name} has too many pixels ({error}): write it smaller") from error
     # damaged files make decoders raise whatever their code trips over, from TypeError to struct.error
     except Exception as error:
-        raise DocumentError(f"{path.name} is not a readable image ({_describe(error)})") from error
+        kinds = ", ".join(FORMATS)
+        raise DocumentError(
+            f"{path.name} is damaged or no image ({type(error).__name__}); {kinds} are read"
+        ) from error
 
 
 def _convert(data: bytes, name: str, settings: RenderSettings) -> tuple[bytes, Size]:
@@ -212,11 +214,3 @@ def _normalise(image: Image.Image, max_side: int) -> Image.Image:
     page = page.convert("RGB")
     page.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
     return page
-
-
-def _describe(error: Exception) -> str:
-    # Pillow names a file in memory by its address, which changes from run to run
-    text = re.sub(r" file <_io\.BytesIO object at 0x[0-9a-f]+>", "", str(error))
-    if isinstance(error, UnidentifiedImageError):
-        return f"{text}; {', '.join(FORMATS)} are read"
-    return text if text and isinstance(error, OSError) else f"{type(error).__name__}: {text}".rstrip(": ")

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import os
 import struct
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -21,8 +20,6 @@ from docagent_rl.documents.settings import Size
 _MAGIC = b"dgshown1"
 _HEADER = struct.Struct("<8sII32s")
 _BUCKETS = 256
-_RECENT_S = 3600
-"""Age of the time of last use from which it is written again."""
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +28,7 @@ class ShownRasters:
     """Rasters on disk by a hash of page, size and filter.
 
     Files are whole or absent, checked at every read and never changed; a page that changes has another name.
-    Any number of processes share them. When the folder is full, those that were not used for longest go. A
+    Any number of processes share them. When the folder is full, the oldest go. A
     file that cannot be read or written is as if it was not there.
 
     Args:
@@ -95,15 +92,12 @@ def _path(folder: Path, key: str) -> Path:
 
 def _read(path: Path, key: str, size: Size) -> Image.Image:
     """Read the image of a file; an `OSError` or a `ValueError` says that it is damaged."""
-    data, used = path.read_bytes(), path.stat().st_mtime
+    data = path.read_bytes()
     if len(data) != _HEADER.size + 3 * size[0] * size[1]:
         raise ValueError("it has another length")
     pixels = memoryview(data)[_HEADER.size :]
     if _HEADER.unpack_from(data) != (_MAGIC, *size, _checksum(key, size, pixels)):
         raise ValueError("it is damaged")
-    if used < time.time() - _RECENT_S:
-        with suppress(OSError):
-            os.utime(path)
     return Image.frombytes("RGB", size, pixels)
 
 
@@ -114,7 +108,7 @@ def _checksum(key: str, size: Size, pixels: bytes | memoryview) -> bytes:
 
 
 def _make_room(bucket: Path, most: int) -> None:
-    """Remove the files that were not used for longest until no more than `most` bytes are left."""
+    """Remove the oldest files until no more than `most` bytes are left."""
     files = []
     with suppress(FileNotFoundError), os.scandir(bucket) as entries:
         for entry in (each for each in entries if each.name.endswith(".rgb")):

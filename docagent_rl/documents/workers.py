@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import resource
 import select
@@ -26,8 +25,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _GIB = 1 << 30
-_COLLECT_AFTER = 50_000
-"""Objects more than before, until the collector looks for cycles."""
 _START = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {memory!r})"
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 """A worker is one thread. numpy reserves address space for one a core, which on a machine of many cores would
@@ -68,8 +65,6 @@ def serve(handle: int, memory_gib: float) -> None:
         channel.send(name)
 
     _listeners.append(tell)
-    # reading makes many small objects and few cycles: to look for these after every 700 takes a 30th of it
-    gc.set_threshold(_COLLECT_AFTER)
     # an error of the pipe: the parent has ended, perhaps without reading what we said
     with contextlib.suppress(EOFError, ConnectionResetError, BrokenPipeError):
         while True:
