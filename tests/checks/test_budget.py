@@ -166,13 +166,6 @@ def test_a_node_holds_its_part_of_the_reference_and_of_the_features():
     assert one["largest model while it loads"] == 40_000
 
 
-def test_a_text_model_has_no_features_and_tied_ones_load_everywhere():
-    text = replace(MODEL, vision=0, head=0, vision_layers=0)
-    found = sizes(Place.HOST, trained=[replace(POLICY, model=text)], image_tokens=0)
-    assert not any("images" in what for what in found)
-    assert found["largest model while it loads"] == 8 * 40_000
-
-
 @pytest.mark.parametrize(
     ("kept", "best", "number"), [(1, 0, 2), (2, 0, 2), (3, 0, 3), (None, 0, 1), (2, 1, 3)]
 )

@@ -1,3 +1,4 @@
+# ruff: noqa: F811  fixtures are imported by their names
 from __future__ import annotations
 
 import json
@@ -8,23 +9,13 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.commands.data import app
 from docagent_rl.lab.sft.rows import SftFile, sft_rows, tokenizer_digest
 from tests.commands.conftest import called
-from tests.examples.learning.small_task import SmallTask
+from tests.lab.sft.conftest import played, task  # noqa: F401  fixtures
 from tests.lab.sft.recorded import in_texts, masked, model_of, with_turn, write
-
-
-@pytest.fixture(scope="module")
-def task(tmp_path_factory, processor):
-    return SmallTask(tmp_path_factory.mktemp("task"), processor)
 
 
 @pytest.fixture(scope="module")
 def model(task, tmp_path_factory):
     return model_of(task, tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture(scope="module")
-def played(task):
-    return task.play()
 
 
 @pytest.fixture

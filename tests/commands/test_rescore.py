@@ -91,6 +91,10 @@ def test_steps_of_other_values_do_not_stay_and_the_viewer_shows_both(small, tmp_
         rescored(run, out, "--force", "--", "docagent.judge.kind=nobody")
     with pytest.raises(UserError, match="--force"):
         rescored(run, out)
+    with pytest.raises(UserError, match=r"docagent\.jugde\.kind"):
+        rescored(run, out, "--force", "--", "docagent.jugde.kind=exact")
+    with pytest.raises(UserError, match="train/9"):
+        rescored(run, out, "--force", "--step", 9)
     assert len(list((out / "trajectories").glob("*.jsonl"))) == 2  # refused before anything is removed
     assert rescored(run, out, "--force", "--step", 2, *EXACT)["overrides"] == [EXACT[1]]
     assert sorted(path.name for path in (out / "trajectories").iterdir()) == ["2.json", "2.jsonl"]

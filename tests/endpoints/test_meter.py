@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.endpoints.endpoint import ModelConfig, Price
-from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, current_meter, metering
+from docagent_rl.endpoints.endpoint import Price
+from docagent_rl.endpoints.meter import Amount, BudgetError, Meter, metering
 from docagent_rl.endpoints.remote_model import RemoteModel
 from docagent_rl.endpoints.usage import Usage
 from tests.chat_server import ChatServer, completion, serving
@@ -112,16 +112,3 @@ async def test_every_attempt_is_charged_and_the_budget_kept_before_it_is_sent(se
     # nobody knows what the slow one took but its prompt, about
     assert (meter.spent.requests, meter.spent.tokens) == (4, 7 + 6 + 110 + 150)
     assert len(server.requests) == 4
-
-
-async def test_models_that_are_opened_in_the_block_share_its_meter(server):
-    meter = Meter()
-    config = ModelConfig(base_url=server.url, model="player", price={"input": 1.0, "output": 2.0})
-    with metering(meter):
-        assert current_meter() is meter
-        await config.open("model", None).ask(HELLO)
-        await judge(server).ask(HELLO)
-    assert meter.spent.requests == 2  # and none twice
-    assert {name: each.requests for name, each in meter.accounts.items()} == {"player": 1, "judge-1": 1}
-    assert meter.accounts["judge-1"].cost is None
-    assert current_meter() is None

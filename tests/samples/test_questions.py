@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.samples.questions import parse_question, read_questions, scan_questions
-from docagent_rl.samples.sample import FIELDS, Sample, write_jsonl
+from docagent_rl.samples.sample import FIELDS, Sample
 from docagent_rl.samples.validation import sample_problems, validate_file
 
 ROW = {"doc_id": "report.pdf", "question": "How many?", "answers": ["41"], "evidence_pages": [3]}
@@ -123,15 +123,6 @@ def test_files_of_editors(tmp_path):
         scan_questions(path)
     with pytest.raises(UserError, match=r"none\.jsonl"):
         scan_questions(tmp_path / "none.jsonl")
-
-
-def test_full_samples_are_read_as_they_are(make_sample, tmp_path):
-    samples = [
-        make_sample(),
-        make_sample(question_id="q2", answerable=False, answers=(), evidence_pages=(), evidence_boxes={}),
-        make_sample(question_id="q3", extra={"page_ids": ["report.v2#2", "report.v2#5", "a#b#1"]}),
-    ]
-    assert read_questions(write_jsonl(samples, tmp_path / "samples.jsonl")) == samples
 
 
 json_values = st.recursive(

@@ -82,16 +82,6 @@ async def test_trajectories_lie_in_the_order_of_questions_and_so_many_play_at_a_
     assert player.most == 4
 
 
-async def test_what_was_played_is_not_played_again_and_is_heard(tmp_path):
-    await run(tmp_path, Player(), questions(4))
-    before = (tmp_path / "trajectories.jsonl").read_bytes()
-    player, heard = Player(), []
-    await run(tmp_path, player, questions(6), heard.append)
-    assert player.started == [("q4", 0), ("q5", 0)]
-    assert sorted(one.uid for one in heard) == [f"q{n}" for n in range(6)]
-    assert (tmp_path / "trajectories.jsonl").read_bytes().startswith(before)
-
-
 async def test_a_trajectory_that_a_service_fails_is_masked_and_played_again_by_the_next_start(tmp_path):
     player = Player({"q1": InfrastructureError("no retriever"), "q2": UserError("no such document")})
     found = await run(tmp_path, player, questions(4), attempts=3)

@@ -9,9 +9,7 @@ from statistics import fmean
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.documents import PageRef
-from docagent_rl.envs.search_log import noting
-from docagent_rl.lab.agents.scripted import ChancePlayer, Detours, ScriptPlayer, page_query, telling_words
+from docagent_rl.lab.agents.scripted import ChancePlayer, Detours, ScriptPlayer
 from docagent_rl.systems import SYSTEMS
 from tests.lab.agents.stage import resources, timeless
 
@@ -113,23 +111,3 @@ async def test_what_no_script_can_play_is_named(world):
     shared.system = dataclasses.replace(shared.system, name="own", agents=None)
     with pytest.raises(UserError, match="'own'"):
         ScriptPlayer(shared)
-
-
-@pytest.fixture(scope="module")
-def services(world):
-    return resources(world, "vrag_rl").services
-
-
-async def test_every_page_with_words_of_its_own_is_found_and_nobody_notes_the_searches(world, services):
-    found = []
-    for sample in world.samples[::6]:
-        count = world.store.document(sample.doc_id).num_pages
-        for page in (PageRef(sample.doc_id, number) for number in range(1, count + 1)):
-            if telling_words(world.store, page):
-                with noting() as notes:
-                    query = await page_query(services, sample, page, shown=1)
-                assert notes == []
-                (hit,) = await services.retriever.search(query, doc_id=sample.doc_id, top_k=1)
-                found.append(hit.ref == page)
-    assert len(found) > 5
-    assert sum(found) >= 0.9 * len(found)

@@ -100,17 +100,6 @@ def test_every_stage_of_the_funnel_drops_what_it_is_for(reports, whole):
     assert rows["requests for questions"].total() == len(funnel.planned)
 
 
-@pytest.mark.slow
-def test_the_same_run_gives_the_same_bytes_and_costs_nothing(reports, whole):
-    asked = len(whole.server.requests)
-    second = generation(reports, whole.server, whole.folder)
-    again, table = play(second)
-    assert lines(again) == lines(whole.samples)
-    assert table.to_json(second.digest) == whole.funnel.to_json(whole.run.digest)
-    assert len(whole.server.requests) == asked
-    assert second.model.meter.spent.requests == 0 < whole.run.model.meter.spent.cost
-
-
 def test_a_budget_is_kept_and_the_run_goes_on(reports, server, tmp_path):
     two = ("alpha", "beta")
     whole, _ = play(few(reports, server, tmp_path / "whole", 4, documents=two))

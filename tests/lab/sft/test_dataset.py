@@ -17,7 +17,7 @@ from docagent_rl.documents import PageRef
 from docagent_rl.envs.images import ImageRef, ImageSheet, Label, Tile
 from docagent_rl.lab.sft.dataset import LedgerSftDataset, position_ids
 from docagent_rl.lab.sft.ledgers import read_picture
-from docagent_rl.lab.sft.rows import SftFile, sft_rows, write_sft
+from docagent_rl.lab.sft.rows import sft_rows, write_sft
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.rollout.images import join_features
 
@@ -49,6 +49,7 @@ def make(task, played, bound, tmp_path_factory):
 
 def test_items_hold_what_the_training_engine_gets_in_a_rollout(make, played):
     ledger, (item, blind) = played.ledgers[0].row(), make()
+    assert len(make(max_samples=1)) == 1
     assert item["input_ids"].tolist() == ledger.prompt_ids + ledger.response_ids
     assert item["loss_mask"].tolist() == [0] * len(ledger.prompt_ids) + ledger.response_mask
     features = join_features(ledger.images)
@@ -80,16 +81,6 @@ def test_positions_by_hand(bound):
 def test_images_need_a_store(make):
     with pytest.raises(UserError, match=r"\+data\.store"):
         make(store=None)
-
-
-def test_rows_stay_in_the_file_until_they_are_drawn(make, monkeypatch):
-    read, original = [], SftFile.row
-    monkeypatch.setattr(SftFile, "row", lambda self, index: read.append(index) or original(self, index))
-    dataset = make(2)
-    assert read == []
-    dataset[3]
-    assert read == [1]
-    assert len(make(max_samples=1)) == 1
 
 
 @pytest.mark.slow

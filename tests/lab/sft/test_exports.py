@@ -17,7 +17,7 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.envs.images import render
 from docagent_rl.lab.sft.exports import DATASET, DATASET_INFO, conversations
 from docagent_rl.lab.sft.trajectories import Dropped
-from tests.lab.sft.recorded import copied, masked, with_turn, write
+from tests.lab.sft.recorded import masked, with_turn, write
 
 
 @pytest.fixture
@@ -88,15 +88,6 @@ def test_words_of_documents_spell_no_token_and_no_place(played):
 )
 def test_turns_that_no_format_can_tell_are_left_out(played, changes, reason):
     assert conversations(with_turn(played.trajectory, **changes)) is reason
-
-
-def test_contexts_are_examples_of_their_own(played):
-    trajectory = copied(played)
-    trajectory.turns[-1].row = 1
-    trajectory.turns[0].observation = trajectory.prompt
-    first, second = conversations(trajectory)
-    assert [turn.role for turn in first][-1] == [turn.role for turn in second][-1] == "assistant"
-    assert first[:-1] == second[:-1]
 
 
 def test_what_cannot_be_exported_is_refused(export, file, played, tmp_path):

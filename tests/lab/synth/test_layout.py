@@ -51,18 +51,6 @@ def test_contents_and_bookmarks_lead_to_the_headings(documents, texts):
             assert re.search(rf"{re.escape(title)} {page}(?!\d)", contents), (title, page, contents)
 
 
-def test_pages_tables_and_figures_are_numbered_in_order(documents, texts):
-    for rendered, pages in zip(documents, texts, strict=True):
-        for number, text in enumerate(pages, start=1):
-            assert f"Page {number} of {rendered.num_pages}" in text
-        whole = " ".join(" ".join(pages).split())
-        for name in ("Table", "Figure"):
-            found = [int(number) for number in re.findall(rf"{name} (\d+)\. [A-Z]", whole)]
-            assert found == list(range(1, len(found) + 1))
-        for chart in (b for section in rendered.sections for b in section.blocks if isinstance(b, Chart)):
-            assert f"{rendered.labels[chart.key]}. {chart.caption}" in whole
-
-
 def test_nothing_is_cut_off_or_overlaps(documents):
     for rendered in documents:
         by_page: dict[int, list[tuple[str, tuple]]] = {}

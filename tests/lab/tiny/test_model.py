@@ -53,46 +53,22 @@ def test_the_seed_decides_the_weights_alone(checkpoint, tmp_path):
 
 DEFAULT = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n"
 IMAGE = "<|vision_start|><|image_pad|><|vision_end|>"
-HI = {"role": "user", "content": "Hi"}
-SHOWN = {"role": "user", "content": [{"type": "image"}]}
-PARTS = [
-    {"type": "text", "text": "See "},
-    {"type": "image"},
-    {"type": "text", "text": " and "},
-    {"image": "page.png"},
-    {"type": "text", "text": ".\n"},
-]
 
 
 def turn(role, text):
     return f"<|im_start|>{role}\n{text}<|im_end|>\n"
 
 
-CASES = {
-    "parts in their order, no separators": (
-        [{"role": "user", "content": PARTS}],
-        {},
-        DEFAULT + turn("user", f"See {IMAGE} and {IMAGE}.\n"),
-    ),
-    "several turns and a generation prompt": (
-        [
-            {"role": "system", "content": "Be brief. {{ x }}"},
-            HI,
-            {"role": "assistant", "content": "<think>a</think><search>b</search>"},
-            SHOWN,
-        ],
-        {"add_generation_prompt": True},
-        turn("system", "Be brief. {{ x }}")
-        + turn("user", "Hi")
-        + turn("assistant", "<think>a</think><search>b</search>")
-        + turn("user", IMAGE)
-        + "<|im_start|>assistant\n",
-    ),
-}
-
-
 @pytest.mark.parametrize("loader", [AutoTokenizer, AutoProcessor])
 def test_its_template_renders_as_qwen2_5_vl(checkpoint, loader):
     loaded = loader.from_pretrained(checkpoint)
-    for name, (messages, options, expected) in CASES.items():
-        assert loaded.apply_chat_template(messages, tokenize=False, **options) == expected, name
+    parts = [{"type": "text", "text": "See "}, {"type": "image"}, {"image": "page.png"}]
+    messages = [
+        {"role": "user", "content": parts},
+        {"role": "assistant", "content": "<think>a</think><search>b</search>"},
+    ]
+    expected = turn("user", f"See {IMAGE}{IMAGE}") + turn("assistant", messages[1]["content"])
+    assert loaded.apply_chat_template(messages, tokenize=False) == DEFAULT + expected
+    told = [{"role": "system", "content": "Be brief. {{ x }}"}, *messages]
+    found = loaded.apply_chat_template(told, tokenize=False, add_generation_prompt=True)
+    assert found == turn("system", "Be brief. {{ x }}") + expected + "<|im_start|>assistant\n"

@@ -35,7 +35,6 @@ from tools.viewer_build import FRONTEND
 
 pytestmark = [pytest.mark.slow, in_browser]
 expect.set_options(timeout=60_000)
-MINUS = "\N{MINUS SIGN}"
 AXE = FRONTEND / "node_modules/axe-core/axe.min.js"
 VIEWS = ["glance", "trajectories", "trajectory", "group", "funnel", "compare"]
 
@@ -83,28 +82,6 @@ def test_filters_narrow_the_list_and_the_address_holds_them(opened, site, ask):
     assert "step=2" in at(page)
     page.get_by_role("button", name="Clear").click()
     lists(page, 12)
-
-
-def test_text_is_searched_and_a_column_sorts_down_and_up(opened, site, ask):
-    run = site.number["vrag_rl"]
-    page = opened(f"{TRAJECTORIES}?r={run}")
-    lists(page, 12)
-    for order in ("descending", "ascending"):
-        page.get_by_role("button", name="Reward", exact=True).click()
-        expect(page.locator(f"th[aria-sort={order}]")).to_have_count(1)
-        lists(page, 12)
-        texts = page.locator(".reward-cell .num").all_text_contents()
-        rewards = [float(text.replace(MINUS, "-")) for text in texts]
-        assert rewards == sorted(rewards, reverse=order == "descending")
-        assert len(set(rewards)) > 1
-    word = ask(f"runs/{run}/trajectories?limit=1")["rows"][0]["question"].split()[-1].strip("?")
-    page.keyboard.press("/")
-    page.keyboard.type(word[:2])
-    expect(page).to_have_url(re.compile(rf"q={word[:2]}\b"))
-    lists(page, ask(f"runs/{run}/trajectories?q={word[:2]}")["total"])
-    page.keyboard.type(word[2:])  # the field has kept the focus, else these are shortcuts
-    expect(page).to_have_url(re.compile(rf"q={word}\b"))
-    lists(page, ask(f"runs/{run}/trajectories?q={word}")["total"])
 
 
 def test_the_keyboard_goes_from_list_to_trajectory_to_group_and_back(opened, site, ask):

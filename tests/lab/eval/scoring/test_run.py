@@ -70,14 +70,6 @@ async def test_without_an_endpoint_the_rules_say_so_and_a_masked_trajectory_is_w
     assert not {"turns", "page_recall", "unique_pages", "seconds"} & set(gone.values)
 
 
-async def test_a_short_answer_of_the_system_is_taken(tmp_path):
-    sample = question(dataset="mmlongbench", answer_format="Int", answers=("41",), extra={"gold": "41"})
-    end = turn("finish", outcome={"answer": "It is 41, I think.", "extracted": "41"})
-    (found,) = await ruled(tmp_path, play_of(sample, end, system="mm_doc_r1"))
-    assert found.experts["mmlongbench_doc_extractor"]["by"] == Author.RULE.value
-    assert found.values["score"] == 1.0
-
-
 async def test_what_nobody_wrote_down_is_not_scored(tmp_path):
     silent = play_of(question(), turn("answer", "Lake Ontario"), metrics={"pages_seen": 4.0})
     blind = play_of(question(1), turn("answer", "Lake Ontario"), metrics={"pages_seen": 0.0})
