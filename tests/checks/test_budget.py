@@ -217,18 +217,6 @@ def test_families_name_their_sizes_differently(config, vision):
     assert found.inner > 0 < found.kv
 
 
-def test_a_recipe_is_read():
-    run = run_of(ALDEN)
-    policy, critic = run.trained
-    assert (policy.shards, policy.tokens, policy.fused, policy.checkpointing) == (16, 19000, True, True)
-    assert (critic.unused_head, critic.tokens) == (True, 19000)
-    assert (run.server.gpus, run.server.share, run.server.sleeps) == (2, 0.5, True)
-    assert (run.rows, run.kept, run.nodes) == (128, 2, 2)
-    assert run.reference is not None
-    # a checkpoint of policy and critic: 8.29e9 parameters of 12 bytes, less the moments of the critic's head
-    assert total(budget(run, 80 * GIB), Place.DISK) == 3 * (24 * 8_292_166_656 - 8 * 152064 * 3584)
-
-
 def test_towers_references_and_rows_differ(monkeypatch):
     run = run_of(DOC)
     assert (run.trained[0].frozen_vision, run.reference) == (True, None)

@@ -37,10 +37,8 @@ def test_a_good_configuration_passes(checked, workspace):
     ("overrides", "message"),
     [
         (["+trainer.sav_freq=3"], r"trainer\.sav_freq: .*trainer\.save_freq"),
-        (["+docagent.env.max_turn=3"], r"docagent\.env\.max_turn:"),
         (["docagent.env.display.min_pixels=nan"], r"docagent\.env\.display\.min_pixels"),
         (["~data.val_files"], r"data\.val_files"),
-        (["docagent.system=vrag"], "'vrag'"),
         (["docagent.retriever.index=/nowhere"], "/nowhere"),
         (["docagent.prompt=/nowhere.yaml"], "/nowhere.yaml"),
         (["data.train_files=/nowhere.parquet"], r"data\.train_files: /nowhere\.parquet"),

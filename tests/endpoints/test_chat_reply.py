@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import traceback
@@ -31,18 +30,6 @@ from tests.endpoints.conftest import KEY, said
 REPORTED = Usage(7, 5)
 
 
-def outcome(raw) -> str | InfrastructureError:
-    """What the client makes of the reply; anything but an infrastructure failure is raised."""
-
-    async def ask():
-        try:
-            return await said(raw.url, attempts=2)
-        except InfrastructureError as error:
-            return error
-
-    return asyncio.run_coroutine_threadsafe(ask(), raw.loop).result(30)
-
-
 DEEP = 20_000
 
 
@@ -60,20 +47,6 @@ DEEP = 20_000
 def test_bodies_that_are_no_completion(body):
     with pytest.raises(ReplyError):
         read_reply(body, REPORTED)
-
-
-@pytest.mark.parametrize(
-    "response",
-    [
-        *(b"HTTP/1.1 %d X\r\ncontent-length: 1\r\n\r\n\xff" % status for status in (204, 302, 418, 599)),
-        b"", b"\r\n\r\n", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{}",
-        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n", b"SSH-2.0-OpenSSH\r\n",
-        b"HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\nconnection: close\r\n\r\n",
-    ],
-)  # fmt: skip
-def test_what_is_no_http_response(raw, response):
-    raw.response = response
-    assert isinstance(outcome(raw), InfrastructureError)
 
 
 @pytest.mark.parametrize(

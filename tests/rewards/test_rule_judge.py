@@ -153,16 +153,10 @@ def test_no_text_wins_for_two_golds():
     assert [str(each) for each in found] == []
 
 
-@pytest.mark.parametrize(
-    ("reference", "prediction", "longer"),
-    [
-        ("Lisbon", "Lisbon." + " " * 1993, "Lisbon." + " " * 1994),
-    ],
-)
-def test_limits(reference, prediction, longer):
+def test_limits():
     """2000 characters."""
-    assert judged(reference, prediction) == 1.0
-    assert judged(reference, longer) == 0.0
+    assert judged("Lisbon", "Lisbon." + " " * 1993) == 1.0
+    assert judged("Lisbon", "Lisbon." + " " * 1994) == 0.0
 
 
 @given(st.text(max_size=80), st.text(max_size=80), st.text(max_size=80))

@@ -42,28 +42,6 @@ def test_samples_survive(samples, tmp_path):
     assert list(tmp_path.joinpath("new").iterdir()) == [path]
 
 
-@pytest.mark.slow
-def test_the_rows_are_what_the_dataset_of_verl_expects(samples, tmp_path):
-    """Through verl's own class: nothing is filtered, and every key that its consumers read is there."""
-    datasets = pytest.importorskip("verl.utils.dataset.rl_dataset")
-    from omegaconf import OmegaConf
-
-    path = write_parquet(samples, tmp_path / "train.parquet")
-    config = OmegaConf.create({"cache_dir": str(tmp_path / "cache"), "filter_overlong_prompts": False})
-    dataset = datasets.RLHFDataset([str(path)], tokenizer=None, config=config)
-    assert len(dataset) == 3
-    for index, sample in enumerate(samples):
-        row = dataset[index]
-        assert row["raw_prompt"] == [{"role": "user", "content": sample.question}]
-        assert (row["index"], row["agent_name"], row["data_source"]) == (index, "docagent", "synthetic")
-        assert row["reward_model"] == {"style": "rule", "ground_truth": list(sample.answers)}
-        assert row["extra_info"]["question_id"] == sample.question_id
-        assert row["tools_kwargs"] == {}
-        assert Sample.from_json(row["sample"]) == sample
-    batch = datasets.collate_fn([dataset[index] for index in range(3)])
-    assert batch["sample"].shape == (3,)
-
-
 @pytest.mark.parametrize(
     ("column", "value"),
     [

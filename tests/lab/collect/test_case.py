@@ -50,7 +50,6 @@ def test_presets_and_files_of_ones_own(tmp_path):
     ("text", "named"),
     [
         ("filters: [formt]\n", "formt"),
-        ("filterz: []\n", "filterz"),
         ("filters: [{kind: answer, threshold: 3}]\n", "threshold"),
         ("[]\n", r"own\.yaml"),
         ("a: [\n", r"own\.yaml"),

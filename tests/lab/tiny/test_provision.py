@@ -96,10 +96,3 @@ def test_a_stale_index_of_a_user_is_not_rebuilt(paths, checked):
     with pytest.raises(UserError, match=r"index build .*--force"):
         checked(paths)
     assert snapshot(paths.workspace) == before
-
-
-def test_one_file_elsewhere_is_no_reason_for_a_demo_beside_it(paths, checked, tmp_path):
-    with pytest.raises(UserError, match=r"data\.train_files=") as error:
-        checked(DemoPaths(tmp_path / "other"), **{"data.train_files": paths.data(Split.TRAIN)})
-    assert "docagent.store: " in str(error.value)
-    assert not (tmp_path / "other").exists()

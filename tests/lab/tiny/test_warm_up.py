@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from itertools import takewhile
-
 import pytest
 import torch
 
@@ -36,17 +34,6 @@ def slow_loss(model, batch):
         chosen = logits[:-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
         terms.append(-chosen[example.supervised[1:]])
     return torch.cat(terms).mean()
-
-
-def test_shared_prefix_is_the_common_opening(processor, batch):
-    columns = zip(*(example.input_ids.tolist() for example in batch), strict=False)
-    common = [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
-    assert shared_prefix(batch) == len(common)
-    assert processor.tokenizer.decode(common).endswith(INSTRUCTIONS.strip())
-    # equal examples share all but the token that predicts the first turn
-    opening = int(batch[0].supervised.nonzero()[0])
-    assert shared_prefix([batch[0], batch[0]]) == opening - 1
-    assert shared_prefix([example.shortened(8) for example in batch]) == 0
 
 
 @pytest.mark.parametrize("context", [None, 12])

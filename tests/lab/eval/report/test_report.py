@@ -155,12 +155,6 @@ def test_a_run_that_is_not_whole_says_so():
     assert [each["expected_trajectories"] for each in data_of(found)["runs"]] == [100, None, 40]
 
 
-def test_the_systems_own_numbers_stand_among_those_of_use():
-    each = [scored(n, 1, values={"env:crops": float(n)}) for n in range(3)]
-    assert benchmark("mmlongbench", each, FEW).number("env:crops").interval.value == 1.0
-    assert "| crops | 1.00 \\[" in make_report([ScoredRun("a", each, {})], FEW).files[PAGE]
-
-
 def test_a_benchmark_whose_answers_are_hidden_has_navigation_alone():
     each = [scored(n, None, scored=False, values={"page_recall": 1.0, "finished": 1.0}) for n in range(4)]
     found = make_report([ScoredRun("a", each, {}), ScoredRun("b", each, {})], FEW, paired=True)
