@@ -15,9 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents import DocumentStore, PageRef
-
-Size = tuple[int, int]
-"""`(width, height)` in pixels."""
+from docagent_rl.documents.settings import Size
 
 Colour = tuple[int, int, int]
 """Red, green, blue, 0 to 255."""

@@ -103,8 +103,7 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
     `searches`; `recall` at the depth that was asked for, `recall@1`, `recall@5` and `mrr`, each the mean over
     the searches that could find a gold page (one that is excluded, or in another document, cannot be found);
     `turn_recall/<turn>`; `empty`, the share without hits; `novelty`, the share of queries that no earlier one
-    equals in its words; `distance`, the mean over all but the first of 1 - Jaccard with the nearest earlier
-    query; `refused`, `cached` and `retries`, counts.
+    equals in its words; `refused`, `cached` and `retries`, counts.
     """
     names = dict.fromkeys(note.retriever for notes in turns.values() for note in notes)
     found: dict[str, float] = {}
@@ -120,7 +119,7 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
             "refused": float(sum(note.refused is not None for note in notes)),
             "cached": float(sum(note.tries == 0 for note in notes)),
             "retries": float(sum(max(0, note.tries - 1) for note in notes)),
-            **_novelty([note.query for note in notes]),
+            "novelty": _novelty([note.query for note in notes]),
         }
         for turn, each in own.items():
             numbers[f"turn_recall/{turn}"] = _mean([note.recall(gold, note.top_k) for note in each])
@@ -128,16 +127,9 @@ def search_metrics(turns: Mapping[int, Sequence[SearchNote]], gold: Collection[P
     return found
 
 
-def _novelty(queries: Sequence[str]) -> dict[str, float | None]:
+def _novelty(queries: Sequence[str]) -> float:
     words = list(map(frozenset, map(Tokenizer(), queries)))
-    fresh = [each not in words[:number] for number, each in enumerate(words)]
-    distances = [min(_distance(words[n], earlier) for earlier in words[:n]) for n in range(1, len(words))]
-    return {"novelty": fmean(fresh), "distance": fmean(distances) if distances else None}
-
-
-def _distance(first: frozenset[str], second: frozenset[str]) -> float:
-    both = first | second
-    return 1.0 - len(first & second) / len(both) if both else 0.0
+    return len(set(words)) / len(words)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import Field
 
@@ -17,22 +17,6 @@ from docagent_rl.documents import Page, PageRef, PageRegion
 from docagent_rl.documents.display import DisplayRule
 from docagent_rl.documents.settings import DisplayError, Size
 from docagent_rl.envs.images import ImageRef
-
-
-class SizeRule(Protocol):
-    """The size at which images are shown: `DisplayRule`, or another rule with these methods."""
-
-    def shown(self, size: Size) -> Size:
-        """Return the size at which an image of `size` is handed to the processor; raises `DisplayError`."""
-        ...
-
-    def encoder(self, shown: Size) -> Size:
-        """Return the size of a shown image after the processor's rounding."""
-        ...
-
-    def tokens(self, shown: Size) -> int:
-        """Return the number of visual tokens of a shown image."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +53,7 @@ class View:
         }
 
 
-def page_view(page: Page, rule: SizeRule, turn: int) -> View:
+def page_view(page: Page, rule: DisplayRule, turn: int) -> View:
     """Return the view of a whole page; raises `UserError` if its sides fit no image processor."""
     width, height = page.size
     try:
@@ -113,7 +97,7 @@ def _view(
     page_hash: str,
     page_size: Size,
     raster: Raster,
-    rule: SizeRule,
+    rule: DisplayRule,
     turn: int,
 ) -> View:
     size = rule.shown((raster[2] - raster[0], raster[3] - raster[1]))

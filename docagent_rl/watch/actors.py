@@ -22,21 +22,12 @@ _GUESSES = "Some common causes"
 """From here on Ray's message is the same for every death."""
 _LONGEST = 300
 AGAIN = "Start again: the run goes on from its last checkpoint."
-_REMEDIES = {
-    "AgentLoopWorker": "data.train_batch_size or actor_rollout_ref.rollout.agent.num_workers",
-    "HttpServer": "actor_rollout_ref.rollout.gpu_memory_utilization or its max_num_seqs",
-    "WorkerDict": "the micro-batches (actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu and its like)",
-    "Embedder": "what docagent.advantage.embedder loads",
-    "SearchActor": "what docagent.retriever opens, or docagent.retriever.service.replicas",
-    "StorageUnit": "data.train_batch_size",
-}
-"""The keys to lower where memory was short, by a part of the class's name."""
-
-
-def remedy(class_name: str) -> str:
-    """Return what to do when an actor of a class has died."""
-    lower = next((keys for part, keys in _REMEDIES.items() if part in class_name), "what it holds")
-    return f"If it was out of memory, lower {lower}. {AGAIN}"
+REMEDY = (
+    "If it was out of memory, lower what it holds: data.train_batch_size, the micro-batches (for example "
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu), "
+    "actor_rollout_ref.rollout.gpu_memory_utilization, or what docagent.retriever and "
+    f"docagent.advantage.embedder load. {AGAIN}"
+)
 
 
 class State(enum.Enum):
@@ -169,7 +160,7 @@ def death_messages(actors: Sequence[Actor]) -> str | None:
         return None
     first = dead[0]
     others = f" So did {', '.join(a.label for a in dead[1:4])}." if dead[1:] else ""
-    return f"{first.label} died: {first.death}{others}\n  {remedy(first.class_name)}"
+    return f"{first.label} died: {first.death}{others}\n  {REMEDY}"
 
 
 class Queue:

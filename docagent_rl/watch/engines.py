@@ -12,7 +12,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import ActorDiedError, ActorUnavailableError, RayError
 
-from docagent_rl.watch.actors import AGAIN, Actor, State, remedy
+from docagent_rl.watch.actors import AGAIN, REMEDY, Actor, State
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Engines:
         if well is False:
             return (
                 f"the vLLM engine of {server.label} died (EngineDeadError).\n  The lines before, marked "
-                f"EngineCore, may say why. {remedy(SERVER)}"
+                f"EngineCore, may say why. {REMEDY}"
             )
         asked = self._questions.get(server.id)
         if well and (asked is None or asked.answered):

@@ -121,18 +121,6 @@ async def test_an_action_that_an_environment_does_not_know_is_an_error(name, wor
         await env.step(AssistantTurn("<mark>1, 2</mark>"))
 
 
-def test_an_action_of_a_system_is_described_without_the_kernel_knowing_it():
-    @dataclasses.dataclass(frozen=True, slots=True)
-    class LongAnswer(Answer):
-        sources: tuple[int, ...] = ()
-
-    spans = {"block": [0, 5], "argument": None}
-    marked = {"kind": "mark", **spans, "pages": [3], "boxes": [[1.0, 2.0]]}
-    assert describe_action(Mark((0, 5), None, (3,), ((1.0, 2.0),))) == marked
-    # a form of a known action is recorded as that
-    assert describe_action(LongAnswer((0, 5), None, "x", (1,))) == {"kind": "answer", **spans, "text": "x"}
-
-
 UNKNOWN = {"doc_v_star": "allow_unknown_evidence", "mm_doc_r1": None}
 TURNS = {
     "alden": [alden_play.search("pagek3"), alden_play.answer("blue")],

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import ImagePart, Message, Role, TextPart
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.envs.roles import OpenAIRole, RoleBackend, RoleConfig, make_roles
@@ -71,31 +71,6 @@ async def test_a_group_asks_once(server, make_role):
     assert len(server.requests) == 1
     await role.complete(says("Plan!"))
     assert len(server.requests) == 2
-
-
-async def test_the_key_holds_everything(server, make_role, report_store, tmp_path):
-    told = [
-        shows(report_store, 2),
-        shows(report_store, 3),
-        shows(report_store, 2, (56, 56)),
-        says("Page 2:"),
-        [Message(Role.SYSTEM, (TextPart("Page 2:"),))],
-    ]
-    changes = [{"model": "n"}, {"temperature": 0.5}, {"extra_body": {"a": 1}}]
-    for _ in range(2):
-        for messages in told:
-            await make_role(cache_dir=tmp_path).complete(messages)
-        for change in changes:
-            await make_role(cache_dir=tmp_path, **change).complete(told[0])
-    assert len(server.requests) == len(told) + len(changes)
-
-
-async def test_failures_are_raised_and_not_kept(server, make_role, tmp_path):
-    server.script = [500, 500, 500, "a plan"]
-    role = make_role(cache_dir=tmp_path)
-    with pytest.raises(InfrastructureError, match=r"planner 'm'"):
-        await role.complete(says("Plan."))
-    assert await role.complete(says("Plan.")) == "a plan"
 
 
 async def test_check(server, make_role):

@@ -38,7 +38,7 @@ def test_numbers_of_a_trajectory_by_turn():
     expected = {
         "searches": 3, "recall": (0.5 + 0 + 1) / 3, "recall@1": (0 + 0 + 0.5) / 3, "recall@5": 0.5,
         "mrr": (0.5 + 0 + 1) / 3, "empty": 1 / 3, "refused": 1, "cached": 0, "retries": 2,
-        "novelty": 2 / 3, "distance": (0.0 + 0.25) / 2,
+        "novelty": 2 / 3,
         "turn_recall/1": 0.5, "turn_recall/2": 0.0, "turn_recall/3": 1.0,
     }  # fmt: skip
     assert found == pytest.approx({f"retriever/{name}": value for name, value in expected.items()})

@@ -81,7 +81,6 @@ async def test_searches_are_kept_with_their_hits_and_counted(stage):
     assert (first["retriever"], first["query"], first["tries"]) == ("retriever", "report table", 1)
     metrics = rollout.trajectory.metrics
     assert (metrics["retriever/searches"], metrics["retriever/novelty"]) == (2.0, 0.5)
-    assert metrics["retriever/distance"] == 0.0
     assert set(rollout.trajectory.search_s) == {"retriever"}
     assert rollout.trajectory.search_s["retriever"] == [first["seconds"], second["seconds"]]
 
