@@ -21,7 +21,6 @@ from docagent_rl.config import DocAgentConfig
 from docagent_rl.losses.config import check_kl, check_loss
 from docagent_rl.training.loopback import keep_to_loopback
 from docagent_rl.training.nodes import ATTACHED_VARIABLE
-from docagent_rl.training.serving.requests import size_server_cache
 from docagent_rl.training.settings import arithmetic, keys, models
 from docagent_rl.watch.processes import RUN_VARIABLE, earlier_starts, end_leftovers, note_start
 
@@ -111,7 +110,6 @@ class Preflight(Callback):
             machine.check_folders(config)  # before Hydra writes to them
             end_earlier(config)  # before memory is looked at
             run = _checked(config, When.TRAINING)
-            size_server_cache(config, image_tokens=run.system.max_image_tokens(run.env))
             settle_resume(config, run.section.checkpoint_check)
             pass_on_environment(config)
             keep_to_loopback(config)

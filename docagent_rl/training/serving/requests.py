@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-import psutil
 from omegaconf import DictConfig, OmegaConf
 from PIL.Image import Image
 from torch import Tensor
@@ -17,14 +16,6 @@ from docagent_rl.rollout.patches import PatchFormat
 
 SHARES = 4
 """Groups of trajectories that each server should have at least, so that long ones even out."""
-CACHE_KEY = "actor_rollout_ref.rollout.engine_kwargs.vllm.mm_processor_cache_gb"
-TOKEN_BYTES = 4 * 3 * 2 * 16**2 * 2
-"""Features of a visual token: 4 patches of 3 channels, 2 frames and 16 x 16 pixels (Qwen3-VL; before it
-14 x 14), 2 bytes each."""
-LEAST_GIB = 4.0
-"""vLLM's default."""
-MEMORY_SHARE = 0.1
-"""Share of a node's memory for the caches of all its servers."""
 LOADS = "docagent_image_loads"
 """Field of a server's reply: images that it had to fetch for the request."""
 
@@ -122,25 +113,3 @@ def servers_of(run: DictConfig) -> int:
     nodes = OmegaConf.select(run, "trainer.nnodes", default=1)
     together = int(nodes) * int(OmegaConf.select(run, "trainer.n_gpus_per_node", default=1))
     return max(1, (apart or together) // needed)
-
-
-def size_server_cache(run: DictConfig, image_tokens: int) -> None:
-    """Give vLLM's cache room for the images of all trajectories that a server plays at a time.
-
-    A size that is set stays. An image that was dropped is fetched and sent again: slower, never wrong.
-    `image_tokens` are visual tokens of a trajectory at most; `run` is changed in place.
-    """
-    vllm = run.actor_rollout_ref.rollout.name == "vllm"
-    if not vllm or not image_tokens or OmegaConf.select(run, CACHE_KEY) is not None:
-        return
-    servers = servers_of(run)
-    nodes = int(OmegaConf.select(run, "trainer.nnodes", default=1))
-    trajectories = int(run.data.train_batch_size) * int(run.actor_rollout_ref.rollout.n)
-    tokens = -(-trajectories // servers) * image_tokens
-    size = cache_gib(tokens, psutil.virtual_memory().total // -(-servers // nodes))
-    OmegaConf.update(run, CACHE_KEY, size, force_add=True)
-
-
-def cache_gib(tokens: int, memory: float) -> float:
-    """Return the GiB of a server's cache for visual tokens; `memory`: bytes of its node, by servers there."""
-    return round(max(LEAST_GIB, min(tokens * TOKEN_BYTES, MEMORY_SHARE * memory) / 2**30), 2)

@@ -1,15 +1,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import SimpleNamespace
 
 import pytest
-from omegaconf import OmegaConf
 
-from docagent_rl.training.serving import requests as cache
 from docagent_rl.training.serving.requests import SHARES, route, servers_of
 
-VRAG, MM_DOC, GIB = "vrag_rl_qwen2_5_vl_7b", "mm_doc_r1_qwen3_8b", 1 << 30
+VRAG = "vrag_rl_qwen2_5_vl_7b"
 
 
 def names(trajectories, prompts, servers):
@@ -49,20 +46,3 @@ def test_few_questions_are_split_so_that_no_server_stands_idle(trajectories, pro
 def test_servers_of_a_run(recipe, overrides, servers):
     plain = ("actor_rollout_ref.rollout.tensor_model_parallel_size=1",)
     assert servers_of(recipe(VRAG, *plain, *overrides, cpu=False)) == servers
-
-
-def test_a_cache_that_is_set_stays_text_needs_none_and_servers_share_a_node(recipe, monkeypatch):
-    monkeypatch.setattr(cache.psutil, "virtual_memory", lambda: SimpleNamespace(total=400 * GIB))
-
-    def sized(name, image_tokens, *values, cpu=True):
-        run = recipe(name, *values, cpu=cpu)
-        cache.size_server_cache(run, image_tokens)
-        return OmegaConf.select(run, cache.CACHE_KEY)
-
-    assert sized(VRAG, 10_000, f"{cache.CACHE_KEY}=1.5") == 1.5
-    assert sized(MM_DOC, 0, cpu=False) is None
-    # 160 trajectories on 4 servers of one node
-    assert sized(VRAG, 10_000, cpu=False) == 4.58
-    assert sized(VRAG, 100_000, cpu=False) == 10
-    # 8 on two nodes
-    assert sized(VRAG, 100_000, "trainer.nnodes=2", "data.train_batch_size=64", cpu=False) == 10
