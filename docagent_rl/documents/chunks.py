@@ -158,11 +158,7 @@ def store_chunk(task: ChunkTask) -> int:
     """
     batch: list[Path] = []
     try:
-        try:
-            unchanged = _stamp(task.probed.source.files[task.files]) == task.probed.stamp[task.files]
-        except FileNotFoundError:
-            unchanged = False
-        if not unchanged:
+        if _stamp(task.probed.source.files[task.files]) != task.probed.stamp[task.files]:
             raise DocumentError("it changed while it was being ingested: ingest it again")
         read = _pdf_pages if task.probed.source.kind is SourceKind.PDF else _image_pages
         pages = tuple(_stored(task.plan, batch, *page) for page in read(task))

@@ -191,9 +191,7 @@ RecordT = TypeVar("RecordT", Manifest, ChunkEntry)
 
 def dump_record(record: Manifest | ChunkEntry) -> str:
     """Return the file of a record, with its checksum (`docagent_rl.base.io`)."""
-    # a manifest is there to be looked at, too; a range of pages is gone when its document is whole
-    indent = 1 if isinstance(record, Manifest) else None
-    return seal(json.dumps(asdict(record), indent=indent, ensure_ascii=False))
+    return seal(json.dumps(asdict(record), indent=1, ensure_ascii=False))
 
 
 def read_record(kind: type[RecordT], path: Path) -> RecordT:

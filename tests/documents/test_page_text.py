@@ -6,8 +6,6 @@ import io
 
 import pypdfium2
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 
 from docagent_rl.documents import workers
@@ -85,12 +83,6 @@ def test_glyphs_without_characters_and_little_text_beside_pictures():
     assert assess("letters " * 50, 0.0, lambda: True) is TextReason.SOUND
     assert is_blank(Image.new("L", (50, 50), 130))
     assert not is_blank(draw_text(["x"]).convert("L"))
-
-
-@settings(max_examples=30)
-@given(st.text(max_size=200), st.floats(0, 1))
-def test_every_text_has_a_state(text, unmapped):
-    assert assess(text, unmapped, lambda: False) in TextReason
 
 
 def test_fonts_that_map_nothing_and_pictures_that_may_hide_text(tmp_path):
