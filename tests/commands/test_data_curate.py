@@ -17,6 +17,7 @@ from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.samples.parquet import read_parquet
 from docagent_rl.samples.sample import write_jsonl
 from tests.commands.conftest import called
+from tests.commands.test_data import lines
 from tests.lab.agents.stage import resources
 
 DOC_V_STAR = ("--rule", "doc_v_star", "--longer-than", "0", "--count", "100")
@@ -68,11 +69,6 @@ def ids(samples):
     return {sample.question_id for sample in samples}
 
 
-def lines(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def stored(path):
     return [json.loads(line) for line in (path / "trajectories.jsonl").read_text().splitlines()]
 
@@ -95,7 +91,7 @@ def test_what_other_filters_drop_is_not_hard(run, tmp_path):
     steps = {"1 length": 0, "2 answer": 1, "1 format": 2, None: 3}
     verdicts = [{"question_id": samples[n].question_id, "dropped_by": step} for step, n in steps.items()]
     verdicts += [{"question_id": samples[2].question_id, "dropped_by": None}]
-    prefer = ("--prefer", lines(tmp_path / "verdicts.jsonl", verdicts), "--count", "1")
+    prefer = ("--prefer", lines(tmp_path / "verdicts.jsonl", *verdicts), "--count", "1")
     for seed in range(3):
         assert list(curated(tmp_path, path, *UNIDOC_RL, *prefer, "--seed", seed)[0]) == [
             samples[1].question_id
@@ -107,21 +103,21 @@ def test_a_question_with_fewer_trajectories_than_others_is_left_out(run, tmp_pat
     short = samples[4].question_id
     own = [line for line in stored(path) if line["sample"]["question_id"] == short]
     rest = [line for line in stored(path) if line["sample"]["question_id"] != short]
-    chosen, _ = curated(tmp_path, lines(tmp_path / "stopped.jsonl", rest + own[:3]), *DOC_V_STAR)
+    chosen, _ = curated(tmp_path, lines(tmp_path / "stopped.jsonl", *rest, *own[:3]), *DOC_V_STAR)
     assert chosen.keys() == ids(samples) - {short}
     for name, sample in chosen.items():
         assert sample.extra["pass_rate"] == {"right": right_of(name), "trajectories": 4}
 
 
 def test_trajectories_that_no_judge_saw_are_not_all_wrong(run, tmp_path):
-    unjudged = lines(tmp_path / "s.jsonl", [{**line, "outcome": None} for line in stored(run[0])])
+    unjudged = lines(tmp_path / "s.jsonl", *({**line, "outcome": None} for line in stored(run[0])))
     with pytest.raises(UserError, match="judge"):
         curated(tmp_path, unjudged, *UNIDOC_RL)
     assert curated(tmp_path, unjudged, *UNIDOC_RL, "--by", "likeness")[0]
 
 
 def test_what_cannot_be_drawn_from_is_told(run, tmp_path):
-    prefer = ("--prefer", lines(tmp_path / "v.jsonl", [[]]))
+    prefer = ("--prefer", lines(tmp_path / "v.jsonl", []))
     for trajectories, out, options, message in (
         (tmp_path / "gone.jsonl", "rl.parquet", UNIDOC_RL, r"gone\.jsonl"),
         (tmp_path, "rl.jsonl", UNIDOC_RL, r"\.parquet"),

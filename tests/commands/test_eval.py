@@ -35,11 +35,8 @@ def ready_or(model):
     return compute
 
 
-class ReadingModel:
+class ReadingModel(PlayingModel):
     """Gives the answer of a question where it stands in what it is shown."""
-
-    def __init__(self, samples) -> None:
-        self.answers = {sample.question: sample.answers[0] for sample in samples}
 
     def __call__(self, request: dict) -> dict:
         messages = request["messages"]

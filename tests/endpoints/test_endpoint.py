@@ -4,7 +4,7 @@ import openai
 import pytest
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.endpoint import ModelConfig, Price
+from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.rewards.judge import JudgeConfig
 
@@ -18,10 +18,6 @@ MOST = openai.DEFAULT_CONNECTION_LIMITS.max_connections
 def test_what_no_endpoint_can_have_is_refused(section, wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         section(**wrong)
-
-
-def test_a_price_is_of_a_million_tokens():
-    assert Price(input=1.0, output=3.0).cost(1_000_000, 250_000) == pytest.approx(1.75)
 
 
 FILE = """

@@ -33,11 +33,6 @@ def test_another_run_is_refused_and_what_differs_is_named(tmp_path):
         begun(tmp_path, player={"model": "b", "seed": 1}, questions="x")
 
 
-def test_a_folder_without_a_manifest_is_no_run(tmp_path):
-    with pytest.raises(UserError, match=r"run\.json"):
-        RunFolder(tmp_path).manifest()
-
-
 def test_trajectories_of_nobody_are_not_taken_over(tmp_path):
     (tmp_path / "trajectories.jsonl").write_text("mine")
     with pytest.raises(UserError, match=r"run\.json"):

@@ -111,27 +111,6 @@ def test_the_keyboard_goes_from_list_to_trajectory_to_group_and_back(opened, sit
     expect(page.locator("tr[aria-current]")).to_have_attribute("aria-rowindex", "3")
 
 
-def test_tokens_tell_what_each_was_given(opened, site, ask, longest):
-    run, row = site.number["alden"], longest("alden")
-    tokens = ask(f"runs/{run}/trajectories/{row['id']}")["turns"][0]["tokens"]
-    page = opened(f"#/trajectory/{run}/{row['id']}?turn=1&colour=advantage")
-    shown = page.locator("#turn-1 .tk")
-    expect(shown).to_have_count(len(tokens["ids"]))
-    assert "".join(shown.all_text_contents()).replace("⏎\n", "\n") == "".join(tokens["texts"])
-    advantage, classes = tokens["advantages"][0], (shown.first.get_attribute("class") or "").split()
-    shades = [each for each in classes if re.fullmatch(r"[pn]\d", each)]
-    assert shades == ([("p" if advantage > 0 else "n") + "5"] if advantage else [])
-    page.locator("#turn-1 .tokens").focus()
-    for _ in range(2):
-        page.keyboard.press("ArrowRight")
-    of_the_second = (f"2/{len(tokens['ids'])}", f"id {tokens['ids'][1]}")
-    for fact in (*of_the_second, "log-prob", "trainer", "difference", "advantage", "return", "value"):
-        expect(page.locator("#turn-1 .token-facts")).to_contain_text(fact)
-    page.get_by_label("Colour of tokens").select_option("drift")
-    assert "colour=drift" in at(page)
-    assert page.locator(", ".join(f"#turn-1 .tk.{shade}" for shade in ("p1", "p2", "p3", "n1", "n2"))).count()
-
-
 def test_what_the_funnel_loses_is_listed_and_saved_as_a_figure(opened, site, ask):
     name, run = next(
         (name, run)

@@ -77,13 +77,6 @@ def test_evidence_in_further_documents_is_marked(line):
     assert (shown["gold"], shown["gold_boxes"]) == (True, [BOX])
 
 
-def test_documents_of_a_search_over_a_corpus_stand_apart(line, store):
-    line["turns"][0]["searches"][0]["hits"] += [["M#8", 1.0], ["Q#1", 0.5]]
-    found = trajectory_view(line, store=store)["document"]
-    searched = [(each["doc_id"], each["pages"], each["searched"]) for each in found]
-    assert searched == [("K", 5, [2, 3]), ("M", 8, [8]), ("Q", 3, [1])]
-
-
 def test_tokens_have_texts_where_there_is_a_tokenizer(line):
     tokenizer = SimpleNamespace(decode=lambda ids, **_: f"<{ids[0]}>")
     tokens = trajectory_view(line, tokenizer=tokenizer)["turns"][0]["tokens"]

@@ -77,14 +77,6 @@ def test_declining(text, declined):
     assert declines(text, Question("What is the salary?")) is declined
 
 
-def test_what_a_question_says():
-    question = Question("On which page did Acme report 12 hours in 2020?")
-    assert {12, 2020, "acme", "hour"} <= question.keys
-    assert question.nouns == {"page", "report", "hour"}
-    assert {"page"} <= question.asked
-    assert not question.is_choice
-
-
 @pytest.mark.parametrize(
     ("question", "repeated"),
     [

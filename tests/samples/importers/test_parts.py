@@ -11,21 +11,6 @@ from docagent_rl.samples.importers.native import as_pages, as_texts, parse_liter
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("[3, 5]", [3, 5]),
-        ("['Chart', 'it\\'s']", ["Chart", "it's"]),
-        ('["a", null]', ["a", None]),
-        ("('a', True)", ["a", True]),
-        ("{'p_1': [[1, 2, 3, 4]]}", {"p_1": [[1, 2, 3, 4]]}),
-        (" [] ", []),
-    ],
-)
-def test_json_and_python_s_literals_are_read(text, value):
-    assert parse_literal(text) == value
-
-
-@pytest.mark.parametrize(
     "text",
     ["[3", "open('x')", "[x for x in y]", "", "NaN", "b'a'", "{1, 2}", "1j", "[" * 9999, "a" * 200_000],
 )
