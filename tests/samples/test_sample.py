@@ -122,12 +122,6 @@ def test_each_problem_is_found_once(make_sample, changes, named):
         check_sample(make_sample(**changes))
 
 
-def test_lengths(make_sample):
-    # the length given beats the length stated
-    assert "page 5" in validate_sample(make_sample(), num_pages=4)[0]
-    assert validate_sample(make_sample(extra={"num_pages": None}, evidence_pages=(2, 5, 1000))) == []
-
-
 def test_gold_pages(make_sample):
     assert make_sample().gold_pages == {("report.v2", 2), ("report.v2", 5)}
     sample = make_sample(extra={"page_ids": ["report.v2#5", "a#b#1", "a#b#1"]})

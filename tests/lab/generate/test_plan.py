@@ -60,13 +60,6 @@ def test_tables_are_found_by_their_captions(reports, sheets):
     assert (known.unseen, plan_document(known, config)[0]) == ((1, 2, 3, 4), [])
 
 
-def test_pages_that_share_words_come_first(reports):
-    known = DocumentPages(reports.document("alpha"), GenerateConfig())
-    assert 2 in known.alike("In part 9 of alpha counted visitors 19499", range(1, 7), 1)
-    assert known.alike("nothing of the kind", range(2, 7), 3) == [2, 3, 4]
-    assert known.alike("", [2, 3, 4, 5, 6], 3) == [2, 3, 4]
-
-
 @pytest.mark.parametrize(
     ("text", "told"),
     [

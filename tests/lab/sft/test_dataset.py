@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torchdata.stateful_dataloader import StatefulDataLoader
 from transformers import Qwen2_5_VLModel
 
 from docagent_rl.base.errors import UserError
@@ -81,16 +80,6 @@ def test_positions_by_hand(bound):
 def test_images_need_a_store(make):
     with pytest.raises(UserError, match=r"\+data\.store"):
         make(store=None)
-
-
-@pytest.mark.slow
-def test_workers_of_a_data_loader_read_the_same_rows(make):
-    """Recipes have four on GPUs: forks, each with images of its own."""
-    dataset = make(4)
-    expected = [dataset[index] for index in range(len(dataset))]
-    loader = StatefulDataLoader(dataset, batch_size=1, num_workers=2, collate_fn=lambda items: items[0])
-    for item, other in zip(expected, loader, strict=True):
-        torch.testing.assert_close(other, item, rtol=0, atol=0)
 
 
 names = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]), min_size=1)

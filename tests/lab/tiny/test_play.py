@@ -6,12 +6,8 @@ from functools import cache
 from itertools import islice
 
 import pytest
-from omegaconf import OmegaConf
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.checks.recipe_check import composed
-from docagent_rl.checks.recipe_list import recipe_names
-from docagent_rl.config import DocAgentConfig
 from docagent_rl.envs.script import Move
 from docagent_rl.envs.services import EnvServices, RetrieverService
 from docagent_rl.lab.tiny.play import Player, Stage, play, scripted_conversations
@@ -109,22 +105,3 @@ def test_players_take_turns_and_need_questions(stage_of):
     assert [("image or text" in opening) for opening in openings] == [False, True, False, True]
     with pytest.raises(UserError):
         drawn([])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_demos_and_recipes_have_the_same_sizes(name):
-    """A model made without a recipe is warmed up on what the CPU profile makes of one."""
-    system, recipe = get_system(name), next(each for each in recipe_names() if each.startswith(name))
-    section = OmegaConf.to_container(composed(recipe, ["+profile=cpu"]).docagent, resolve=True)
-    assert (section["env_cpu"], section["system"]) == ({}, name)
-    section["model_family"] = system.model_family  # of a model made without a recipe
-    small = flat(system.parse_config(DocAgentConfig.parse(section).env).model_dump(mode="json"))
-    assert flat(system.small).items() <= small.items()
-
-
-def flat(section, prefix=""):
-    found = {}
-    for key, value in section.items():
-        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found

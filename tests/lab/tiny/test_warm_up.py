@@ -6,7 +6,7 @@ import torch
 from docagent_rl.lab.tiny.model import build_model
 from docagent_rl.lab.tiny.shapes import tiny_config
 from docagent_rl.lab.tiny.tokenizer import encode
-from docagent_rl.lab.tiny.warm_up import WarmUp, batch_loss, shared_prefix, sharpen, warm_up
+from docagent_rl.lab.tiny.warm_up import WarmUp, batch_loss, shared_prefix, warm_up
 from tests.lab.tiny.conftest import conversations
 
 INSTRUCTIONS = "Search for pages, look closer at a part of the last image, or answer the question. " * 8
@@ -66,11 +66,3 @@ def test_a_few_steps_lower_the_loss_and_depend_on_their_seed_alone(processor):
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
     assert all(torch.equal(states[0]["model.visual." + name], tensor) for name, tensor in vision.items())
     assert all(parameter.requires_grad for parameter in model.parameters())
-
-
-def test_sharpen_scales_the_logits(model):
-    ids = torch.tensor([[5, 300, 17, 4]])
-    with torch.no_grad():
-        before = model(input_ids=ids).logits
-        sharpen(model, 1.5)
-        torch.testing.assert_close(model(input_ids=ids).logits, 1.5 * before)
