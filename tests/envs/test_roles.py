@@ -73,16 +73,6 @@ async def test_a_group_asks_once(server, make_role):
     assert len(server.requests) == 2
 
 
-async def test_check(server, make_role):
-    role = make_role("reader")
-    for _ in range(2):
-        await role.check()
-    assert len(server.requests) == 2
-    server.script = [401]
-    with pytest.raises(UserError, match=r"roles\.reader.*'m'"):
-        await role.check()
-
-
 @pytest.mark.parametrize("token", FORMS)
 async def test_no_two_texts_of_a_message_spell_a_special_token(server, make_role, report_store, token):
     (picture,) = (part for part in shows(report_store, 1)[0].parts if isinstance(part, ImagePart))

@@ -84,15 +84,6 @@ def expected(base, model):
     return changed
 
 
-def check(found, wanted, base, tolerance):
-    before = weights(base)
-    assert found.keys() == wanted.keys()
-    for name, value in wanted.items():
-        assert torch.allclose(found[name].float(), value.float(), atol=tolerance, rtol=tolerance), name
-    (query,) = (name for name in wanted if name.endswith(f"{Q}.weight"))
-    assert (found[query].float() - before[query].float()).abs().max() > 0.1
-
-
 @pytest.fixture
 def merges(warm_processes, monkeypatch):
     """Merge a model; a second time, by whichever path, there is nothing to do."""
@@ -112,23 +103,17 @@ def test_an_adapter_of_every_linear_layer_is_merged(base, tmp_path, merges):
     """Of the tower's MLPs too, which verl's merger calls 0 and 2, like the first and the third layer."""
     model, actor = with_adapter(base, "all-linear"), tmp_path / "checkpoints" / "global_step_1" / "actor"
     save_adapted(actor, model, base)
-    merged, before, wanted = weights(merges(actor)), weights(base), expected(base, model)
+    # verl exports such a model under names that no model has: the shards are read
+    save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
+    folder = merges(actor.parent, actor)
+    assert folder.parent == actor.parent.parent / "merged"
+    assert not [file for file in folder.iterdir() if file.is_dir()]
+    merged, before, wanted = weights(folder), weights(base), expected(base, model)
     assert merged.keys() == wanted.keys()
-    for name, value in wanted.items():
+    for name, value in wanted.items():  # verl merges in bfloat16
         assert torch.allclose(merged[name].float(), value.float(), atol=0.05, rtol=0.05), name
     (projector,) = (name for name in wanted if name.endswith("visual.merger.mlp.2.weight"))
     assert (merged[projector].float() - before[projector].float()).abs().max() > 0.1
-
-
-@pytest.mark.slow
-def test_a_checkpoint_with_an_adapter_is_merged_with_it(base, adapted, actor, merges):
-    # verl exports such a model under names that no model has: the shards are read
-    save_file({f"x.{Q}.lora_A.default.weight": torch.zeros(1)}, actor / "huggingface" / "model.safetensors")
-    merged = merges(actor.parent, actor)
-    assert merged.parent == actor.parent.parent / "merged"
-    assert not [file for file in merged.iterdir() if file.is_dir()]
-    # verl merges in bfloat16
-    check(weights(merged), expected(base, adapted), base, 0.05)
 
 
 @pytest.mark.slow
