@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +11,6 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.terminal import one_line
 from docagent_rl.samples.sample import Sample, Split, parse_page_id
 from docagent_rl.samples.validation import check_sample, validate_sample
-
-Make = Callable[..., Sample]
 
 
 def test_json_form(make_sample):

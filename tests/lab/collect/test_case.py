@@ -52,7 +52,6 @@ def test_presets_and_files_of_ones_own(tmp_path):
         ("filters: [formt]\n", "formt"),
         ("filters: [{kind: answer, threshold: 3}]\n", "threshold"),
         ("[]\n", r"own\.yaml"),
-        ("a: [\n", r"own\.yaml"),
     ],
 )
 def test_a_wrong_file_is_told(tmp_path, text, named):
