@@ -43,18 +43,19 @@ def loaded_by(module: str) -> list[str]:
     return in_fork(report).splitlines()
 
 
-def imported(name: str) -> str:
-    """Import a module; nothing, or what went wrong."""
+def imported(names: str) -> str:
+    """Import modules in order; nothing, or what went wrong."""
 
     def play() -> str:
-        importlib.import_module(name)
+        for name in names.split("+"):
+            importlib.import_module(name)
         return ""
 
     return in_fork(play)
 
 
 def main() -> None:
-    """Arguments: the module whose imports of others are shared, then modules, each for a fork of its own."""
+    """Arguments: the module whose imports of others are shared, then modules, those of one fork with `+`."""
     heavy, *modules = sys.argv[1:]
     for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
         del sys.modules[name]  # a warm interpreter's

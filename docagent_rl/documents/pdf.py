@@ -21,8 +21,13 @@ _MAX_OUTLINE_DEPTH = 32
 
 # PDFium puts U+0002 (older builds: U+FFFE) in place of a hyphen and line break inside a word.
 _LINE_END_HYPHEN = re.compile("[\x02\ufffe]")
-_NOT_OPENED = "encrypted (decrypt it first), not a PDF, damaged or truncated, or it has no pages"
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
+
+_REASONS = {
+    pdfium_c.FPDF_ERR_PASSWORD: "encrypted: it asks for a password; decrypt it first",
+    pdfium_c.FPDF_ERR_SECURITY: "encrypted by a scheme that is not supported; decrypt it first",
+    pdfium_c.FPDF_ERR_FORMAT: "not a PDF, or damaged or truncated",
+}
 
 
 class OpenPdf:
@@ -90,8 +95,7 @@ def open_pdf(path: Path) -> Generator[OpenPdf]:
     try:
         pdf = pypdfium2.PdfDocument(path)
     except pypdfium2.PdfiumError as error:
-        # its code does not tell: for a file without pages it is left from an earlier file
-        raise DocumentError(_NOT_OPENED) from error
+        raise DocumentError(_reason(path)) from error
     with closing(pdf):
         # form fields are drawn only when the form environment exists before the first page is opened
         pdf.init_forms()
@@ -120,6 +124,19 @@ def utf16(fill: Callable[[ctypes.Array | None, int], int]) -> str:
     buffer = ctypes.create_string_buffer(max(size, 2))
     fill(buffer, size)
     return buffer.raw[: max(size - 2, 0)].decode("utf-16-le", errors="replace")
+
+
+def _reason(path: Path) -> str:
+    """Return why PDFium did not open a file.
+
+    The code in the exception does not tell: for a file without pages it is left from an earlier file.
+    """
+    document = pdfium_c.FPDF_LoadDocument(os.fsencode(path) + b"\0", None)
+    if document:
+        pdfium_c.FPDF_CloseDocument(document)
+        return "it has no pages"
+    code = pdfium_c.FPDF_GetLastError()
+    return _REASONS.get(code, f"PDFium cannot open it (error {code})")
 
 
 def _check_complete(path: Path) -> None:

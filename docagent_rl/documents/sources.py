@@ -22,7 +22,11 @@ IMAGE_SUFFIXES = frozenset({
     ".jp2", ".j2k", ".j2c", ".jpc", ".jpf", ".jpx", ".ppm", ".pgm", ".pbm", ".pnm",
 })
 # fmt: on
-_SUFFIXES = IMAGE_SUFFIXES | {".pdf"}
+# of pictures that are not read: they may be pages
+_OTHER_SUFFIXES = frozenset(
+    {".heic", ".heif", ".hif", ".jxl", ".jxr", ".tga", ".pcx", ".psd", ".djvu", ".djv"}
+)
+_SUFFIXES = IMAGE_SUFFIXES | _OTHER_SUFFIXES | {".pdf"}
 
 
 class SourceKind(StrEnum):
@@ -202,6 +206,12 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
             continue
         by_document[doc_id].append(path)
     for doc_id, paths in by_document.items():
+        others = [path for path in paths if path.suffix.lower() in _OTHER_SUFFIXES]
+        for path in others:  # without them the pages of the others would be wrong
+            reason = "a picture of a kind that is not read: write it as PNG or JPEG, or take it out"
+            found.fail(_name(path, source), reason)
+        if others:
+            continue
         name = f"{doc_id}_*" if folder == source else _name(folder, source)
         try:
             found.add(SourceDocument(doc_id, SourceKind.IMAGES, _order_pages(paths), name))

@@ -44,6 +44,8 @@ def test_documents_and_their_files(inbox):
     [
         (["a_2.jpg", "a_7.jpg"], "a_*", "page 1 is"),
         (["a_1.jpg", "a_100000000.jpg"], "a_*", "page 2 is"),
+        (["b/1.png", "b/2.HEIC"], "b/2.HEIC", "PNG"),
+        (["a_1.png", "a_2.heif"], "a_2.heif", "PNG"),
         (["a_1.jpg", "a_01.png"], "a_*", "a_01.png and a_1.jpg"),
         (["a_0.jpg", "a_1.gif"], "a_*", "a_0.jpg"),
         (["b/a/p_1.png", "b/a/p_3.png"], "b/a", "page 2 is missing before p_3.png"),

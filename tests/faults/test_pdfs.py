@@ -100,7 +100,7 @@ def make(sounds: Sequence[Sound], number: int, path: Path) -> Made:
             return Made(f"{sound.name}, end of file: {kind}", data, sound)
         case ("locked", algorithm):
             data = encrypted(sounds[0].data, algorithm, "secret", "owner")
-            return Made(f"asks by {algorithm}", data, needs="encrypted")
+            return Made(f"asks by {algorithm}", data, needs="asks for a password")
         case str(how) if how in OBJECTS:
             return with_an_object(sound, how, random)
         case name:
