@@ -18,7 +18,7 @@ from rich.console import Console
 from docagent_rl import __version__
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.io import FULL
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.commands.late import COMMANDS, LateGroup
 
 _OF_THE_MACHINE = FULL | {errno.EACCES, errno.EPERM, errno.EROFS, errno.EMFILE, errno.ENFILE}

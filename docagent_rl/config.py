@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from docagent_rl.advantages.embedder import EmbedderConfig
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, merged
-from docagent_rl.base.terminal import id_problem
+from docagent_rl.base.text import id_problem
 from docagent_rl.checkpoints.manifest import CheckpointCheck
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.grid import ImageGrid

@@ -12,8 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.terminal import tell
-from docagent_rl.base.text import clean, traceback_text
+from docagent_rl.base.text import clean, tell, traceback_text
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.envs.system import System
 from docagent_rl.systems import get_system

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from docagent_rl.base.terminal import tell
+from docagent_rl.base.text import tell
 from docagent_rl.checks.check import PlannedRun
 from docagent_rl.config import DocAgentConfig, Unplayable, data_files
 from docagent_rl.rollout.chat import template_kwargs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.commands.asking import resumable, spending
 from docagent_rl.commands.options import (
     AtATime,

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output, write_outputs
-from docagent_rl.base.terminal import shown, visible
+from docagent_rl.base.text import shown, visible
 from docagent_rl.commands.data_curate import curate_command
 from docagent_rl.commands.data_generate import generate_command
 from docagent_rl.commands.data_import import import_command, leakage_command

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_output
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.commands.options import argument, option
 from docagent_rl.lab.collect.rules import QUESTIONS, TRAJECTORIES, Rule, Scoring
 from docagent_rl.samples.parquet import parquet_bytes, read_parquet

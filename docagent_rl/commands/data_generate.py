@@ -17,7 +17,7 @@ from rich.progress import Progress
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 from docagent_rl.base.outputs import Force, check_output, write_output, written_before
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.commands.asking import judge_of, resumable, spending
 from docagent_rl.commands.options import model_options, option
 from docagent_rl.documents import DocumentStore

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force, write_outputs
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.data_curate import questions_of
 from docagent_rl.commands.options import AnswerableOnly, argument, option

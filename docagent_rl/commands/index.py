@@ -15,7 +15,7 @@ from rich.table import Table
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.outputs import Force
 from docagent_rl.base.section import explain, read_yaml
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.commands.ingest import check_command
 from docagent_rl.commands.options import StoreFolder, argument, option
 from docagent_rl.documents import DocumentStore

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.checkpoints.audit import audit_archives, audit_checkpoints, has_checkpoints
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, option

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.prompts import prompt_file, prompt_names
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.checks.budget_table import markdown
 from docagent_rl.checks.provenance import Source, read_provenance
 from docagent_rl.checks.recipe_check import (

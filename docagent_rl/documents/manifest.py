@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import is_sealed, seal
-from docagent_rl.base.terminal import id_problem
+from docagent_rl.base.text import id_problem
 from docagent_rl.documents.objects import Kind, is_digest, read_bytes
 
 if TYPE_CHECKING:

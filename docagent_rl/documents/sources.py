@@ -11,8 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import id_problem, one_line
-from docagent_rl.base.text import lone_surrogate
+from docagent_rl.base.text import id_problem, lone_surrogate, one_line
 from docagent_rl.documents.layout import MARKER
 from docagent_rl.documents.settings import DocumentError
 

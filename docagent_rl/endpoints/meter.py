@@ -96,7 +96,7 @@ class Meter:
         """Return the accounts as a table for the terminal."""
         from rich.table import Table
 
-        from docagent_rl.base.terminal import shown
+        from docagent_rl.base.text import shown
 
         table = Table(title="Models asked")
         table.add_column("model")

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import cachetools
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.terminal import visible
+from docagent_rl.base.text import visible
 
 T = TypeVar("T")
 J = TypeVar("J")

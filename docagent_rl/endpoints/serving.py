@@ -1,14 +1,25 @@
-"""Runs every HTTP server of ours, and says where it listens."""
+"""Runs every HTTP server of ours, by one policy: who may ask, under which name, and for how much.
+
+Whoever has no token has to ask under a name of this machine. A page elsewhere whose name was made to mean
+this machine (DNS rebinding) asks under its own. With a token any name will do: such a page does not know it.
+"""
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import socket
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
 
 import uvicorn
+from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.guard import Guard
 
 IDLE_S = 75
 """Seconds that a connection may wait for its next request."""
@@ -16,6 +27,130 @@ GRACE_S = 10
 """Seconds that requests have to end in when a server is asked to."""
 _LONGEST_HEAD = 96 << 10
 _BACKLOG = 4096
+_JSON = "application/json"
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE", "OPTIONS"})
+_QUERY = "token"
+"""The parameter that carries the token in the address that a browser opens first."""
+
+
+class Guard:
+    """An ASGI application around another one. It reads bodies itself, so that the other gets bounded ones.
+
+    Args:
+        app: the other application.
+        token: that clients have to send (`Authorization: Bearer`); None: none.
+        names: of this machine, beside `localhost`, its host name and its addresses. They matter without a
+            token alone.
+        open_paths: that need no token.
+        cookie: name of the cookie in which browsers keep the token, which the address that they open first
+            carries as `?token=`; None: browsers are not served.
+        largest_body: bytes of a request's body.
+        headers: of every answer.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        token: str | None = None,
+        names: Collection[str] = (),
+        open_paths: Collection[str] = (),
+        cookie: str | None = None,
+        largest_body: int = 0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self._app, self._token, self._cookie, self._largest_body = app, token, cookie, largest_body
+        self._names = {name.casefold() for name in ("localhost", socket.gethostname(), *names)}
+        self._open_paths, self._headers = open_paths, headers or {}
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def answer(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            self._check_head(HTTPConnection(scope))
+            body = await self._body(receive)
+        except HTTPException as error:
+            # what was not read of the request, and may never end, goes with the connection
+            headers = {**(error.headers or {}), "Connection": "close"}
+            refusal = JSONResponse({"error": error.detail}, error.status_code, headers)
+            await refusal(scope, receive, answer)
+            return
+        except ConnectionError:  # nobody is there to answer to
+            return
+        given = False
+
+        async def replay() -> dict[str, Any]:
+            nonlocal given
+            if given:
+                return await receive()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, replay, answer)
+
+    def _check_head(self, request: HTTPConnection) -> None:
+        scope, headers = request.scope, request.headers
+        if self._token is None:
+            # probes of HTTP/1.0 name none, and browsers always do
+            self._check_name(headers.get("host", "localhost"))
+        elif scope["path"] not in self._open_paths:
+            self._check_token(request, self._token)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if self._largest_body and scope["method"] not in _WITHOUT_BODY and kind != _JSON:
+            # of the kinds that pages elsewhere may send, JSON is none
+            raise HTTPException(415, f"expected Content-Type: {_JSON}")
+
+    def _check_name(self, host: str) -> None:
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+            if name not in self._names:
+                ipaddress.ip_address(name)  # which nobody can make to mean another machine
+        except ValueError:
+            problem = "that is no name of this server: ask by its address, or let it ask for a token"
+            raise HTTPException(400, problem) from None
+
+    def _check_token(self, request: HTTPConnection, token: str) -> None:
+        query = request.query_params
+        if _same(request.headers.get("authorization", ""), f"Bearer {token}"):
+            return
+        if self._cookie and _same(request.cookies.get(self._cookie, ""), token):
+            return
+        if not (self._cookie and _same(query.get(_QUERY, ""), token)):
+            raise HTTPException(401, "the token is missing or wrong", {"WWW-Authenticate": "Bearer"})
+        left = urlencode([(name, value) for name, value in query.multi_items() if name != _QUERY])
+        path = f"/{quote(request.scope['path'].lstrip('/'))}"
+        headers = {
+            "Location": f"{path}?{left}" if left else path,
+            "Set-Cookie": f"{self._cookie}={token}; HttpOnly; SameSite=Lax; Path=/",
+        }
+        raise HTTPException(303, "go on without the token in the address", headers)
+
+    async def _body(self, receive: Any) -> bytes:
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionError
+            body += message.get("body", b"")
+            if len(body) > self._largest_body:
+                raise HTTPException(413, f"the body is longer than {self._largest_body:,} bytes")
+            if not message.get("more_body", False):
+                return bytes(body)
+
+
+def _same(sent: str, token: str) -> bool:
+    """Compare in constant time."""
+    return hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), token.encode())
 
 
 def listen(host: str, port: int) -> socket.socket:

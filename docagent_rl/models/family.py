@@ -30,7 +30,7 @@ class Vision:
 
     @property
     def whole(self) -> bool:
-        """True where images travel as they are shown: tiles are no patches of bytes (`rollout.whole`)."""
+        """True where images travel as they are shown: tiles are no patches of bytes (`rollout.images`)."""
         return self.grid.rule is GridRule.TILES
 
     def numbers(self, grid: ImageGrid) -> dict[str, int]:

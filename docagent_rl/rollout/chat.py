@@ -17,9 +17,8 @@ from docagent_rl.base.text import encodable
 from docagent_rl.base.untrusted import inserted
 from docagent_rl.config import plain
 from docagent_rl.envs.base import ImagePart, Message, Observation, TextPart
-from docagent_rl.rollout.images import merges
+from docagent_rl.rollout.images import marks, merges
 from docagent_rl.rollout.ledger import Placed
-from docagent_rl.rollout.whole import marks
 
 _ASSISTANT = "docagent-assistant-turn"
 

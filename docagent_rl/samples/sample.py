@@ -27,8 +27,7 @@ from pydantic import (
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
-from docagent_rl.base.terminal import id_problem
-from docagent_rl.base.text import lone_surrogate
+from docagent_rl.base.text import id_problem, lone_surrogate
 
 OTHER_BOXES = "other_boxes"
 OTHER_FLAGS = "other_crop_required"

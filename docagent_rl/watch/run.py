@@ -17,8 +17,7 @@ from omegaconf import DictConfig
 from ray.exceptions import ActorDiedError, ActorUnavailableError, NodeDiedError, RayError
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import tell
-from docagent_rl.base.text import clean, traceback_text
+from docagent_rl.base.text import clean, tell, traceback_text
 from docagent_rl.config import DocAgentConfig, WatchConfig, plain
 from docagent_rl.watch.actors import (
     AGAIN,

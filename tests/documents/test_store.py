@@ -18,7 +18,7 @@ from PIL import Image
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import seal
-from docagent_rl.base.terminal import one_line
+from docagent_rl.base.text import one_line
 from docagent_rl.documents import DocumentStore, OutlineEntry, PageRef, PageRegion
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind

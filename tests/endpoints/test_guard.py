@@ -5,7 +5,7 @@ import asyncio
 import httpx2
 import pytest
 
-from docagent_rl.endpoints.guard import Guard
+from docagent_rl.endpoints.serving import Guard
 
 JSON = {"Content-Type": "application/json"}
 

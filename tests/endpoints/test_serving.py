@@ -7,7 +7,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints import serving
-from docagent_rl.endpoints.guard import Guard
+from docagent_rl.endpoints.serving import Guard
 
 WHOLE = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

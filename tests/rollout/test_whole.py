@@ -12,8 +12,7 @@ from docagent_rl.envs.base import ImagePart, Message, Observation, Role, TextPar
 from docagent_rl.envs.images import ImageRef
 from docagent_rl.models import get_family
 from docagent_rl.rollout.chat import ChatCodec
-from docagent_rl.rollout.images import ImageEncoder, WholeImage, image_tokens, join_features
-from docagent_rl.rollout.whole import marks
+from docagent_rl.rollout.images import ImageEncoder, WholeImage, image_tokens, join_features, marks
 from tests.tiny_internvl import tiling_processor
 
 SIZES = [(500, 300), (300, 700), (448, 448)]
@@ -60,7 +59,7 @@ def test_marks_are_the_processors_and_others_are_refused(processor, monkeypatch)
     names = ["<img>", "</img>"]
     assert [*marks(processor)[0], *marks(processor)[1]] == processor.tokenizer.convert_tokens_to_ids(names)
     marks.cache_clear()
-    monkeypatch.setattr("docagent_rl.rollout.whole._blank", lambda _: [7, processor.image_token_id, 8] * 2)
+    monkeypatch.setattr("docagent_rl.rollout.images._blank", lambda _: [7, processor.image_token_id, 8] * 2)
     with pytest.raises(UserError, match="InternVLProcessor"):
         marks(processor)
     marks.cache_clear()

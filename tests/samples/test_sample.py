@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.base.terminal import one_line
+from docagent_rl.base.text import one_line
 from docagent_rl.samples.sample import Sample, Split, parse_page_id
 from docagent_rl.samples.validation import check_sample, validate_sample
 

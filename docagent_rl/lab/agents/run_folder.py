@@ -13,8 +13,7 @@ from typing import Any
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write, writable
-from docagent_rl.base.terminal import id_problem
-from docagent_rl.base.text import encodable
+from docagent_rl.base.text import encodable, id_problem
 from docagent_rl.rollout.trajectory import MaskReason, Trajectory, read_trajectories
 
 VERSION = 1

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.config import plain
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.lab.agents.runner import Runner, RunSettings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from docagent_rl.base.terminal import visible
+from docagent_rl.base.text import visible
 from docagent_rl.documents import Document
 from docagent_rl.lab.generate.config import Difficulty, Kind
 from docagent_rl.lab.generate.plan import Slot

@@ -15,8 +15,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import Qwen2Tokenizer
 
 from docagent_rl.lab.tiny.corpus import sentences
-from docagent_rl.rollout.images import image_tokens, merges
-from docagent_rl.rollout.whole import marks, whole_features
+from docagent_rl.rollout.images import image_tokens, marks, merges, whole_features
 
 END_OF_TEXT = "<|endoftext|>"
 END_OF_TURN = "<|im_end|>"

@@ -15,7 +15,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import Response
 
 from docagent_rl.base.errors import UserError
-from docagent_rl.endpoints.guard import Guard
+from docagent_rl.endpoints.serving import Guard
 from docagent_rl.lab.viewer.api import Api, as_json
 from docagent_rl.lab.viewer.runs import OpenRun, follow
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from docagent_rl.actions.base import StopCause
-from docagent_rl.base.terminal import one_line
+from docagent_rl.base.text import one_line
 from docagent_rl.rollout.evidence import answer_of, evidence_of, images_of
 
 _LONGEST_QUESTION = 200

@@ -19,7 +19,7 @@ from yaml import YAMLError
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import merged
-from docagent_rl.base.terminal import id_problem
+from docagent_rl.base.text import id_problem
 from docagent_rl.lab.agents.run_folder import RunFolder
 from docagent_rl.rewards.formula import Formula
 

@@ -18,10 +18,7 @@ KEY = "docagent.retriever.encoder"
 
 
 class QueryEncoder:
-    """An `Encoder` around another one: queries that come while it is busy are its next batch.
-
-    A batch that fails is tried query by query, so that one of them fails for itself.
-    """
+    """An `Encoder` around another one: queries that come while it is busy are its next batch."""
 
     def __init__(self, encoder: Encoder, batch_size: int = 32) -> None:
         self._encoder, self._size = encoder, batch_size
@@ -42,23 +39,15 @@ class QueryEncoder:
     def _work(self) -> None:
         """Encode one batch, if any query waits: each brings a call of this, and a batch serves many."""
         batch = [self._waiting.popleft() for _ in range(min(self._size, len(self._waiting)))]
-        if batch:
-            self._encode(batch)
-
-    def _encode(self, batch: list[tuple[str, Future[np.ndarray]]]) -> None:
+        if not batch:
+            return
         try:
             vectors = self._encoder.encode_queries([query for query, _ in batch])
-            if len(vectors) != len(batch):
-                raise ValueError(f"the encoder gave {len(vectors)} answers to {len(batch)} queries")
+            for (_, found), made in zip(batch, vectors, strict=True):
+                found.set_result(made)
         except Exception as error:  # whatever a model raises belongs to who asked
-            if len(batch) == 1:
-                batch[0][1].set_exception(error)
-                return
-            for each in batch:
-                self._encode([each])
-            return
-        for (_, found), made in zip(batch, vectors, strict=True):
-            found.set_result(made)
+            for found in (found for _, found in batch if not found.done()):
+                found.set_exception(error)
 
 
 def open_encoder(

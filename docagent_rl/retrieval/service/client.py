@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docagent_rl.base.errors import InfrastructureError, UserError
-from docagent_rl.base.terminal import visible
+from docagent_rl.base.text import visible
 from docagent_rl.documents import DocumentStore, PageContent
 from docagent_rl.endpoints.http_client import NO_KEY, check_url, public_url, read_api_key, redacted
 from docagent_rl.endpoints.retrying import describe

@@ -11,8 +11,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 
 from docagent_rl.base.errors import InfrastructureError
-from docagent_rl.base.terminal import visible
-from docagent_rl.base.text import encodable
+from docagent_rl.base.text import encodable, visible
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, Question
 from docagent_rl.retrieval.service.host import LONGEST_QUERY

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from docagent_rl.base.terminal import id_problem
+from docagent_rl.base.text import id_problem
 from docagent_rl.samples.sample import Box, Page, Split, as_whole
 
 LONGEST_TEXT = 100_000

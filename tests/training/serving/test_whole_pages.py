@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from docagent_rl.rollout.images import WholeImage, image_tokens
-from docagent_rl.rollout.whole import marks
+from docagent_rl.rollout.images import WholeImage, image_tokens, marks
 from docagent_rl.training.serving.pages import PagePreprocessor, Pages
 from docagent_rl.training.serving.requests import all_loaded, all_named, for_server
 from tests.tiny_internvl import tiling_processor

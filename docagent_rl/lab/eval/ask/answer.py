@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from docagent_rl.base.terminal import shown
+from docagent_rl.base.text import shown
 from docagent_rl.documents import PageRef
 from docagent_rl.lab.eval.scoring.played import mapping, page_key, read_trajectory
 from docagent_rl.rollout.evidence import Fractions, fractions_of, turn_looks
