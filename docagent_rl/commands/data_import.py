@@ -85,8 +85,8 @@ def leakage_command(
 ) -> None:
     """Look for documents and questions that two sets share; the exit status is 2 when there are any.
 
-    Documents are compared by id and by content, questions by the words they are made of. Questions that are
-    alike about different documents, with different answers, are only counted.
+    Documents are compared by id and by the digests of their files, questions by the words they are made of.
+    Questions that are alike about different documents, with different answers, are only counted.
 
     Example: docagent-rl data leakage train.jsonl test.jsonl --store data/store
     """

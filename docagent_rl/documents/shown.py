@@ -28,8 +28,8 @@ class ShownRasters:
     """Rasters on disk by a hash of page, size and filter.
 
     Files are whole or absent, checked at every read and never changed; a page that changes has another name.
-    Any number of processes share them. When the folder is full, the oldest go. A
-    file that cannot be read or written is as if it was not there.
+    Any number of processes share them. When the folder is full, the oldest go. A file
+    that cannot be read or written is as if it was not there.
 
     Args:
         folders: Folders to read, and the first that can be written to is filled; made when absent.
