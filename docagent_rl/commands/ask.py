@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 from rich.console import Console
 
+from docagent_rl.base.errors import UserError
 from docagent_rl.commands.asking import spending
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.commands.playing import check_model, open_player
@@ -57,6 +58,8 @@ def ask_command(
     from docagent_rl.lab.eval.play_config import check_play, play_config
 
     check_model(Agent.SYSTEM, model)
+    if out is not None and out.exists():
+        raise UserError(f"--out {out} is there already: name another folder")
     name = recipe or (ONE if len(documents) == 1 else SEVERAL)
     chosen = [] if retriever == OF_RECIPE else [f"+retriever={retriever}"]
     run = play_config(name, Agent.SYSTEM, [*(override or ()), *chosen])

@@ -197,20 +197,21 @@ class Unanswered:
     """Counts requests without a usable reply since the last that had one."""
 
     def __init__(self) -> None:
-        self._in_a_row = 0
+        self._in_a_row, self._answered = 0, False
 
     def answered(self) -> None:
         """Note that a reply came."""
-        self._in_a_row = 0
+        self._in_a_row, self._answered = 0, True
 
     def reason(self, error: InfrastructureError) -> str | None:
         """Return why one request has no usable reply, by the error of `RemoteModel` that it met.
 
         `None` where no other will have one: the endpoint lets nobody in, or this was one of `IN_A_ROW`.
         """
-        self._in_a_row += 1
         cause = error.__cause__ or error
-        refuses_all = isinstance(cause, RefusedError) and cause.status not in _REQUEST_STATUSES
+        refused = isinstance(cause, RefusedError)
+        refuses_all = refused and cause.status not in _REQUEST_STATUSES
+        self._in_a_row += not (refused and self._answered)  # others are answered
         return None if refuses_all or self._in_a_row >= IN_A_ROW else describe(cause)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
+from docagent_rl.base.io import atomic_write
 
 
 class JsonCache:
@@ -48,9 +48,12 @@ class JsonCache:
                 whole.flush()
                 if file.exists() and self.get(key) is None:
                     file.unlink(missing_ok=True)
-                # unlike a rename, this leaves what is there
-                with suppress(FileExistsError):
+                Path(whole.name).chmod(0o644)
+                try:  # unlike a rename, a link leaves what is there
                     os.link(whole.name, file)
+                except OSError:  # it is there, or this file system has no links
+                    if not file.exists():
+                        atomic_write(file, json.dumps(value))
         except OSError as error:
             raise self._failure(error) from error
         return self.get(key)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import threading
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -31,9 +33,15 @@ class Places:
         self._number = number
         self._free: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
-    def here(self) -> asyncio.Semaphore:
-        """Return the places of the running event loop."""
-        return self._free.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._number))
+    @asynccontextmanager
+    async def hold(self, clock: asyncio.Timeout) -> AsyncGenerator[None]:
+        """Hold a place. While none is free the clock, a running deadline, stands still."""
+        loop = asyncio.get_running_loop()
+        left = (clock.when() or loop.time()) - loop.time()
+        clock.reschedule(None)
+        async with self._free.setdefault(loop, asyncio.Semaphore(self._number)):
+            clock.reschedule(loop.time() + left)
+            yield
 
 
 async def call_service(
@@ -56,7 +64,7 @@ async def call_service(
     Args:
         call: makes a fresh awaitable for every attempt.
         what: name of the service for the error message.
-        places: one is held from the first attempt to the last.
+        places: one is held by each attempt, and none during the backoff.
         attempts: at most.
         deadline_s: seconds for all attempts and the backoff between them, without waiting for a place.
         backoff_s: seconds before the second attempt, doubled every time, up to as much again added at random.
@@ -68,29 +76,31 @@ async def call_service(
     Raises:
         InfrastructureError: the attempts or the deadline are spent, or a failure of `give_up_on`.
     """
-    made, counted, last, loop = 0, 0, None, asyncio.get_running_loop()
-    async with places.here():
-        deadline, ends_at = asyncio.timeout(deadline_s), loop.time() + deadline_s
-        try:
-            async with deadline:
-                while True:
-                    made += 1
-                    try:
+    deadline, loop = asyncio.timeout(deadline_s), asyncio.get_running_loop()
+    made, counted, last = 0, 0, None
+    try:
+        async with deadline:
+            while True:
+                made += 1
+                try:
+                    async with places.hold(deadline):
                         return await call()
-                    except retry_on as error:
-                        last = error
-                    counted += not isinstance(last, uncounted)
-                    if counted >= attempts or loop.time() + _asked(last) > ends_at:
-                        raise last
-                    await asyncio.sleep(_wait(last, made, backoff_s))
-        except (*retry_on, *give_up_on, TimeoutError) as error:
-            if not deadline.expired():
-                raise InfrastructureError(
-                    f"{what}: failed after {made} attempts, last: {describe(error)}"
-                ) from error
-            cause = last if isinstance(last, uncounted) else error
-            before = f"; before: {describe(last)}" if last else ""
-            raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from cause
+                except retry_on as error:
+                    last = error
+                counted += not isinstance(last, uncounted)
+                left = (deadline.when() or math.inf) - loop.time()
+                # a deadline that has just passed ends this at the next wait, and says so
+                if counted >= attempts or _asked(last) > max(left, 0.0):
+                    raise last
+                await asyncio.sleep(_wait(last, made, backoff_s))
+    except (*retry_on, *give_up_on, TimeoutError) as error:
+        if not deadline.expired():
+            raise InfrastructureError(
+                f"{what}: failed after {made} attempts, last: {describe(error)}"
+            ) from error
+        cause = last if isinstance(last, uncounted) else error
+        before = f"; before: {describe(last)}" if last else ""
+        raise InfrastructureError(f"{what}: no result within {deadline_s:g} s{before}") from cause
 
 
 def _asked(error: Exception) -> float:

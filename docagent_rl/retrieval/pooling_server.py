@@ -17,7 +17,7 @@ import numpy as np
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.store import PageContent
 from docagent_rl.endpoints.http_client import check_url, public_url
-from docagent_rl.retrieval.base import ServiceFailedError
+from docagent_rl.retrieval.base import NotTakenError, ServiceFailedError
 from docagent_rl.retrieval.encoders.checkpoints import digest, model_folder, read_json
 from docagent_rl.retrieval.encoders.local import Texts, fill_prompt, fingerprint, normalise, pin_weights
 from docagent_rl.retrieval.encoders.spec import EncoderSpec, Family
@@ -78,6 +78,8 @@ class PoolingServer:
             reply = self._client.request(method, path, json=content)
             if reply.is_success:
                 return [tuple(item[key] for key in keys) for item in reply.json()["data"]]
+        except httpx2.ConnectError as error:
+            raise NotTakenError(f"{self.url}{path}: {error!r}") from error
         except (httpx2.HTTPError, ValueError, LookupError, TypeError) as error:
             raise ServiceFailedError(f"{self.url}{path} does not answer as vLLM does: {error!r}") from error
         failed = ServiceFailedError if reply.status_code in _LATER else UserError

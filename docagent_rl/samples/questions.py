@@ -1,17 +1,7 @@
 """Questions as people write them: one JSON object a line, four fields, everything else derived.
 
-```json
-{"doc_id": "report.pdf", "question": "How many people work there?", "answers": "41", "evidence_pages": [3]}
-```
-
-- `doc_id`: the id in the store, or the name of the file; a folder before it and `.pdf` are dropped.
-- `question`.
-- `answers`: a string or a number, or a list of them (alternatives, or with `"answer_format": "list"` the
-  items). Left out or empty with `"answerable": false` alone.
-- `evidence_pages`: a page from 1, or a list of them; optional, but rewards for retrieval need it.
-
-All other fields of `Sample` may be given; what is no field has its place in `extra`. The question id is a
-hash of document and question, so it stays when lines move or an answer is mended.
+`docs/own_data.md` has the fields. The question id is a hash of document and question, so it stays when lines
+move or an answer is mended.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ SWITCHES = {
         "docagent.kl.observation.type=exact",
         "algorithm.rollout_correction.rollout_rs='token_k1,seq_mean_k1'",
         # some tokens, and some rows: the second is about the median of a row's mean ratio
-        "algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_1.018'",
+        "algorithm.rollout_correction.rollout_rs_threshold='0.5_1.04,0.5_1.015'",
     ),
     FILTERING: (
         "algorithm.filter_groups.enable=true",

@@ -39,15 +39,21 @@ class QueryEncoder:
     def _work(self) -> None:
         """Encode one batch, if any query waits: each brings a call of this, and a batch serves many."""
         batch = [self._waiting.popleft() for _ in range(min(self._size, len(self._waiting)))]
-        if not batch:
-            return
+        if batch:
+            self._encode(batch)
+
+    def _encode(self, batch: Sequence[tuple[str, Future[np.ndarray]]]) -> None:
         try:
             vectors = self._encoder.encode_queries([query for query, _ in batch])
-            for (_, found), made in zip(batch, vectors, strict=True):
-                found.set_result(made)
-        except Exception as error:  # whatever a model raises belongs to who asked
-            for found in (found for _, found in batch if not found.done()):
-                found.set_exception(error)
+            pairs = list(zip(batch, vectors, strict=True))
+        except Exception as error:  # whatever a model raises belongs to the one query that brought it
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+            for each in batch if len(batch) > 1 else ():
+                self._encode([each])
+            return
+        for (_, found), made in pairs:
+            found.set_result(made)
 
 
 def open_encoder(

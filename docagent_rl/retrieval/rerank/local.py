@@ -39,8 +39,8 @@ class PairTexts:
         self._texts, self._spec = texts, spec
         prompts = filter(None, (spec.query_prompt, spec.page_prompt))
         around = "".join(prompt.replace(PLACE, "") for prompt in prompts)
-        # one token of grace: a piece can be another token at its edge
-        left = min(limit, LONGEST) - special - texts.count(around) - spec.query_tokens - 1
+        # tokens of grace: a piece of a word can be more of them
+        left = min(limit, LONGEST) - special - texts.count(around) - spec.query_tokens - 8
         self.room = min(left, spec.page_tokens or left)
         if self.room < 8:
             raise UserError(

@@ -62,7 +62,7 @@ class SearchActor:
             return await self._host.search(question)
         except (NotTakenError, TimeoutError) as error:
             return error
-        except (QueryRefusedError, UserError) as error:
+        except (QueryRefusedError, UserError, ServiceFailedError) as error:
             return type(error)(str(error))
         except Exception as error:  # whatever a retriever raises, and whatever it holds
             return ServerFaultError(f"{type(error).__name__}: {error}"[:300])

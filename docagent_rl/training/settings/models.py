@@ -236,6 +236,12 @@ def adapter_problems(run: DictConfig) -> Iterator[str]:
             f"trainer.v1.trainer_mode={run.trainer.v1.trainer_mode}: verl sends servers of their own the "
             f"base without its adapter: set {MODEL}.lora.merge=true"
         )
+    rollout = run.actor_rollout_ref.rollout
+    if rollout.get("layered_summon") and "dummy" in str(rollout.get("load_format")):
+        yield (
+            "actor_rollout_ref.rollout.layered_summon sends adapters alone, and load_format=dummy waits for "
+            "the base: set it to safetensors"
+        )
 
 
 def tower_problems(run: DictConfig) -> Iterator[str]:

@@ -1,20 +1,4 @@
-"""Makes this package's estimators callable by verl, which calls with two tensors where they take one object.
-
-Once a step, with everything but verl's two tensors handed past it in a context variable:
-
-    mixin.py        _compute_advantage    leaves masked trajectories out, with zeros for them
-                      _estimate           with computing(compute):  -----------------+
-    verl                _compute_advantage    KL penalty, rejection, its registry    | ContextVar
-    here                  bridge(token rewards, mask)  <-----------------------------+
-    mixin.py                compute(token rewards, mask)
-                              _advantages         records, turns and values; vectors
-    inputs.py                   estimator_inputs  one AdvantageInputs of all rows
-    advantages/registry.py      Estimator.compute options, the function, its checks
-                            cut to the tokens that verl trains
-    here                  advantages and returns, (b, t) each
-    verl                writes them to the batch
-    mixin.py            _estimate         writes which tokens the critic learns from
-"""
+"""Makes this package's estimators callable by verl, which calls with two tensors (`docs/architecture.md`)."""
 
 from __future__ import annotations
 

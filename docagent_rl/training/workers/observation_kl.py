@@ -3,17 +3,7 @@
     loss = verl's loss (surrogate + beta_gen * KL over sampled tokens) + beta_obs * KL over observation tokens
 
 The paper prints the two KL terms inside a quantity that it maximises; the sign here is the one that it means.
-Each term is a mean over its own tokens, by `actor.loss_agg_mode`.
-
-The exact divergence reads the reference's final hidden states, which stay in the host memory of the same
-worker from verl's pass for log-probs to the update: 107 MB for 15,000 positions of a 7B model in bfloat16.
-No reference logits are kept and the reference does not run a second time. Memory on the device while a
-micro-batch with n positions is updated, in bytes for a model of width d, vocabulary v and 2-byte weights,
-beyond what verl itself holds: the reference's head (2vd), the policy's head, gathered earlier than its
-backward pass would (2vd), its gradient (2vd), hidden states of both models (4nd), a float32 gradient of
-them (4nd), and tiles. For a 7B model (v 152,064, d 3,584) and 15,000 positions that is 3.3 GB for the
-heads, 0.4 GB for states and 0.3 GB for tiles of the default size; one matrix of logits in float32 would
-take 9.1 GB.
+Each term is a mean over its own tokens, by `actor.loss_agg_mode`; for memory see `docs/architecture.md`.
 """
 
 from __future__ import annotations

@@ -79,9 +79,9 @@ def test_many_threads_get_their_own_answers_in_few_batches(model):
     assert len(model.threads) == 1
 
 
-def test_an_exception_reaches_all_whose_queries_it_met(model):
+def test_an_exception_reaches_the_caller_of_its_query_and_no_other(model):
     encoder = QueryEncoder(model, batch_size=8)
-    assert ask_at_once(model, encoder, [["bad one"], ["good"], ["fine"]]) == [ValueError] * 3
+    assert ask_at_once(model, encoder, [["bad one"], ["good"], ["fine"]]) == [ValueError, [4], [4]]
     model.encode_queries = lambda queries: []  # one that loses a query is wrong
     with pytest.raises(ValueError):
         encoder.encode_queries(["two"])

@@ -7,6 +7,7 @@ of the sums of its official definition. Intervals resample these sums.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -126,4 +127,6 @@ class ScoredTrajectory:
 
     def to_json(self) -> str:
         """Return one line."""
-        return encodable(json.dumps(asdict(self), ensure_ascii=False, allow_nan=False))
+        finite = {name: v if v is None or math.isfinite(v) else None for name, v in self.values.items()}
+        line = {**asdict(self), "values": finite}
+        return encodable(json.dumps(line, ensure_ascii=False, allow_nan=False))
