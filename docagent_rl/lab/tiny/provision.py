@@ -25,7 +25,7 @@ class Need:
     key: str
     path: Path
     place: Path
-    """Where the demo would make it."""
+    """The place where the demo would make it."""
     command: str
     """Makes it from the user's own data."""
     proof: str = ""

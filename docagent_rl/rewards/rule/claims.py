@@ -19,7 +19,7 @@ class Question:
         folded = fold(text[:_MAX_CHARS])
         atoms = read(folded)
         self.keys = frozenset(atom.key for atom in atoms)
-        """What it says; "opened" repeats "open"."""
+        """The words that it says; "opened" repeats "open"."""
         self.is_choice = any(atom.text == "or" for atom in atoms)
         self.nouns = frozenset(atom.text for atom in atoms if atom.raw[:1].islower()) - GRAMMAR
         """Words in lower case; answers may leave them out."""

@@ -20,7 +20,7 @@ _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _RESPELT = [
     # where the case of a unit matters: 5 mW are not 5 MW, and 5 Mb not 5 MB
     (r"(?<=[0-9])( ?)m(?=[A-KM-Z]\w{0,2}\b)", r"\1milli"),
-    (r"(?<=[0-9])( ?[KMGT])b\b", r"\1bit"),
+    (r"(?<=[0-9])( ?[kKMGT])b\b", r"\1bit"),
     (r"(?<![A-Za-z])([ck]?m|ft)\^?2\b", r"square \1"),
     (r"(?<![A-Za-z])([ck]?m|ft)\^?3\b", r"cubic \1"),
     (r"(?i)(?:\u00b0|\bdegrees?\b) ?(?:(c|f)(?:elsius|ahrenheit)?\b)?", r" degree \1 "),
