@@ -26,22 +26,22 @@ OF_RECIPE = "recipe"
 
 @model_options("model")
 def ask_command(
-    documents: list[Path] = argument(..., "PDFs.", metavar="DOC.pdf..."),
-    question: str = argument(..., "Question about them."),
+    documents: list[Path] = argument(..., "PDFs to ask about.", metavar="DOC.pdf..."),
+    question: str = argument(..., "Question about the PDFs."),
     *,
     recipe: str | None = option(None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."),
-    retriever: str = option("hybrid", f"bm25, minilm, hybrid; of recipes/retriever; {OF_RECIPE}: its own."),
-    store: Path | None = option(None, "Where documents are kept ready; default: ~/.cache/docagent-rl."),
-    override: list[str] | None = option(None, "As on Hydra's command line.", "--set", metavar="KEY=VALUE"),
-    out: Path | None = option(None, "Folder for the trajectory, as `docagent-rl view` shows it."),
+    retriever: str = option("hybrid", f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's."),
+    store: Path | None = option(None, "Folder for ingested documents; default: ~/.cache/docagent-rl."),
+    override: list[str] | None = option(None, "Override a key of the recipe.", "--set", metavar="KEY=VALUE"),
+    out: Path | None = option(None, "Folder for the trajectory, which `docagent-rl view` opens."),
     json_output: bool = option(False, "Print one JSON object and nothing else.", "--json"),
     seed: int = option(0, "Seed of all sampling."),
     model: ModelConfig,
 ) -> None:
-    """Have an agent answer about PDFs, and say on which pages its answer rests.
+    """Ask an agent about PDFs, and print its answer with the pages that it rests on.
 
-    The documents are ingested and indexed at the first question, by content; the next one begins at once.
-    The model is named as for `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
+    The first question ingests and indexes the documents; later questions about the same files begin at once.
+    --model works as for `docagent-rl eval`. The exit status is 0 with an answer, 1 without.
 
     Example: docagent-rl ask report.pdf "Who wrote it?" --base-url http://127.0.0.1:8000/v1 --model m
     """
@@ -68,7 +68,7 @@ def ask_command(
     set_for_asking(run, workspace)
     parsed = check_play(run, [sample])
     build_indexes(workspace, parsed)
-    told = Console(stderr=True)
+    progress = Console(stderr=True)
 
     async def play() -> Trajectory:
         player = await open_player(run, parsed, Agent.SYSTEM, model, seed=seed)
@@ -80,9 +80,9 @@ def ask_command(
         finally:
             await player.close()
 
-    with spending(model), told.status("playing"):
+    with spending(model), progress.status("playing"):
         trajectory = asyncio.run(play())
-    tell_turns(trajectory, told)
+    tell_turns(trajectory, progress)
     found = answered(trajectory)
     if json_output:
         typer.echo(answer_json(trajectory, found))

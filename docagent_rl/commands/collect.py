@@ -45,21 +45,23 @@ def collect_command(
     *,
     data: Questions,
     out: OutFolder,
-    player: AgentKind = option(AgentKind.ENDPOINT, "Who plays."),
+    player: AgentKind = option(AgentKind.ENDPOINT, "Agent that plays; see docs/collect.md."),
     preset: str | None = option(None, "vrag_rl, unidoc_rl, doc_v_star, mm_doc_r1, or a .yaml of your own."),
-    trajectories: int | None = option(None, "Of each question; default: as the preset.", min=1),
+    trajectories: int | None = option(None, "Trajectories per question; default: the preset's.", min=1),
     limit: Limit = None,
-    seed: int = option(0, "Of that choice, of scripts and of sampling."),
+    seed: int = option(0, "Seed of the question draw, of scripts and of sampling."),
     at_a_time: AtATime = None,
-    failed_by: Path | None = option(None, "Keep what this run of another model fails, and SlideVQA."),
+    failed_by: Path | None = option(
+        None, "Keep only questions that this other model's run fails; SlideVQA questions are always kept."
+    ),
     teacher: ModelConfig,
     grounder: ModelConfig,
 ) -> None:
     """Have a teacher or a script play a system, and keep what passes the filters.
 
-    OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that filters leave), funnel.json,
-    verdicts.jsonl, and replies/ (what was paid for). Interrupted, the same command goes on; whole,
-    it filters anew, so that filters may be changed without playing. See docs/collect.md.
+    OUT gets trajectories.jsonl (every trajectory), kept.jsonl (those that pass), funnel.json, verdicts.jsonl
+    and replies/ (cached replies). An interrupted collection resumes with the same command. A complete one is
+    only filtered again, so filters can be changed without playing. See docs/collect.md.
 
     Example: docagent-rl collect vrag_rl_qwen2_5_vl_7b --data train.parquet --out runs/c1 --player detours
     """

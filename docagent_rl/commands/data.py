@@ -43,10 +43,10 @@ _File = Annotated[Path, typer.Argument(help="Samples as .parquet, or questions a
 
 @app.command()
 def synth(
-    out: Path = option(..., "Directory to write; new, empty, or the same corpus before."),
+    out: Path = option(..., "Directory to write; it is new, empty, or holds the same corpus."),
     documents: int = option(_DEFAULTS.documents, "Number of documents."),
-    seed: int = option(_DEFAULTS.seed, "Same seed, same bytes."),
-    difficulty: list[Difficulty] | None = option(None, "3-5, 8-14 or 20-40 pages; repeat to mix."),
+    seed: int = option(_DEFAULTS.seed, "Seed; the same seed gives the same bytes."),
+    difficulty: list[Difficulty] | None = option(None, "3-5, 8-14 or 20-40 pages; may be repeated."),
 ) -> None:
     """Write PDF reports with questions whose answers and evidence are known by construction.
 
@@ -66,12 +66,12 @@ def synth(
 
 @app.command()
 def template(
-    out: Path = option(Path("questions.jsonl"), "File to write; one that is there is left alone."),
+    out: Path = option(Path("questions.jsonl"), "File to write; an existing file is not replaced."),
 ) -> None:
     """Write an example of a file of questions, one JSON object a line.
 
-    Needed are doc_id (or the name of the PDF), question and answers; evidence_pages, counted from 1, are what
-    rewards for retrieval go by. Everything else is derived.
+    Each line needs doc_id (or the name of the PDF), question and answers. Rewards for retrieval also need
+    evidence_pages, counted from 1. Everything else is derived.
 
     Example: docagent-rl data template --out questions.jsonl
     """
@@ -83,11 +83,11 @@ def template(
 def validate(
     file: _File,
     store: Evidence = None,
-    recipe: str | None = option(None, "Ask the system of this recipe whether it can train on each question."),
+    recipe: str | None = option(None, "Check whether this recipe's system can train on each question."),
 ) -> None:
     """Check columns, samples and evidence; the exit status is 2 when something is wrong.
 
-    Questions that only some systems can play are noted; with --recipe they are wrong or right.
+    Questions that only some systems can play are listed; with --recipe, those it cannot play are errors.
 
     Example: docagent-rl data validate data/train.parquet --store data/store
     """
@@ -114,8 +114,8 @@ def validate(
 def convert(
     samples: Path = argument(..., "Questions, one JSON object a line; see `data template`."),
     out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
-    split: str | None = option(None, "Keep train, val or test; or set a fraction (0.1) aside."),
-    by: SplitUnit = option(SplitUnit.QUESTION, "What a fraction counts and keeps together."),
+    split: str | None = option(None, "Keep only train, val or test; or set aside a fraction (0.1)."),
+    by: SplitUnit = option(SplitUnit.QUESTION, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
     answerable_only: AnswerableOnly = False,
     store: Evidence = None,

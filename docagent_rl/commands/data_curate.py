@@ -34,21 +34,21 @@ _QUALITY = frozenset({"format", "answer", "evidence"})
 def curate_command(
     run: Path = argument(..., "Trajectories of the fine-tuned model: a run's folder, or a file."),
     out: Path = option(..., "File to write, .parquet."),
-    rule: Rule = option(..., "Whose rule chooses."),
-    count: int | None = option(None, "Questions; doc_v_star: 2,048, unidoc_rl: all that it takes.", min=1),
-    by: Scoring | None = option(None, "How answers are scored; default: as the paper."),
-    threshold: float = option(0.7, "From which an answer is right.", min=0, max=1),
-    longer_than: int | None = option(None, "Pages of the document; doc_v_star: 10.", min=0),
-    without: list[Path] | None = option(None, "Leave out these questions, or those of trajectories."),
-    without_documents: list[Path] | None = option(None, "Leave out the documents of these files."),
-    prefer: Path | None = option(None, "unidoc_rl: verdicts.jsonl; what failed in it comes first."),
-    seed: int = option(0, "Of the draw."),
+    rule: Rule = option(..., "Selection rule."),
+    count: int | None = option(None, "Most questions; doc_v_star: 2,048, unidoc_rl: all that fit.", min=1),
+    by: Scoring | None = option(None, "Score of answers; default: the paper's."),
+    threshold: float = option(0.7, "Least score of a right answer.", min=0, max=1),
+    longer_than: int | None = option(None, "Only documents of more pages; doc_v_star: 10.", min=0),
+    without: list[Path] | None = option(None, "Leave out questions of this file or run."),
+    without_documents: list[Path] | None = option(None, "Leave out questions about this file's documents."),
+    prefer: Path | None = option(None, "unidoc_rl: verdicts.jsonl; questions that failed come first."),
+    seed: int = option(0, "Seed of the draw."),
     force: Force = False,
 ) -> None:
     """Choose questions by how often the fine-tuned model answers them.
 
     RUN holds several trajectories of each question, as `docagent-rl eval --trajectories 4 --temperature 1`
-    samples them. Each sample gets `extra.pass_rate` with its right trajectories and all.
+    samples them. Each sample gets `extra.pass_rate`: its right trajectories, and how many it has.
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """

@@ -43,21 +43,21 @@ def generate_command(
     store: Path = option(..., "Document store with the documents to ask about."),
     config: Path | None = option(None, "YAML file: kinds, difficulties, filters, prompts; docs/generate.md."),
     doc: list[str] | None = option(None, "Ask about this document; may be repeated."),
-    documents: int | None = option(None, "Ask about so many documents.", min=1),
+    documents: int | None = option(None, "Number of documents to ask about.", min=1),
     view: View | None = option(None, "Show pages as text, as pictures, or as both."),
-    check_by: JudgedBy | None = option(None, "Who compares answers in the checks.", "--check-by"),
-    limit: int | None = option(None, "Without a model: questions of a document at most (10).", min=1),
+    check_by: JudgedBy | None = option(None, "Judge of answers in the checks.", "--check-by"),
+    limit: int | None = option(None, "Without a model: most questions per document (10).", min=1),
     seed: int | None = option(None, "Seed of the choice of pages and of the sampling."),
     split: Split | None = option(None, "Split of all questions."),
-    exclude: list[Path] | None = option(None, "Questions that none may repeat; may be repeated."),
+    exclude: list[Path] | None = option(None, "Drop repetitions of this file's questions; may be repeated."),
     force: Force = False,
 ) -> None:
     """Make questions about your own documents, and keep those that pass every check.
 
-    A model writes questions of the kinds that a configuration lists, with evidence pages. Kept are those that
-    the evidence answers, and neither other pages nor the question alone; that are clear; and that repeat no
-    other. <out>.funnel.json tells what was dropped and why. Replies are kept in <out>.cache: the same command
-    goes on where it was interrupted, and costs nothing when it is done.
+    A model writes questions of the kinds that --config lists, with evidence pages. A question is kept when
+    its evidence pages answer it, neither other pages nor the question alone do, it is clear, and it repeats
+    no other. <out>.funnel.json lists dropped questions with reasons. Replies are kept in <out>.cache, so the
+    same command resumes after an interruption, and costs nothing once it is done.
 
     Without a model, templates ask about headings, tables and figures.
 

@@ -30,28 +30,28 @@ _PART = re.compile(r"([A-Za-z0-9_]{1,40})=([0-9]{1,9}|rest)")
 
 
 def import_command(
-    benchmark: Benchmark = argument(..., "What SRC is a download of."),
-    src: Path = argument(..., "The folder as downloaded, or one file of questions in it."),
-    store: Path | None = option(None, "Document store: documents it lacks are ingested from SRC."),
+    benchmark: Benchmark = argument(..., "Benchmark that SRC holds."),
+    src: Path = argument(..., "Folder as downloaded, or one file of questions in it."),
+    store: Path | None = option(None, "Document store; missing documents are ingested from SRC."),
     out: Path | None = option(None, "File to write, .jsonl or .parquet; default: <benchmark>.jsonl."),
     split: Split | None = option(None, "Keep the questions of this split."),
-    min_pages: int | None = option(None, "Keep questions about documents of so many pages or more.", min=1),
+    min_pages: int | None = option(None, "Keep questions about documents of this many pages or more.", min=1),
     answerable_only: AnswerableOnly = False,
-    limit: int | None = option(None, "Keep so many samples, drawn by --seed.", min=1),
-    part: list[str] | None = option(None, "Write parts apart; rest: all left.", metavar="NAME=N"),
-    by: SplitUnit = option(SplitUnit.QUESTION, "What parts and --exclude keep apart."),
-    seed: int = option(0, "Of --limit and parts."),
+    limit: int | None = option(None, "Keep this many samples, drawn at random by --seed.", min=1),
+    part: list[str] | None = option(None, "Write N samples apart; rest: all others.", metavar="NAME=N"),
+    by: SplitUnit = option(SplitUnit.QUESTION, "Unit of --part and --exclude."),
+    seed: int = option(0, "Seed of --limit and --part."),
     exclude: list[Path] | None = option(None, "Leave out what is in this file of samples or trajectories."),
-    any_count: bool = option(False, "Take files with other numbers of rows than released.", "--any-count"),
+    any_count: bool = option(False, "Accept files with another number of rows than released.", "--any-count"),
     page_base: int | None = option(None, "Number of a document's first page in SRC.", min=0, max=1),
     dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page that is ingested."),
     workers: int | None = option(None, "Processes that read documents.", min=1),
     force: Force = False,
 ) -> None:
-    """Make samples of a public benchmark as it was downloaded; see docs/benchmarks.md.
+    """Convert a public benchmark, as it was downloaded, to samples; see docs/benchmarks.md.
 
-    Pages come to count from 1, boxes to be fractions of the page. Rows that give no sample are counted by
-    reason, here and in <out>.report.json. The same command goes on where it was interrupted.
+    Pages count from 1 in samples, and boxes are fractions of the page. Rows that give no sample are counted
+    by reason, here and in <out>.report.json. After an interruption give the same command again.
 
     Example: docagent-rl data import mmlongbench_doc MMLongBench-Doc/ --store data/store --out data/mmlb.jsonl
     """
@@ -79,8 +79,8 @@ def import_command(
 
 def leakage_command(
     first: Path = argument(..., "Samples, .jsonl or .parquet; or trajectories: a run, or its kept.jsonl."),
-    second: Path = argument(..., "Others, that should share nothing with them."),
-    store: Path | None = option(None, "Document store, with the digests of files."),
+    second: Path = argument(..., "The set that should share nothing with the first."),
+    store: Path | None = option(None, "Document store, which knows the digests of document files."),
     by: SplitUnit = option(SplitUnit.DOCUMENT, "What must not be shared: questions, or documents as well."),
 ) -> None:
     """Look for documents and questions that two sets share; the exit status is 2 when there are any.

@@ -26,19 +26,19 @@ def sft_command(
     model: str = option(..., "The model to fine-tune: a folder, or a name of the hub."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
     out: Path = option(..., "File to write; with a fraction, train.parquet or the folder for both files."),
-    val_fraction: float | None = option(None, "Set so many aside: train.parquet and val.parquet."),
-    by: SplitUnit = option(SplitUnit.DOCUMENT, "What the fraction counts and keeps together."),
+    val_fraction: float | None = option(None, "Share set aside for val.parquet; the rest is train.parquet."),
+    by: SplitUnit = option(SplitUnit.DOCUMENT, "Unit of the split: questions, or whole documents."),
     seed: FractionSeed = 0,
-    max_length: int | None = option(None, "Leave out what has a longer row (data.max_length).", min=1),
-    retokenise: bool = option(False, "Encode what another model sampled.", "--retokenise"),
-    template_kwargs: str = option("{}", "As data.apply_chat_template_kwargs of the RL run: '{\"x\": 1}'."),
+    max_length: int | None = option(None, "Leave out rows of more tokens (data.max_length).", min=1),
+    retokenise: bool = option(False, "Encode trajectories of another model anew.", "--retokenise"),
+    template_kwargs: str = option("{}", "The RL run's data.apply_chat_template_kwargs, as '{\"x\": 1}'."),
     force: Force = False,
 ) -> None:
     """Write trajectories as rows for verl's supervised trainer: the tokens and masks of an RL step.
 
-    Sampled tokens are those of the trajectory. What was shown is rendered again and has to come to the tokens
-    that were counted. Trajectories of a chat endpoint have texts alone and are encoded for the model.
-    Trajectories that were masked, cut off, too long or cannot be encoded are left out and counted.
+    Sampled token ids are taken from the trajectory. Observations are rendered again and must give the
+    recorded number of tokens. Trajectories of a chat endpoint hold only texts, which are encoded for the
+    model. Trajectories that were masked or cut off, or are too long, are left out and counted.
 
     Example: docagent-rl data sft trajectories.jsonl --model Qwen/Qwen2.5-VL-7B-Instruct --store data/store
     --out data/sft/vrag_rl --val-fraction 0.05 --max-length 16384
@@ -72,7 +72,7 @@ def sft_command(
 def export_command(
     trajectories: list[Path] = argument(..., "Trajectories, .jsonl, or folders, as for `data sft`."),
     out: Path = option(..., "Folder for the examples and their images."),
-    format: TrajectoryFormat = option(..., "Whose data set is to read them."),
+    format: TrajectoryFormat = option(..., "Trainer whose data format is written."),
     store: Path = option(..., "Document store whose pages the trajectories show."),
     force: Force = False,
 ) -> None:

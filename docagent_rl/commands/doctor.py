@@ -25,15 +25,15 @@ from docagent_rl.training.registrations import prepare_environment
 
 
 def doctor_command(
-    ray: bool = option(True, "Ask a Ray worker."),
-    vllm: bool = option(True, "Start a vLLM engine with a tiny model and ask its worker process."),
+    ray: bool = option(True, "Check a Ray worker."),
+    vllm: bool = option(True, "Start a vLLM engine with a tiny model and check its worker process."),
     timeout: float = option(TIMEOUT_S, "Seconds that each process may take to answer.", min=0.001),
     as_json: bool = option(False, "Print the findings as JSON.", "--json"),
 ) -> None:
     """Check versions, what is registered in every kind of process, and the machine.
 
-    Ends with status 1 if something required is missing, or if a process does not answer in time; what the
-    others answered is shown.
+    Ends with status 1 if something required is missing, or if a process does not answer in time; findings of
+    the other processes are still printed.
 
     Example: docagent-rl doctor --no-vllm
     """

@@ -53,7 +53,7 @@ def eval_command(
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
-    seed: int = option(0, "Seed of that choice and of all sampling."),
+    seed: int = option(0, "Seed of the question draw and of sampling."),
     at_a_time: AtATime = None,
     model: ModelConfig,
 ) -> None:
@@ -91,21 +91,21 @@ def probe_command(
     *,
     data: Questions,
     out: Path = option(..., "Folder of the runs; the same command goes on in it."),
-    condition: list[Condition] | None = option(None, "What is done to the documents; default: all."),
+    condition: list[Condition] | None = option(None, "Condition, as listed above; default: all."),
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,
     limit: Limit = None,
-    seed: int = option(0, "Seed of that choice, of sampling and of exchanged pages."),
+    seed: int = option(0, "Seed of the question draw, of sampling and of exchanged pages."),
     at_a_time: AtATime = None,
     force: Force = False,
     model: ModelConfig,
 ) -> None:
-    """Play questions with pages blanked, exchanged, or without evidence, and say what is left.
+    """Play questions with pages blanked, exchanged or without evidence, and compare the scores.
 
-    Searches find what they find in the documents as they are; what the agent is shown differs: as_is,
-    blank (white pages without texts), text_layer (white pages with their texts), no_evidence (white where
-    evidence is), shuffled (another document's pages). A reader of pages loses its score, a guesser keeps it.
-    Models are named as to `docagent-rl eval`; every condition leaves a run of its own in OUT.
+    Searches still run over the original documents; only the pages shown to the agent change: as_is, blank
+    (white, no text), text_layer (white, with text), no_evidence (white where evidence is), shuffled (another
+    document's pages). An agent that reads pages loses its score, one that guesses keeps it. --model works as
+    for `docagent-rl eval`. Every condition leaves a run of its own in OUT.
 
     Example: docagent-rl probe vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/probe --model runs/x
     """

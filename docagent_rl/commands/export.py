@@ -12,11 +12,11 @@ from docagent_rl.commands.options import argument, option
 
 def export_command(
     model: str = argument(..., "A run, or a checkpoint global_step_<n>."),
-    out: Path | None = option(None, "Copy it to this new folder; default: <checkpoints>/merged/."),
+    out: Path | None = option(None, "New folder for the model; default: <checkpoints>/merged/."),
 ) -> None:
-    """Merge a run's weights, LoRA's too, into a model that anything loads; print its folder.
+    """Merge a run's checkpoint, adapters included, into a model in transformers' format.
 
-    As `eval --model` and `ask --model` do by themselves; a model that is whole already is left where it is.
+    Prints the folder. `eval --model` and `ask --model` do this by themselves. A complete model is used as is.
 
     Example: docagent-rl export workspace/runs/sft_vrag_rl_qwen2_5_vl_7b --out models/sft
     """

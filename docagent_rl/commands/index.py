@@ -39,7 +39,7 @@ from docagent_rl.retrieval.indexes import (
 from docagent_rl.retrieval.opening import open_local
 from docagent_rl.retrieval.tokens import Stemmer
 
-app = typer.Typer(help="Build and try search indexes over a document store.", no_args_is_help=True)
+app = typer.Typer(help="Build, search and serve indexes of a document store.", no_args_is_help=True)
 
 _SNIPPET_CHARACTERS = 160
 _DEFAULTS = BM25Settings()
@@ -57,21 +57,20 @@ def build_command(
     batch_size: int | None = option(None, "Pages at a time; by default 8, on a GPU 64.", min=1),
     threads: int | None = option(None, "Threads of torch on the CPU; by default one.", min=1),
     ray: str | None = option(None, "Encode on a Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
-    encoders: int = option(1, "Actors of a cluster that hold the model.", min=1),
-    gpus: float = option(0.0, "GPUs of an actor of a cluster.", min=0),
+    encoders: int = option(1, "With --ray: actors, each with a copy of the model.", min=1),
+    gpus: float = option(0.0, "With --ray: GPUs per actor.", min=0),
     k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate.", min=0),
     b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1.", min=0, max=1),
-    stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25: stems of words; none for other languages."),
-    engine: SearchEngine = option(SearchEngine.EMBEDDED, "Holds vectors; docagent-rl[qdrant], [lancedb]."),
+    stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25 stemming; none for other languages than English."),
+    engine: SearchEngine = option(SearchEngine.EMBEDDED, "Vector store; docagent-rl[qdrant], [lancedb]."),
     url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
-    token_env: str | None = option(None, "Name of the variable that holds the token of the engine's server."),
+    token_env: str | None = option(None, "Environment variable with the token of the engine's server."),
     force: Force = False,
 ) -> None:
-    """Build an index of all pages: of their words (BM25), or with --model of vectors.
+    """Build an index of all pages: BM25 over words, or with --model an index of vectors.
 
-    An index of other pages is replaced with --force alone: it may be that of another store. One of vectors is
-    brought up to date, and only documents that are new or changed are encoded; one that was interrupted goes
-    on where it was.
+    An existing BM25 index of other pages is replaced only with --force, since it may belong to another store.
+    An index of vectors is updated: only new and changed documents are encoded. An interrupted build resumes.
 
     Example: docagent-rl index build --store data/store --out data/minilm --model minilm
     """
@@ -100,7 +99,7 @@ def build_command(
 
 @app.command("models")
 def models_command() -> None:
-    """List the models that --model of `index build` and --rerank of `index search` know, and what they are.
+    """List the models that `index build --model` and `index search --rerank` know by name.
 
     Example: docagent-rl index models
     """
@@ -123,7 +122,7 @@ def models_command() -> None:
 
 @app.command("info")
 def info_command(index: IndexOption) -> None:
-    """Show what an index holds and what made it.
+    """Show the contents of an index, and the model and settings it was built with.
 
     Example: docagent-rl index info --index data/minilm
     """
@@ -138,7 +137,7 @@ def check_index_command(
     index: IndexOption,
     store: Path | None = option(None, "Compare with the pages of this document store."),
 ) -> None:
-    """Read every file of an index, and see whether it is that of a store.
+    """Verify every file of an index, and with --store that it matches the documents there.
 
     Example: docagent-rl index check --index data/minilm --store data/store
     """
@@ -150,20 +149,20 @@ def check_index_command(
 
 @app.command("search")
 def search_command(
-    query: str = argument(..., "What to look for."),
+    query: str = argument(..., "Query text."),
     *,
     index: IndexOption,
     store: StoreFolder,
     doc: str | None = option(None, "Search this document only."),
     top_k: int = option(10, "Number of pages at most."),
-    checkpoint: str | None = option(None, "Folder of the model, if it does not lie where the index says."),
+    checkpoint: str | None = option(None, "Folder of the model, if not the one recorded in the index."),
     device: str | None = option(None, "Device of torch: cpu, cuda; by default cpu."),
     rerank: str | None = option(None, "Rank the best pages anew: a name of `index models`, or a file."),
     candidates: int = option(50, "Pages that the reranker scores.", min=1),
 ) -> None:
     """Search an index of any kind and show the pages found.
 
-    With --rerank each page's rank before stands beside its score.
+    With --rerank, the column Before has each page's rank before reranking.
 
     Example: docagent-rl index search "net revenue 2023" --index data/bm25 --store data/store --top-k 5
     """
@@ -189,12 +188,12 @@ def serve_command(
     index: Path | None = option(None, "Folder of the index."),
     settings: Path | None = option(None, "YAML file with the keys of docagent.retriever."),
     host: str = option("127.0.0.1", "Address to listen at; 0.0.0.0 for other machines."),
-    port: int = option(0, "0: one that is free.", min=0, max=65535),
-    token_env: str | None = option(None, "Name of the variable with the token that clients have to send."),
-    allow_host: list[str] | None = option(None, "Without a token: another name of this machine."),
-    max_waiting: int = option(256, "Queries that may wait; more are told to come again (503).", min=1),
+    port: int = option(0, "Port; 0 picks a free one.", min=0, max=65535),
+    token_env: str | None = option(None, "Environment variable with the token that clients must send."),
+    allow_host: list[str] | None = option(None, "Without a token: another host name that clients may use."),
+    max_waiting: int = option(256, "Queries that may wait; further ones get HTTP 503.", min=1),
     threads: int = option(8, "Searches at a time.", min=1),
-    deadline_s: float = option(30.0, "Seconds of a search, waiting included.", min=0.1),
+    deadline_s: float = option(30.0, "Most seconds of a search, waiting included.", min=0.1),
 ) -> None:
     """Serve searches over HTTP until interrupted.
 

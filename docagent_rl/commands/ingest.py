@@ -30,28 +30,28 @@ _SHOWN_USERS = 3
 
 def ingest_command(
     folder: Path = argument(..., "Folder of PDFs, folders of images or images DOCUMENT_PAGE; or one PDF."),
-    store: Path = option(..., "Folder of the document store; made when absent."),
+    store: Path = option(..., "Folder of the document store, created if needed."),
     renderer: RendererKind = option(_DEFAULTS.renderer, "Renders PDF pages; pdf2image needs poppler."),
-    dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page."),
-    max_side: int = option(_DEFAULTS.max_side, "Pixels of a page's longer side at most."),
+    dpi: int = option(_DEFAULTS.dpi, "Resolution of PDF pages, in pixels per inch."),
+    max_side: int = option(_DEFAULTS.max_side, "Most pixels of a page's longer side."),
     jpeg_quality: int = option(_DEFAULTS.jpeg_quality, "Quality of the stored JPEG files, 1 to 95."),
-    workers: int | None = option(None, "Number of processes; by default one a CPU."),
-    ray: str | None = option(None, "Ray cluster to work on: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
-    page_seconds: float = option(_LIMITS.seconds, "Seconds that a page may take."),
-    page_memory: float = option(_LIMITS.memory_gib, "GiB of memory that a process may take for a page."),
+    workers: int | None = option(None, "Number of processes; by default one per CPU."),
+    ray: str | None = option(None, "Work on this Ray cluster: HOST:PORT, or 'auto'.", metavar="ADDRESS"),
+    page_seconds: float = option(_LIMITS.seconds, "Most seconds that a page may take."),
+    page_memory: float = option(_LIMITS.memory_gib, "Most GiB of memory that a process may take for a page."),
     ocr: OcrMode = option(OcrMode.AUTO, "Pages to read by OCR; auto: those without a good text layer."),
     strict: bool = option(False, "Stop at the first bad document.", "--strict"),
     replace: bool = option(False, "Replace other versions of stored documents.", "--replace"),
 ) -> None:
     """Store PDFs or page images as page rasters with their text.
 
-    Documents stored before are skipped and an interrupted run goes on where it stopped, so the same command
-    can be repeated. Documents that cannot be read, or not within the limits, and those of which the store
-    holds another version, are listed at the end; the exit status is then 2.
+    Stored documents are skipped and an interrupted run resumes, so the same command can be repeated.
+    Documents that cannot be read within the limits, and documents of which the store holds another version,
+    are listed at the end; the exit status is then 2.
 
-    Pages without text of their own (scans, page images) are read by OCR, without any network. An image's last
-    number is that of its page, from 1 without gaps. The nodes of a Ray cluster see FOLDER and STORE under the
-    same paths.
+    Pages without text of their own (scans, page images) are read by OCR, without network. The last number in
+    an image's name is its page number; pages run from 1 without gaps. With --ray, all nodes must see FOLDER
+    and STORE under the same paths.
 
     Example: docagent-rl ingest papers/ --store data/store --dpi 144
     """
@@ -112,12 +112,11 @@ def _first(names: Sequence[str], number: int = _SHOWN) -> str:
 def check_command(
     paths: list[Path] = argument(..., "Stores, indexes, runs, checkpoints.", metavar="STORE|INDEX|RUN..."),
 ) -> None:
-    """Read every file of document stores, indexes and runs and compare it with its checksum.
+    """Verify the checksums of all files of document stores, indexes, runs and checkpoints.
 
-    Lists damaged files, of a store each with the pages that need it; the exit status is then 1. What a run
-    reads is verified in any case, when it is read: this finds damage before. Of a run, checkpoints, the
-    trajectories and numbers of its steps and its configuration are read. Where a file has no checksum, it
-    says so. `index check --store` compares an index with its store.
+    Lists damaged files, for a store with the pages that need them; the exit status is then 1. A training run
+    verifies files when it reads them; this command finds damage beforehand. Files without a checksum are
+    counted. `index check --store` compares an index with its store.
 
     Example: docagent-rl check data/store data/bm25 runs/mine
     """
@@ -174,13 +173,13 @@ def demo_command(
     workspace: Path = option(Path("workspace"), "Folder to fill; the recipes look for `workspace`."),
     pdfs: Path | None = option(None, "PDFs to ingest beside the synthetic ones; default <workspace>/pdfs."),
     seed: int = option(0, "Seed of documents, questions and models."),
-    system: list[str] | None = option(None, "Make the tiny model of this system, or `all`."),
-    claim_only: bool = option(False, "Mark the workspace as the demo's and do nothing else.", "--claim"),
+    system: list[str] | None = option(None, "Make the tiny model of this system, or `all`; may be repeated."),
+    claim_only: bool = option(False, "Only mark the workspace as one that the demo may fill.", "--claim"),
 ) -> None:
     """Make synthetic reports, ingest them and your PDFs, build index, data files and tiny models.
 
-    Works in a new workspace, or in one that it made; a workspace of yours is refused. What exists already is
-    not made again: remove a model, or the whole folder, to have it anew.
+    The workspace must be new or made by this command; any other is refused. What exists already is kept:
+    remove a model, or the whole folder, to have it made again.
 
     Example: docagent-rl demo --workspace workspace --pdfs ~/reports --system alden --system vrag_rl
     """

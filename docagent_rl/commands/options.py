@@ -30,33 +30,35 @@ def argument(default: Any, text: str, **more: Any) -> Any:
 Recipe = Annotated[str, typer.Argument(help="Name (see `recipes`) or file of a recipe.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="After --, as on Hydra's command line.", metavar="[-- KEY=VALUE...]"),
+    typer.Argument(help="Overrides of the recipe, in Hydra's syntax.", metavar="[-- KEY=VALUE...]"),
 ]
 Questions = Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")]
 OutFolder = Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")]
-Playing = Annotated[Agent, typer.Option(help="The recipe's system, or what it is compared with.")]
-Trajectories = Annotated[int, typer.Option(min=1, help="Of each question.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="So many of the questions, by chance.")]
+Playing = Annotated[Agent, typer.Option(help="Agent that plays: the recipe's system, or a baseline.")]
+Trajectories = Annotated[int, typer.Option(min=1, help="Number of trajectories per question.")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Play this many questions, drawn at random by --seed.")
+]
 AtATime = Annotated[
     int | None,
-    typer.Option(min=1, help="Trajectories played together; default: as many as the model takes."),
+    typer.Option(min=1, help="Trajectories at a time; default: --concurrency, or what the engine takes."),
 ]
 AnswerableOnly = Annotated[
     bool, typer.Option("--answerable-only", help="Leave out questions known to have no answer.")
 ]
-Evidence = Annotated[Path | None, typer.Option(help="Document store that must hold the evidence.")]
-FractionSeed = Annotated[int, typer.Option(help="Of the choice that a fraction makes.")]
+Evidence = Annotated[Path | None, typer.Option(help="Document store that must hold the evidence pages.")]
+FractionSeed = Annotated[int, typer.Option(help="Seed of the random split.")]
 StoreFolder = Annotated[Path, typer.Option(help="Folder of the document store.")]
 
 # option, type, key in the section, help
 _MODEL: tuple[tuple[str, type, str, str], ...] = (
     ("base-url", str, "base_url", "Address of an OpenAI-compatible API, e.g. http://127.0.0.1:8000/v1."),
-    ("model", str, "model", "Name of the model there."),
-    ("api-key-env", str, "api_key_env", "Environment variable that holds the key."),
-    ("concurrency", int, "concurrency", "Requests in flight at most."),
-    ("reply-tokens", int, "max_tokens", "Tokens of one reply at most, thoughts included."),
+    ("model", str, "model", "Name of the model at that address."),
+    ("api-key-env", str, "api_key_env", "Environment variable that holds the API key."),
+    ("concurrency", int, "concurrency", "Maximum number of requests in flight."),
+    ("reply-tokens", int, "max_tokens", "Maximum tokens of one reply, thoughts included."),
     ("timeout", float, "timeout_s", "Seconds for one request; 60 by default."),
-    ("temperature", float, "temperature", "Of the sampling."),
+    ("temperature", float, "temperature", "Sampling temperature."),
     ("cache", Path, "cache_dir", "Folder in which replies are kept."),
     ("price-in", float, "price.input", "Price of a million tokens sent."),
     ("price-out", float, "price.output", "Price of a million tokens sampled."),

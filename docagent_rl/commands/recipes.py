@@ -46,14 +46,14 @@ _KINDS = {
     Kind.RL: ("reinforcement learning", "python"),
     Kind.SFT: ("supervised fine-tuning (docs/sft.md)", "torchrun --standalone --nproc-per-node <GPUs>"),
 }
-app = typer.Typer(help="List and check what can be run.")
+app = typer.Typer(help="List recipes, show where settings come from, check them, and compute their memory.")
 prompts_app = typer.Typer(
     help="Show the prompts of the systems, and check files of your own.", no_args_is_help=True
 )
 
 Names = Annotated[list[str] | None, typer.Argument(help="Recipes; by default all.", metavar="[NAME]...")]
-Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="As trainer.nnodes.")]
-Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="As trainer.n_gpus_per_node.")]
+Nodes = Annotated[int | None, typer.Option("--nnodes", min=1, help="Number of nodes.")]
+Gpus = Annotated[int | None, typer.Option("--gpus-per-node", min=1, help="Number of GPUs per node.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -71,7 +71,7 @@ def list_command(context: typer.Context) -> None:
             table.add_row(name, Text(recipe_summary(name)))
         console.print(table)
         typer.echo(f"{program} -m {kind.value} --config-name <recipe>   (+profile=cpu on a laptop)")
-    typer.echo("docagent-rl recipes show <recipe>   says where its settings come from")
+    typer.echo("docagent-rl recipes show <recipe>   shows where its settings come from")
     typer.echo("--config-name base docagent.system=package.module:SYSTEM   runs a system of your own")
 
 
@@ -104,7 +104,7 @@ def show_command(name: str = argument(..., "A recipe, or its file.")) -> None:
 
 @app.command("ablations")
 def ablations_command(names: Names = None) -> None:
-    """List the ablations with the paper's row of each.
+    """List the ablations, and the row of the paper that each reproduces, if any.
 
     Example: docagent-rl recipes ablations vrag_rl_qwen2_5_vl_7b
     """
@@ -119,17 +119,15 @@ def ablations_command(names: Names = None) -> None:
 
 @app.command("check")
 def check_command(
-    names: list[str] | None = argument(
-        None, "Recipes, or files; words with = are overrides.", metavar="[NAME]... [KEY=VALUE]..."
-    ),
+    names: list[str] | None = argument(None, "Recipes, then overrides.", metavar="[NAME]... [KEY=VALUE]..."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
 ) -> None:
-    """Check recipes (all by default) without running them, with their profile for the CPU and each ablation.
+    """Check recipes, by name or file (all by default), without running them.
 
-    Keys, types, prompts, token budgets, estimators, and whether batch sizes and GPUs go together: as the
-    recipe has them, or as --nnodes and --gpus-per-node say. With overrides, what the launch command would
-    compose is checked, and that alone. The status is 1 when there are problems.
+    Checked are keys, types, prompts, token budgets, estimators, and whether batch sizes divide among the GPUs
+    of the recipe (or --nnodes and --gpus-per-node): as it is, with its CPU profile, and with each ablation.
+    With overrides, only the configuration that they compose is checked. The exit status is 1 on problems.
 
     Example: docagent-rl recipes check vrag_rl_qwen2_5_vl_7b data.train_batch_size=128 --nnodes 2
     """
@@ -158,12 +156,14 @@ def check_command(
 @app.command("budget")
 def budget_command(
     recipe: str = argument(..., "A recipe or its file."),
-    overrides: list[str] | None = argument(None, "As on the launch command."),
+    overrides: list[str] | None = argument(None, "Overrides, as on the launch command."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
     gpu_memory: float = option(80, "GiB of one GPU.", min=1),
 ) -> None:
     """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
+
+    `recipes fit` recommends a recipe for a GPU size.
 
     Example: docagent-rl recipes budget alden_qwen2_5_vl_7b trainer.nnodes=1 --gpu-memory 80
     """
@@ -178,9 +178,9 @@ def fit_command(
     gpus_per_node: Gpus = None,
     gpu_memory: float = option(80, "GiB of one GPU.", min=1),
 ) -> None:
-    """Print the largest run of every system that GPUs hold, with all weights and with LoRA, as Markdown.
+    """Print each system's largest run that fits on GPUs of a size, with all weights and with LoRA.
 
-    By the budget, estimates included; no GPU is needed. By default one GPU.
+    The numbers are those of `recipes budget`, estimates included. No GPU is needed. By default one GPU.
 
     Example: docagent-rl recipes fit --gpus-per-node 1 --gpu-memory 24
     """
@@ -194,8 +194,8 @@ def _verdict(findings: Sequence[Finding]) -> Text:
     """List the problems of a recipe with the overrides that lead to them, once a profile; or return `ok`."""
     plain = {each.profile: each.problem for each in findings if each.ablation is None}
     found = [each for each in findings if each.problem]
-    told = (each for each in found if each.ablation is None or each.problem != plain.get(each.profile))
-    lines = [" ".join([*each.overrides, str(each.problem)]) for each in told]
+    distinct = (each for each in found if each.ablation is None or each.problem != plain.get(each.profile))
+    lines = [" ".join([*each.overrides, str(each.problem)]) for each in distinct]
     return Text("\n".join(lines), style="red") if lines else Text("ok", style="green")
 
 
@@ -211,7 +211,7 @@ def list_prompts_command() -> None:
 
 @prompts_app.command("show")
 def show_prompt_command(name: str = argument(..., "A system, or a prompt of `prompts list`.")) -> None:
-    """Print the prompt file that a system uses: the beginning of one of your own.
+    """Print the prompt file of a system, from which you can write your own.
 
     Example: docagent-rl prompts show vrag_rl > mine.yaml
     """
@@ -224,11 +224,11 @@ def show_prompt_command(name: str = argument(..., "A system, or a prompt of `pro
 @prompts_app.command("check")
 def check_prompt_command(
     file: Path = argument(..., "A prompt file, .yaml."),
-    system: str = option(..., "The system that is to use it."),
-    variant: str | None = option(None, "As docagent.env.variant; by default the paper's."),
-    recipe: str | None = option(None, "Take the configuration of this recipe, e.g. of ALDEN's hybrid."),
+    system: str = option(..., "System that will use the prompt."),
+    variant: str | None = option(None, "Variant (docagent.env.variant): paper, the default, or released."),
+    recipe: str | None = option(None, "Check against this recipe's configuration, e.g. ALDEN's hybrid."),
 ) -> None:
-    """Check that the parts of a prompt file fit a system, as every run with docagent.prompt=FILE does.
+    """Check that the parts of a prompt file fit a system; every run with docagent.prompt=FILE does so too.
 
     Example: docagent-rl prompts check mine.yaml --system vrag_rl
     """

@@ -28,16 +28,15 @@ def report_command(
     *,
     judge: ModelConfig,
     paired: bool = option(False, "Compare two runs question by question.", "--paired"),
-    pass_at: list[int] | None = option(None, "Also whether one of so many trajectories is right.", min=1),
-    draws: int = option(10_000, "Resamples of documents.", min=1),
+    pass_at: list[int] | None = option(None, "Report pass@K too; may be repeated.", min=1),
+    draws: int = option(10_000, "Bootstrap resamples of documents.", min=1),
     seed: int = option(0, "Seed of the resamples."),
     force: Force = False,
 ) -> None:
     """Score runs, and write their numbers beside the papers', with intervals and breakdowns.
 
     Where a benchmark needs a judge or an extractor and none is named, the embedded rule judge stands in, and
-    its numbers are marked. What was asked of a judge is kept in the folder of a run, so that the same command
-    goes on where it was stopped.
+    its numbers are marked. A judge's replies are kept in the folder of a run, so the same command resumes.
 
     Example: docagent-rl report runs/grpo runs/spo --out report --paired --judge-base-url
     http://127.0.0.1:8000/v1 --judge-model Qwen/Qwen2.5-72B-Instruct

@@ -37,17 +37,16 @@ def rescore_command(
     run: Path = argument(..., "Folder of a run of the trainer, or of an evaluation."),
     overrides: Overrides = None,
     *,
-    out: Path = option(..., "Folder for the trajectories as they are paid then, and the tables."),
+    out: Path = option(..., "Folder for the rescored trajectories and the tables."),
     step: list[int] | None = option(None, "Only this step; may be repeated."),
-    validation: bool = option(False, "Trajectories of validations.", "--validation"),
+    validation: bool = option(False, "Rescore trajectories of validations instead.", "--validation"),
     at_a_time: int = option(32, "Trajectories at a time.", min=1),
     force: Force = False,
 ) -> None:
-    """Reward stored trajectories by another variant, weight, judge or estimator; no model.
+    """Recompute rewards of stored trajectories by another variant, weight, judge or estimator.
 
-    Every trajectory is said again, word for word, in the environments of the run's configuration with the
-    given values in it. With an estimator that needs no critic, advantages are compared as well, on either
-    side by the configuration of that side. OUT is a run that `docagent-rl view` shows.
+    The policy does not run: its recorded turns are replayed word for word, in the run's environments with the
+    given values. With an estimator that needs no critic, advantages are compared too. `view` opens OUT.
 
     Example: docagent-rl rescore runs/alden --out runs/alden_released -- docagent.env.variant=released
     """
