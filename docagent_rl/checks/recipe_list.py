@@ -46,7 +46,7 @@ def located(recipe: str, root: Traversable = ROOT) -> tuple[str, Traversable]:
         return recipe, root
     path = Path(recipe)
     if not path.is_file():
-        raise UserError(f"{path}: there is no such recipe")
+        raise UserError(f"{path}: there is no such file; `docagent-rl recipes` lists the shipped recipes")
     return path.stem, path.parent
 
 

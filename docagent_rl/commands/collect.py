@@ -72,7 +72,7 @@ def collect_command(
     from docagent_rl.lab.collect.config import CollectConfig
     from docagent_rl.lab.collect.filters import Failed
     from docagent_rl.lab.eval.choices import Agent
-    from docagent_rl.lab.eval.evaluation import drawn, play_run
+    from docagent_rl.lab.eval.evaluation import draw_questions, play_run
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.samples.parquet import read_samples
     from docagent_rl.systems import get_system
@@ -81,7 +81,7 @@ def collect_command(
     if failed_by is not None:
         config = config.model_copy(update={"filters": (*config.filters, Failed(run=failed_by))})
     _check_options(player, teacher, grounder)
-    samples = drawn(read_samples(data), limit, seed)
+    samples = draw_questions(read_samples(data), limit, seed)
     run = play_config(recipe, Agent.SYSTEM, overrides or ())
     run, teacher = keep_replies(run, teacher, out)
     parsed = check_play(run, samples)

@@ -67,12 +67,12 @@ def eval_command(
     Example: docagent-rl eval vrag_rl_qwen2_5_vl_7b --data mmlb.jsonl --out runs/e1 --model runs/x/checkpoints
     """
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import Evaluation, drawn, unplayed_table
+    from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions, unplayed_table
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.samples.parquet import read_samples
 
     check_model(agent, model)
-    samples = drawn(read_samples(data), limit, seed)
+    samples = draw_questions(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
     check_play(keep_replies(run, model, out)[0], samples)
     evaluation = Evaluation(recipe, agent, run, samples, trajectories, seed, overrides or ())
@@ -111,14 +111,14 @@ def probe_command(
     """
     from docagent_rl.documents import DocumentStore
     from docagent_rl.lab.agents.run_folder import RunFolder
-    from docagent_rl.lab.eval.evaluation import Evaluation, drawn
+    from docagent_rl.lab.eval.evaluation import Evaluation, draw_questions
     from docagent_rl.lab.eval.play_config import check_play, play_config
     from docagent_rl.lab.eval.probe import shown_store
     from docagent_rl.lab.eval.scoring.run import ScoringSettings, score_run
     from docagent_rl.samples.parquet import read_samples
 
     check_model(agent, model)
-    samples = drawn(read_samples(data), limit, seed)
+    samples = draw_questions(read_samples(data), limit, seed)
     run = play_config(recipe, agent, overrides or ())
     store = DocumentStore(check_play(run, samples).store)
     evaluations: dict[Path, Evaluation] = {}

@@ -1,8 +1,8 @@
 """The path of a question's evidence in a trajectory: looked for, found, shown, read, kept, answered right.
 
-Pure: from what is recorded of a trajectory. Only a wrong trajectory is lost, at the first stage that it
-missed: one that is lost after `FOUND` saw its page in a list of hits and did not open it, one that is lost
-after `KEPT` had it before its eyes and answered wrong.
+Pure functions of the record of a trajectory. A wrong trajectory counts as lost at the first stage that it did
+not reach. One that got no further than `FOUND` had its page in a list of hits and did not open it; one that
+got as far as `KEPT` had the page in its context and answered wrong all the same.
 """
 
 from __future__ import annotations

@@ -200,8 +200,8 @@ def run_names(runs: Sequence[Path]) -> list[str]:
         UserError: a run is named twice.
     """
     paths = [path.resolve() for path in runs]
-    if len(set(paths)) < len(paths):
-        raise UserError("a run is named twice")
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise UserError(f"{twice} is named twice: name each run once")
     depth, names = 0, [""] * len(paths)
     while len(set(names)) < len(names) or not depth:
         depth += 1

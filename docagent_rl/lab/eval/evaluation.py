@@ -39,10 +39,10 @@ _TRAINERS = (
 """Keys of the section `docagent` that are the trainer's."""
 
 
-def drawn(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
-    """Return `limit` questions by chance, or all, in the order of the file.
+def draw_questions(samples: Sequence[Sample], limit: int | None, seed: int) -> list[Sample]:
+    """Return `limit` questions drawn at random, or all, in the order of the file.
 
-    A larger choice by the same seed holds the smaller: with the same `--cache` it asks for the others alone.
+    With one seed a larger draw includes the smaller: with the same `--cache` only the new ones are asked.
     """
     if limit is None or limit >= len(samples):
         return list(samples)

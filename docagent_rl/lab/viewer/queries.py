@@ -183,7 +183,7 @@ def trajectory_row(base: sqlite3.Connection, trajectory: int) -> sqlite3.Row:
     """Return the row of a trajectory."""
     row = base.execute("SELECT * FROM trajectories WHERE id = ?", (trajectory,)).fetchone()
     if row is None:
-        raise UserError(f"no trajectory {trajectory} in this run")
+        raise UserError(f"this run has no trajectory {trajectory}: take an id from its list of trajectories")
     return row
 
 
@@ -195,7 +195,7 @@ def group_ids(base: sqlite3.Connection, uid: str, options: Mapping[str, str]) ->
         f"SELECT id FROM trajectories WHERE {where} ORDER BY split, step, number LIMIT 256", values
     ).fetchall()
     if not found:
-        raise UserError(f"no group {uid!r} in this run")
+        raise UserError(f"this run has no group {uid!r}: take a uid from its list of groups")
     return [row["id"] for row in found]
 
 

@@ -200,7 +200,7 @@ def _shortcut(base: sqlite3.Connection, split: str, steps: Sequence[int]) -> Ite
         title = "Reward rises while evidence falls"
         text = (
             f"Reward {reward[0].mean:.3f} to {reward[1].mean:.3f}; gold pages shown to {shown[0]} "
-            f"trajectories and then to {shown[1]}: the policy may have found a way to be paid without "
-            "reading."
+            f"trajectories and then to {shown[1]}: the policy may be rewarded without "
+            "reading the pages."
         )
         yield now.finding("shortcut", title, text, "&guessed=1", bad=True)

@@ -69,7 +69,7 @@ class State(EnvState):
     """Gold boxes by page."""
     references: tuple[str, ...]
     implicit: bool = False
-    """As in `SearchRound.chosen`."""
+    """The first candidate of a search counts as chosen until the agent selects one."""
     progress: Progress = Progress()
 
     def ran(self, kind: type[Action]) -> int:
@@ -208,7 +208,7 @@ class UniDocEnv(ToolEnv[State]):
         raise UnknownActionError(self.title, logged.action)
 
     def correction(self, logged: LoggedTurn, text: str) -> TextPart:
-        """See `ToolEnv`; boxes have a form to be told of."""
+        """See `ToolEnv`; where the turn drew boxes the text names their form too."""
         reason, block = self.feedback(logged), logged.action.block
         about_boxes = block is not None and text.startswith("<bbox>", block[0])
         return self.part("feedback", reason=reason, about_boxes=about_boxes)

@@ -132,7 +132,7 @@ class TokenEngine:
         async for output in self._engine.generate(request, parameters, f"play-{next(self._numbers)}"):
             final = output
         if final is None:
-            raise InfrastructureError("the engine ended a request without an answer")
+            raise InfrastructureError("vLLM ended a request without output: see its log, and try again")
         (reply,) = final.outputs
         chosen = zip(reply.token_ids, reply.logprobs or (), strict=True)
         return Sampled(list(reply.token_ids), [found[token].logprob for token, found in chosen])

@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.eval.choices import Agent
-from docagent_rl.lab.eval.evaluation import digest_of, drawn, unplayed_table
+from docagent_rl.lab.eval.evaluation import digest_of, draw_questions, unplayed_table
 from docagent_rl.lab.eval.play_config import play_config
 from docagent_rl.rollout.recorder import new_trajectory
 from docagent_rl.rollout.trajectory import MaskReason, Status
@@ -75,14 +75,14 @@ def questions(number):
 
 def test_a_choice_is_in_the_order_of_the_file_and_a_larger_one_holds_the_smaller():
     samples = questions(30)
-    rows = [[sample.extra["row"] for sample in drawn(samples, limit, 1)] for limit in range(1, 31)]
+    rows = [[sample.extra["row"] for sample in draw_questions(samples, limit, 1)] for limit in range(1, 31)]
     for limit, (smaller, larger) in enumerate(pairwise(rows), 1):
         assert smaller == sorted(smaller)
         assert (len(smaller), set(smaller) < set(larger)) == (limit, True)
-    assert drawn(samples, 10, seed=4) == drawn(samples, 10, seed=4) != drawn(samples, 10, seed=5)
+    assert draw_questions(samples, 10, 4) == draw_questions(samples, 10, 4) != draw_questions(samples, 10, 5)
     others = [samples[:29], samples[::-1]]
     assert digest_of(samples) == digest_of(questions(30)) not in map(digest_of, others)
-    assert drawn(samples, None, 0) == drawn(samples, 30, 0) == drawn(samples, 99, 0) == samples
+    assert all(draw_questions(samples, limit, 0) == samples for limit in (None, 30, 99))
 
 
 def masked(uid):
