@@ -1,4 +1,4 @@
-"""`python -m tools.house [--table]`: holds the sizes of the package, and its words, to `tools/house.toml`."""
+"""`python -m tools.house [--table]`: holds sizes, imports and words of the package to `tools/house.toml`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated
 
@@ -26,18 +27,26 @@ app = typer.Typer(add_completion=False)
 def main(
     table: Annotated[bool, typer.Option("--table", help="Print the sizes as they are.")] = False,
 ) -> None:
-    """Name packages beyond their budgets, names with foreign words, and docstrings that are clauses."""
+    """Name circles, packages beyond budgets, names with foreign words, and docstrings that are clauses."""
     settings = tomllib.loads(SETTINGS.read_text(encoding="utf-8"))
-    sizes, reached = package_lines(ROOT), reached_modules(settings["modules"])
+    sizes, edges = package_lines(ROOT), imports()
+    reached = {name: len(reached_modules(edges, name)) for name in settings["modules"]}
+    reached_lines = {
+        name: sum(map(module_lines, reached_modules(edges, name))) for name in settings["reached_lines"]
+    }
     if table:
         for name, lines in sorted(sizes.items(), key=lambda each: -each[1]):
             typer.echo(f"{lines:7,} {name}")
         for name, modules in reached.items():
             typer.echo(f"{modules:7,} modules reached from {name}")
+        for name, lines in reached_lines.items():
+            typer.echo(f"{lines:7,} lines reached from {name}")
         return
     problems = [
+        *circles(edges),
         *outgrown("lines", settings["lines"], sizes),
         *outgrown("modules", settings["modules"], reached),
+        *outgrown("reached_lines", settings["reached_lines"], reached_lines),
         *foreign_words(settings["words"], python_files(ROOT)),
         *clauses(settings["docstrings"]["beginnings"], [*python_files(ROOT), *tools_and_studies(ROOT)]),
     ]
@@ -73,14 +82,49 @@ def package_lines(root: Path) -> Counter[str]:
     return sizes
 
 
-def reached_modules(names: Iterable[str]) -> dict[str, int]:
-    """Count each package's modules and those of ours that it reaches, imports within functions included."""
+def imports() -> dict[str, set[str]]:
+    """Return the modules of ours that come with each module, those that its functions import included.
+
+    Other packages around them come too, but for empty ones; what type checkers alone import does not.
+    """
     graph = grimp.build_graph(PACKAGE, exclude_type_checking_imports=True)
+    named = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
 
-    def reached(name: str) -> int:
-        return len(graph.find_upstream_modules(name, as_package=True) | graph.find_descendants(name))
+    def around(name: str) -> set[str]:
+        parts = name.split(".")
+        return {package for k in range(1, len(parts)) if named[package := ".".join(parts[:k])]}
 
-    return {name: reached(f"{PACKAGE}.{name}") for name in names}
+    return {
+        name: found | set().union(*map(around, found)) - around(name) - {name}
+        for name, found in named.items()
+    }
+
+
+def circles(edges: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield a sentence for a circle of modules that import one another, if there is any."""
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        ring = " imports ".join(reversed(error.args[1]))
+        yield f"{ring}: move what both sides need, or pass it in"
+
+
+def reached_modules(edges: Mapping[str, set[str]], name: str) -> set[str]:
+    """Return the modules of a package and those that come with them."""
+    whole = f"{PACKAGE}.{name}"
+    reached: set[str] = set()
+    new = {each for each in edges if each == whole or each.startswith(f"{whole}.")}
+    while new:
+        reached |= new
+        new = set().union(*(edges[each] for each in new)) - reached
+    return reached
+
+
+def module_lines(name: str) -> int:
+    """Count the lines of a module."""
+    path = ROOT.joinpath(*name.split("."))
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return len(file.read_text(encoding="utf-8").splitlines())
 
 
 def outgrown(what: str, budgets: Mapping[str, int], found: Mapping[str, int]) -> Iterator[str]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import ModelConfig
-
-if TYPE_CHECKING:
-    from docagent_rl.endpoints.meter import Meter
+from docagent_rl.endpoints.meter import Meter, metering
 
 _LONGEST = 1500
 """Characters of a sample's text that are shown."""
@@ -34,31 +32,23 @@ def judge_of(model: ModelConfig, judge: ModelConfig) -> ModelConfig | None:
     return judge.model_copy(update=changes)
 
 
-def shared_meter(model: ModelConfig, others: Mapping[str, ModelConfig]) -> Meter:
-    """Return the one meter of a command's models: of `model`, whose limits hold, and of others by prefix.
-
-    Raises:
-        UserError: the cost of one is not known though a greatest cost is given.
-    """
-    for name, other in others.items():
-        if model.budget.max_cost is not None and not other.price.is_known:
-            raise UserError(
-                f"--max-cost counts the {name}, too, and its prices are not known: give --{name}-price-in "
-                f"and --{name}-price-out, 0 for one that costs nothing"
-            )
-    return model.make_meter()
-
-
 @contextmanager
 def spending(model: ModelConfig, others: Mapping[str, ModelConfig] | None = None) -> Generator[None]:
     """Meter everything that a command asks, judge and roles of environments included, on the model's budget.
 
     The costs are printed on standard error at the end, of a command that fails, too. `others` are further
     models that options may name, by the prefix of these.
-    """
-    from docagent_rl.endpoints.meter import metering
 
-    meter = shared_meter(model, {name: each for name, each in (others or {}).items() if each.named})
+    Raises:
+        UserError: the cost of one is not known though a greatest cost is given.
+    """
+    for name, other in (others or {}).items():
+        if model.budget.max_cost is not None and other.named and not other.price.is_known:
+            raise UserError(
+                f"--max-cost counts the {name}, too, and its prices are not known: give --{name}-price-in "
+                f"and --{name}-price-out, 0 for one that costs nothing"
+            )
+    meter = Meter(**model.budget.model_dump())
     try:
         with metering(meter):
             yield

@@ -130,14 +130,15 @@ async def _teacher(
     ask: bool,
 ) -> Player:
     """Open the model behind the endpoint; with `ask`, ask it for a sign of life first."""
+    from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.chat import ChatModel
     from docagent_rl.lab.collect.teacher import TeacherPlayer
 
     if config.temperature is not None and "temperature" not in teacher.model_fields_set:
         teacher = teacher.model_copy(update={"temperature": config.temperature})
-    models = [teacher.open("teacher", None)]
+    models = [open_model(teacher, "teacher", None)]
     if grounder.named:
-        models.append(grounder.open("grounder", teacher.cache_dir))
+        models.append(open_model(grounder, "grounder", teacher.cache_dir))
     for model in models if ask else ():
         await model.check()
     writer, *drawing = map(ChatModel, models)

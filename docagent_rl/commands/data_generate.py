@@ -101,12 +101,13 @@ def _generation(
     judge: ModelConfig | None,
 ) -> Generation:
     """Open the models, whose replies are kept beside the questions."""
+    from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.generate.generation import Generation
     from docagent_rl.lab.generate.replies import load_prompts
 
     cache = out.with_name(f"{out.name}.cache")
-    model = endpoint.open("model", cache)
-    compares = judge.open("judge", endpoint.cache_dir or cache) if judge else None
+    model = open_model(endpoint, "model", cache)
+    compares = open_model(judge, "judge", endpoint.cache_dir or cache) if judge else None
     prompts = load_prompts(settings.prompts)
     return Generation(store, names, settings, prompts, model, judge=compares, known=known)
 

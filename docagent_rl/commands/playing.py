@@ -72,6 +72,7 @@ async def open_player(
         from docagent_rl.training.engine.player import EnginePlayer
 
         return await EnginePlayer.open(run, str(model.model), seed=seed)
+    from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.chat import ChatModel, ChatPlayer
     from docagent_rl.lab.agents.scripted import ChancePlayer, ScriptPlayer
     from docagent_rl.rollout.env_resources import EnvResources
@@ -82,7 +83,7 @@ async def open_player(
         return ScriptPlayer(resources, seed=seed)
     if agent is Agent.RANDOM:
         return ChancePlayer(resources, seed=seed)
-    remote = model.open("model that plays", None)
+    remote = open_model(model, "model that plays", None)
     await remote.check()
     return ChatPlayer(resources, ChatModel(remote), chat_limits(run, parsed, seed))
 

@@ -16,6 +16,7 @@ from docagent_rl.base.outputs import Force, write_outputs, written_before
 from docagent_rl.commands.asking import resumable
 from docagent_rl.commands.options import argument, model_options, option
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.meter import Meter
 
 if TYPE_CHECKING:
     from docagent_rl.lab.eval.report.benchmark import ReportSettings, ScoredRun
@@ -74,6 +75,7 @@ def report(
 
 
 async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfig) -> list[ScoredRun]:
+    from docagent_rl.endpoints.remote_model import open_model
     from docagent_rl.lab.agents.run_folder import RunFolder
     from docagent_rl.lab.eval.report.benchmark import ScoredRun
     from docagent_rl.lab.eval.run_facts import expected_trajectories
@@ -82,7 +84,7 @@ async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfi
     folders = [RunFolder(path) for path in paths]
     manifests = [folder.manifest() for folder in folders]
     experts = frozenset(paper_experts(folders))
-    meter = judge.make_meter()
+    meter = Meter(**judge.budget.model_dump())
     found = []
     columns = (TextColumn("{task.description}"), MofNCompleteColumn())
     try:
@@ -93,7 +95,8 @@ async def _scored(paths: Sequence[Path], names: Sequence[str], judge: ModelConfi
                 # each run keeps what its judges said, so that it can be reported on alone
                 cache = judge.cache_dir or folder.path / "verdicts"
                 async with AsyncExitStack() as opened:
-                    model = judge.open("judge", cache, meter=meter) if judge.base_url or judge.model else None
+                    asked = judge.base_url or judge.model
+                    model = open_model(judge, "judge", cache, meter=meter) if asked else None
                     if model is not None:
                         opened.push_async_callback(model.aclose)
                         if number == 0:

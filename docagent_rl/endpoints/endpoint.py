@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.section import Section, explain, filled, read_yaml
-
-if TYPE_CHECKING:
-    from docagent_rl.endpoints.meter import Meter
-    from docagent_rl.endpoints.remote_model import RemoteModel
 
 
 class Price(Section):
@@ -138,32 +134,3 @@ class ModelConfig(Endpoint):
             raise UserError(
                 f"{what} needs a model: give --base-url and --model, or both in a file (--endpoint)"
             )
-
-    def make_meter(self) -> Meter:
-        """Return a meter with its limits, nothing spent."""
-        from docagent_rl.endpoints.meter import Meter
-
-        return Meter(**self.budget.model_dump())
-
-    def open(self, name: str, cache_dir: Path | None, *, meter: Meter | None = None) -> RemoteModel:
-        """Return the model, `name`d by its part.
-
-        Replies are kept in the folder that the configuration names, else in `cache_dir`, if any. The meter is
-        by default that of `meter.metering`, else one of its own.
-
-        Raises:
-            UserError: it names no model, the key's environment variable is not set, or the cache cannot be
-                opened.
-        """
-        # heavy imports that reading a configuration does without
-        from docagent_rl.endpoints.meter import current_meter
-        from docagent_rl.endpoints.remote_model import RemoteModel
-
-        self.require(f"the {name}")
-        return RemoteModel(
-            self,
-            name,
-            temperature=self.temperature,
-            cache_dir=self.cache_dir or cache_dir,
-            meter=meter or current_meter() or self.make_meter(),
-        )

@@ -29,7 +29,7 @@ from docagent_rl.endpoints.chat_reply import (
     read_reply,
     reply_text,
 )
-from docagent_rl.endpoints.endpoint import Endpoint, Sampling
+from docagent_rl.endpoints.endpoint import Endpoint, ModelConfig, Sampling
 from docagent_rl.endpoints.http_client import (
     check_url,
     keep_logs_clean,
@@ -285,6 +285,28 @@ class RemoteModel:
                 http_client=openai.DefaultAsyncHttpxClient(follow_redirects=False),
             )
         return self._connections[loop]
+
+
+def open_model(
+    config: ModelConfig, name: str, cache_dir: Path | None, *, meter: Meter | None = None
+) -> RemoteModel:
+    """Return the model of a configuration, `name`d by its part.
+
+    Replies are kept in the folder that the configuration names, else in `cache_dir`, if any. The meter is by
+    default that of `meter.metering`, else one of its own.
+
+    Raises:
+        UserError: it names no model, the key's environment variable is not set, or the cache cannot be
+            opened.
+    """
+    config.require(f"the {name}")
+    return RemoteModel(
+        config,
+        name,
+        temperature=config.temperature,
+        cache_dir=config.cache_dir or cache_dir,
+        meter=meter or current_meter() or Meter(**config.budget.model_dump()),
+    )
 
 
 def _read(value: Any) -> ChatReply | None:

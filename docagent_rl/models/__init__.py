@@ -28,3 +28,21 @@ def get_family(name: str) -> Family:
         if family.name == name:
             return family
     raise UserError(f"{KEY}={name}: known are {', '.join(each.name for each in families())}")
+
+
+def check_config(family: Family, path: str, model_type: str) -> None:
+    """Refuse a checkpoint of another family.
+
+    Raises:
+        UserError: names the key and the family to set, if there is one.
+    """
+    if model_type not in family.model_types:
+        advice = _advice(model_type)
+        raise UserError(f"{KEY}={family.name}: {path} is a model of type {model_type}; {advice}")
+
+
+def _advice(model_type: str) -> str:
+    for family in families():
+        if model_type in family.model_types:
+            return f"set {KEY}={family.name}, or start from a recipe of it"
+    return f"no family of {', '.join(each.name for each in families())} has it (docs/models.md)"

@@ -61,16 +61,6 @@ class Family:
     vision: Vision | None = None
     released: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def check_config(self, path: str, model_type: str) -> None:
-        """Refuse a checkpoint of another family.
-
-        Raises:
-            UserError: names the key and the family to set, if there is one.
-        """
-        if model_type not in self.model_types:
-            advice = _advice(model_type)
-            raise UserError(f"{KEY}={self.name}: {path} is a model of type {model_type}; {advice}")
-
     def check_processor(self, image_processor: Any, grid: ImageGrid | None = None) -> None:
         """Refuse an image processor that sees images otherwise than by `grid`, the family's by default.
 
@@ -89,12 +79,3 @@ class Family:
                     f"{expected}: boxes and token counts would be wrong. Name the family of the model, "
                     "or restore its preprocessor_config.json"
                 )
-
-
-def _advice(model_type: str) -> str:
-    from docagent_rl.models import families
-
-    for family in families():
-        if model_type in family.model_types:
-            return f"set {KEY}={family.name}, or start from a recipe of it"
-    return f"no family of {', '.join(each.name for each in families())} has it (docs/models.md)"

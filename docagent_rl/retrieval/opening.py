@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import starmap
-from typing import TYPE_CHECKING
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.base.user_code import described, load_attribute
@@ -14,11 +13,10 @@ from docagent_rl.retrieval.base import Hit, Pages, Retriever, best_hits, check_q
 from docagent_rl.retrieval.bm25 import open_bm25
 from docagent_rl.retrieval.config import KEY, Backend, RetrieverConfig
 from docagent_rl.retrieval.rerank.retriever import reranked
+from docagent_rl.retrieval.service.client import HttpRetriever
+from docagent_rl.retrieval.service.ray_actors import RayRetriever
 from docagent_rl.retrieval.vectors.index import Kind
 from docagent_rl.retrieval.vectors.retriever import open_pages
-
-if TYPE_CHECKING:
-    from docagent_rl.retrieval.service.client import HttpRetriever
 
 Opener = Callable[[RetrieverConfig, DocumentStore, str], Retriever]
 """Makes the retriever of a configuration and its key, and sees that its index belongs to the store."""
@@ -72,13 +70,9 @@ def open_retriever(config: RetrieverConfig, store: DocumentStore, key: str = KEY
         InfrastructureError: Ray does not run (`backend: ray`).
     """
     if config.backend is Backend.HTTP:
-        from docagent_rl.retrieval.service.client import HttpRetriever
-
         return reranked(HttpRetriever(config, store, key), config, store, key)
     if config.backend is Backend.RAY:
-        from docagent_rl.retrieval.service.ray_actors import RayRetriever
-
-        return RayRetriever(config, store, key)
+        return RayRetriever(config, store, key, open_local)
     return open_local(config, store, key)
 
 
@@ -135,8 +129,6 @@ def search_servers(configs: Mapping[str, RetrieverConfig], store: DocumentStore)
     Raises:
         UserError: an address or a token is missing.
     """
-    from docagent_rl.retrieval.service.client import HttpRetriever
-
     return {
         key: HttpRetriever(config, store, key)
         for section, whole in configs.items()

@@ -13,6 +13,7 @@ from docagent_rl.commands.options import model_options
 from docagent_rl.commands.playing import keep_replies
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError
+from docagent_rl.endpoints.remote_model import open_model
 from tests.chat_server import completion
 from tests.commands.conftest import called
 from tests.lab.generate.conftest import server  # noqa: F401  fixture
@@ -45,7 +46,7 @@ def test_one_budget_counts_both_by_their_own_prices(server):  # noqa: F811
             await each.ask([{"role": "user", "content": text}])
 
     with spending(model, {"judge": judge}):
-        first, second = model.open("model", None), judge.open("judge", None)
+        first, second = open_model(model, "model", None), open_model(judge, "judge", None)
         with pytest.raises(BudgetError):
             asyncio.run(ask(first, second))
     accounts = first.meter.accounts

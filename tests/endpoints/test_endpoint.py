@@ -5,6 +5,7 @@ import pytest
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.remote_model import open_model
 from docagent_rl.envs.roles import RoleConfig
 from docagent_rl.rewards.judge import JudgeConfig
 
@@ -53,8 +54,8 @@ def test_a_wrong_file_is_told(tmp_path, text, named):
 def test_a_key_comes_from_the_environment(monkeypatch):
     config = ModelConfig.load(None, {"base_url": "http://x/v1", "model": "m", "api_key_env": "DOC_KEY"})
     with pytest.raises(UserError, match="DOC_KEY"):
-        config.open("teacher", None)
+        open_model(config, "teacher", None)
     monkeypatch.setenv("DOC_KEY", "sk-123456789012345678")
-    config.open("teacher", None)
+    open_model(config, "teacher", None)
     with pytest.raises(UserError, match="--base-url"):
-        ModelConfig().open("judge", None)
+        open_model(ModelConfig(), "judge", None)

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from docagent_rl.base.errors import UserError
 from docagent_rl.documents.settings import DisplayError
-from docagent_rl.models import families, get_family
+from docagent_rl.models import check_config, families, get_family
 from docagent_rl.rollout.images import image_tokens
 from docagent_rl.rollout.patches import PatchFormat
-from docagent_rl.training.settings.models import known_model, on_meta
-from docagent_rl.training.workers.extensions import vision_modules
+from docagent_rl.training.settings.models import known_model, on_meta, vision_modules
 
 PUBLISHED = {
     "Qwen/Qwen2.5-VL-7B-Instruct": 8_292_166_656,
@@ -103,7 +102,7 @@ def test_types_are_those_of_transformers_and_of_one_family(family):
     for name in family.model_types:
         assert name in transformers.CONFIG_MAPPING
         assert [each for each in families() if name in each.model_types] == [family]
-        family.check_config("a/model", name)
+        check_config(family, "a/model", name)
 
 
 def test_tiles_are_those_of_the_familys_checkpoints_and_of_the_runs_grid():
@@ -120,6 +119,6 @@ def test_what_there_is_not_is_named():
     with pytest.raises(UserError, match=r"qwen2_vl.*qwen3_vl"):
         get_family("qwen2_vl")
     with pytest.raises(UserError, match=r"model_family=qwen2_5_vl: m .*docagent\.model_family=qwen3_vl,"):
-        get_family("qwen2_5_vl").check_config("m", "qwen3_vl")
+        check_config(get_family("qwen2_5_vl"), "m", "qwen3_vl")
     with pytest.raises(UserError, match=r"no family .* has it"):
-        get_family("qwen2_5_vl").check_config("m", "mllama")
+        check_config(get_family("qwen2_5_vl"), "m", "mllama")

@@ -8,6 +8,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.endpoints.chat_reply import ReplyError
 from docagent_rl.endpoints.endpoint import ModelConfig
+from docagent_rl.endpoints.remote_model import open_model
 from docagent_rl.rewards.judge_client import JUDGE_PROMPT, RemoteJudge, VerdictError, parse_verdict
 from tests.chat_server import completion
 
@@ -168,7 +169,7 @@ async def test_a_silent_judge_is_not_waited_for(openai_judge):
 
 async def test_failures_are_counted_and_a_quotation_is_one(judge_server):
     config = ModelConfig(base_url=judge_server.url, model="m", backoff_s=0)
-    asked = RemoteJudge(config.open("judge", None), load_prompt("judge", JUDGE_PROMPT))
+    asked = RemoteJudge(open_model(config, "judge", None), load_prompt("judge", JUDGE_PROMPT))
     judge_server.script = [completion("perhaps")]
     with pytest.raises(InfrastructureError, match="no verdict"):
         await asked.judge("Who?", ["Ada"], "Carl")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tools.house import clauses, foreign_words, outgrown, package_lines, reached_modules
+from tools.house import circles, clauses, foreign_words, imports, outgrown, package_lines, reached_modules
 
 
 def test_a_package_that_outgrew_its_budget_and_one_without_are_named():
@@ -24,8 +24,15 @@ def test_lines_are_counted_by_package_and_links_left_out(tmp_path):
 
 
 def test_a_system_reaches_its_own_modules_and_those_below():
-    reached = reached_modules(["base", "systems.vrag_rl"])
-    assert 5 < reached["base"] < reached["systems.vrag_rl"]
+    edges = imports()
+    base, system = (reached_modules(edges, name) for name in ("base", "systems.vrag_rl"))
+    assert 5 < len(base) < len(system)
+
+
+def test_a_circle_is_named_module_by_module():
+    edges = {"a": {"b"}, "b": {"c"}, "c": {"d", "b"}, "d": set()}
+    assert next(circles(edges)).partition(":")[0] in ("b imports c imports b", "c imports b imports c")
+    assert not list(circles({"a": {"b"}, "b": set()}))
 
 
 def test_names_that_use_other_words_are_found(monkeypatch, tmp_path):

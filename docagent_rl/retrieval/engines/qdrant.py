@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from qdrant_client import QdrantClient, models
@@ -19,8 +19,10 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.documents import PageRef
 from docagent_rl.retrieval.base import Hit, NotTakenError, Pages, ServerFaultError
-from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
 from docagent_rl.retrieval.vectors.index import Kind
+
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.engines.collection import CollectionHeader, VectorPage
 
 WHOLE, FIRST = "whole", "first"
 """Names of the vectors of a point."""

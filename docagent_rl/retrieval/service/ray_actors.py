@@ -9,7 +9,7 @@ import logging
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.documents import DocumentStore
@@ -25,6 +25,9 @@ from docagent_rl.retrieval.config import RetrieverConfig
 from docagent_rl.retrieval.service.host import HARMLESS, RemoteRetriever, SearchHost
 from docagent_rl.retrieval.service.wire import LONGEST_LINE
 
+if TYPE_CHECKING:
+    from docagent_rl.retrieval.opening import Opener
+
 logger = logging.getLogger(__name__)
 
 _MOST_AT_A_TIME = 10_000
@@ -37,10 +40,8 @@ class SearchActor:
     It is made once a first search has come to an end, for which a retriever may load files.
     """
 
-    def __init__(self, config: RetrieverConfig, store: Path, key: str) -> None:
-        from docagent_rl.retrieval.opening import open_local
-
-        retriever = open_local(config, DocumentStore(store), key)
+    def __init__(self, config: RetrieverConfig, store: Path, key: str, opener: Opener) -> None:
+        retriever = opener(config, DocumentStore(store), key)
         with suppress(Exception):  # whatever a retriever raises: those who ask are told
             retriever.search([HARMLESS], top_k=1)
         service = config.service
@@ -91,19 +92,19 @@ class RayRetriever(RemoteRetriever):
     The first process that needs an actor makes it, in the namespace of the run; the name holds the run's job
     and everything that the actor depends on. Ray starts a killed one again, on another node if need be.
 
-    `key` is that of the section, for messages.
+    `key` is that of the section, for messages; an actor opens its retriever by `opener`.
 
     Raises:
         InfrastructureError: Ray does not run, or an actor does not start in time, or at all.
     """
 
-    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str) -> None:
+    def __init__(self, config: RetrieverConfig, store: DocumentStore, key: str, opener: Opener) -> None:
         import ray
 
         if not ray.is_initialized():
             raise InfrastructureError(f"{key}.backend=ray: this process belongs to no Ray cluster")
         super().__init__(store, f"the actors of {key} refuse any query")
-        self._config, self._service, self._key = config, config.service, key
+        self._config, self._service, self._key, self._opener = config, config.service, key, opener
         job = ray.get_runtime_context().get_job_id()
         identity = f"{job} {key} {config.model_dump_json()} {store.path}"
         digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
@@ -163,7 +164,7 @@ class RayRetriever(RemoteRetriever):
             scheduling_strategy="SPREAD",
             runtime_env={"env_vars": variables},
         )
-        return actor.remote(self._config, self._store.path, self._key)
+        return actor.remote(self._config, self._store.path, self._key, self._opener)
 
     def _wait(self) -> None:
         """Wait until all have opened their index, also for one that Ray is about to start again."""

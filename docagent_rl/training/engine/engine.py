@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from verl.plugin.platform import get_platform
@@ -20,9 +20,11 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.rollout.images import EncodedImage, WholeImage
 from docagent_rl.rollout.patches import unpack
 from docagent_rl.rollout.rollout import Sampled
-from docagent_rl.training.engine.player import EngineSampling, EngineSettings
 from docagent_rl.training.serving.pages import IMAGE, EvictedError, PagePreprocessor, Pages
 from docagent_rl.training.serving.requests import NamedImage, SentImage, sent
+
+if TYPE_CHECKING:
+    from docagent_rl.training.engine.player import EngineSampling, EngineSettings
 
 EXTENSION = "verl.workers.rollout.vllm_rollout.utils.vLLMColocateWorkerExtension"
 """It has the mask of ids that a policy may never sample."""
@@ -55,9 +57,8 @@ class TokenEngine:
                 model=settings.model, worker_extension_cls=EXTENSION, **settings.arguments
             )
             self._engine = AsyncLLM.from_engine_args(arguments)
-            self._pages = OwnPages(
-                self._engine.renderer, cast("torch.dtype", self._engine.model_config.dtype)
-            )
+            dtype = cast("torch.dtype", self._engine.model_config.dtype)
+            self._pages = OwnPages(self._engine.renderer, dtype)
             self._engine.input_processor.input_preprocessor = PagePreprocessor(self._engine, self._pages)
 
     async def ready(self) -> None:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from docagent_rl.actions.coordinates import Frame
 from docagent_rl.base.errors import UserError
 from docagent_rl.config import DocAgentConfig
-from docagent_rl.models import Family, families, get_family
+from docagent_rl.models import Family, check_config, families, get_family
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,6 +31,10 @@ CRITIC_KEY = "docagent.critic.freeze_vision_tower"
 SFT_KEY = "docagent.freeze_vision_tower"
 STRATEGIES = ("fsdp", "fsdp2")
 MODEL = "actor_rollout_ref.model"
+ENCODERS = ("visual", "vision_tower", "vision_model", "vision_encoder", "image_tower")
+"""Names of the encoder of images in transformers; Qwen's `visual` holds the projector (`merger`) too."""
+PROJECTORS = ("multi_modal_projector", "embed_vision", "connector", "aligner")
+"""Names of a projector beside the encoder."""
 
 
 def freezes_actor(run: DictConfig) -> bool:
@@ -102,7 +106,7 @@ def check_model_type(family: Family, key: str, path: str) -> None:
     except ValueError as error:
         raise UserError(f"{key}={path}: its config.json is of no model: {error}") from error
     if config is not None:
-        family.check_config(f"{key}={path}", config.model_type)
+        check_config(family, f"{key}={path}", config.model_type)
 
 
 def _frozen_parts(run: DictConfig, section: DocAgentConfig) -> Iterator[tuple[str, str, str]]:
@@ -142,6 +146,17 @@ def on_meta(config: PretrainedConfig) -> nn.Module:
         model = kind.from_config(config)
     model.tie_weights()
     return model
+
+
+def vision_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield encoder and projector with their names, the outermost modules of these names."""
+    outer: str | None = None
+    for name, module in model.named_modules():
+        if outer is not None and name.startswith(outer):
+            continue
+        if name.rpartition(".")[2] in ENCODERS + PROJECTORS:
+            outer = f"{name}."
+            yield name, module
 
 
 def load_tokenizer(config: DictConfig) -> tuple[Any, Any | None]:
@@ -201,8 +216,6 @@ def _adapters(path: str, rank: int, targets: str | tuple[str, ...], excluded: st
     if not rank or config is None:
         return None
     from peft import LoraConfig, TaskType, get_peft_model
-
-    from docagent_rl.training.workers.extensions import vision_modules  # imports the rollout servers
 
     model: Any = on_meta(config)
     tower = tuple(f"{name}." for name, _ in vision_modules(model))

@@ -6,7 +6,7 @@ verl 0.9.1 declares `actor_rollout_ref.actor.freeze_vision_tower` and reads it n
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,12 +25,9 @@ from docagent_rl.training.settings.models import (
     SFT_KEY,
     STRATEGIES,
     unsupported,
+    vision_modules,
 )
 
-ENCODERS = ("visual", "vision_tower", "vision_model", "vision_encoder", "image_tower")
-"""Names of the encoder of images in transformers; Qwen's `visual` holds the projector (`merger`) too."""
-PROJECTORS = ("multi_modal_projector", "embed_vision", "connector", "aligner")
-"""Names of a projector beside the encoder."""
 LANGUAGE_MODEL = "language_model"
 VENDOR = "docagent_frozen_vision"
 """Under which the engine of a supervised run is registered."""
@@ -128,17 +125,6 @@ def freeze(model: nn.Module, *, required: bool = True) -> list[str]:
         # with LoRA, transformers asks for a gradient of the encoder's first activations too
         module.forward = torch.no_grad()(module.forward)
     return list(found)
-
-
-def vision_modules(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield encoder and projector with their names, the outermost modules of these names."""
-    outer: str | None = None
-    for name, module in model.named_modules():
-        if outer is not None and name.startswith(outer):
-            continue
-        if name.rpartition(".")[2] in ENCODERS + PROJECTORS:
-            outer = f"{name}."
-            yield name, module
 
 
 def _same_size(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:

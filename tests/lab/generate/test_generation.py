@@ -10,6 +10,7 @@ from docagent_rl.base.errors import InfrastructureError, UserError
 from docagent_rl.endpoints.chat_reply import IN_A_ROW
 from docagent_rl.endpoints.endpoint import ModelConfig
 from docagent_rl.endpoints.meter import BudgetError, Meter
+from docagent_rl.endpoints.remote_model import open_model
 from docagent_rl.lab.generate.config import (
     GenerateConfig,
     Kind,
@@ -31,7 +32,7 @@ MANY = tuple(
 def generation(store, server, folder, *, documents=None, known=(), meter=None, concurrency=16, **changes):
     config = GenerateConfig(**{"kinds": MANY, **changes})
     options = {"price": {"input": 1.0, "output": 4.0}, "backoff_s": 0, "concurrency": concurrency}
-    model = ModelConfig(base_url=server.url, model="m", **options).open("model", folder, meter=meter)
+    model = open_model(ModelConfig(base_url=server.url, model="m", **options), "model", folder, meter=meter)
     prompts = load_prompts(config.prompts)
     return Generation(store, documents or store.doc_ids(), config, prompts, model, known=known)
 
