@@ -1,5 +1,5 @@
 # Two commands, each doing its own set-up:
-#   make train   the demo run: documents in, PPO steps of unmodified verl out
+#   make train   the demo run: documents in, training steps of unmodified verl out
 #   make test    unit tests, and a run of the trainer for each system and each kind of estimator; make fast: no runs
 #   make test-all  linters, these, what takes longer (make slow), all other runs (make runs): everything
 #   make gpu-check  ten minutes on one GPU, random weights, no network (docs/cluster.md)
