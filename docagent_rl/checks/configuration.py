@@ -19,7 +19,8 @@ from docagent_rl.advantages.rehearsal import rehearse
 from docagent_rl.base.errors import UserError
 from docagent_rl.checks.check import ALWAYS, Check, PlannedRun, When, refuse_for
 from docagent_rl.config import Profile
-from docagent_rl.envs.roles import RoleBackend, RoleName, make_roles
+from docagent_rl.envs.role_models import make_roles
+from docagent_rl.envs.roles import RoleBackend, RoleName
 from docagent_rl.envs.services import NO_SECOND_RANKING
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.opening import search_servers

@@ -68,10 +68,7 @@ AS_WRITTEN = Cluster()
 
 
 def check_recipe(
-    name: str,
-    root: Traversable = ROOT,
-    ablations: Sequence[str] | None = None,
-    cluster: Cluster = AS_WRITTEN,
+    name: str, root: Traversable = ROOT, ablations: Sequence[str] | None = None, cluster: Cluster = AS_WRITTEN
 ) -> list[Finding]:
     """Check one recipe; there is a finding for every combination of profile and ablation (by default all)."""
     chosen = ablation_names(name, root) if ablations is None else ablations

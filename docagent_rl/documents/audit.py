@@ -62,9 +62,8 @@ def audit_store(root: Path, *, progress: bool = False) -> Audit:
     jobs = sorted((layout.objects.path(*each), *each) for each in users)
     with ThreadPoolExecutor(_THREADS) as pool:
         problems = pool.map(lambda job: _problem(layout.objects, *job[1:]), jobs)
-        shown = track(
-            problems, "Checking objects", len(jobs), console=Console(stderr=True), disable=not progress
-        )
+        console = Console(stderr=True)
+        shown = track(problems, "Checking objects", len(jobs), console=console, disable=not progress)
         for (path, digest, kind), problem in zip(jobs, shown, strict=True):
             if problem:
                 audit.damages.append(Damage(path, problem, tuple(users[digest, kind])))

@@ -174,10 +174,8 @@ def _walk(source: Path, found: Sources) -> Iterator[tuple[Path, list[Path]]]:
         paths = [Path(name, file) for file in sorted(files) if not file.startswith(".")]
         ends = [path.suffix.lower() for path in paths]
         found.passed_over.update(_printable(end) for end in ends if end not in _SUFFIXES)
-        yield (
-            Path(name),
-            [path for path, end in zip(paths, ends, strict=True) if end in _SUFFIXES and stays(path)],
-        )
+        pairs = zip(paths, ends, strict=True)
+        yield Path(name), [path for path, end in pairs if end in _SUFFIXES and stays(path)]
 
 
 def link_out(path: Path, folder: Path) -> str | None:
@@ -198,10 +196,8 @@ def _discover_folder(found: Sources, source: Path, folder: Path, files: list[Pat
         if folder != source:
             doc_id = folder.name
         elif not doc_id or not (number.isascii() and number.isdigit()):
-            found.fail(
-                path.name,
-                "not named <document>_<page>; rename it, or give each document a folder of its own",
-            )
+            reason = "not named <document>_<page>; rename it, or give each document a folder of its own"
+            found.fail(path.name, reason)
             continue
         by_document[doc_id].append(path)
     for doc_id, paths in by_document.items():

@@ -273,11 +273,9 @@ class Page:
 def unknown_document(doc_id: str, known: Iterable[str], place: str) -> UserError:
     """Return the error for an id that `place` does not hold, with the ids most like it."""
     ids = list(known)
-    similar = difflib.get_close_matches(doc_id, ids, n=3)
-    if similar:
-        hint = "did you mean " + " or ".join(repr(name) for name in similar) + "?"
-    else:
-        hint = f"it holds {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
+    hint = f"it holds {len(ids)} documents" + (f", such as {ids[0]!r}" if ids else "")
+    if similar := difflib.get_close_matches(doc_id, ids, n=3):
+        hint = "did you mean " + " or ".join(map(repr, similar)) + "?"
     return UserError(f"no document {doc_id!r} in {place}: {hint}")
 
 

@@ -63,14 +63,7 @@ def page_view(page: Page, rule: DisplayRule, turn: int) -> View:
 
 
 def crop_view(
-    view: View,
-    box: Box,
-    rule: DisplayRule,
-    turn: int,
-    *,
-    frame: Frame,
-    rounding: Rounding,
-    pad: float = 0.0,
+    view: View, box: Box, rule: DisplayRule, turn: int, *, frame: Frame, rounding: Rounding, pad: float = 0.0
 ) -> View:
     """Return the view of a box of another view, a page or itself a crop, cut from the raw page.
 
@@ -93,12 +86,7 @@ def crop_view(
 
 
 def _view(
-    page: PageRef,
-    page_hash: str,
-    page_size: Size,
-    raster: Raster,
-    rule: DisplayRule,
-    turn: int,
+    page: PageRef, page_hash: str, page_size: Size, raster: Raster, rule: DisplayRule, turn: int
 ) -> View:
     size = rule.shown((raster[2] - raster[0], raster[3] - raster[1]))
     image = ImageRef(page, page_hash, raster, size)

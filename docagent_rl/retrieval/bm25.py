@@ -1,8 +1,4 @@
-"""BM25 over the text of pages and the headings that they stand under, by bm25s.
-
-The variant is Lucene's (Kamphuis et al., "Which BM25 Do You Mean?", ECIR 2020, table 1). Each occurrence of a
-token t in the query adds `ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (k1 * (1 - b + b * dl / avgdl) + tf)`,
-where N counts pages, df pages that hold t, tf t on the page, dl tokens of the page; avgdl is the mean of dl.
+"""BM25 (`bm25_formula`) over the text of pages and the headings that they stand under.
 
 A page is indexed behind the title of its document and its headings; the text that agents read stays as it is.
 """
@@ -10,13 +6,10 @@ A page is indexed behind the title of its document and its headings; the text th
 from __future__ import annotations
 
 import re
-import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -27,45 +20,13 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.documents import Document, DocumentStore, PageContent
 from docagent_rl.documents.contents import Heading, document_title, table_of_contents
 from docagent_rl.retrieval.base import Hit, PageRows, Pages, check_queries, top_rows
+from docagent_rl.retrieval.bm25_formula import BM25Settings, load_bm25s
 from docagent_rl.retrieval.config import KEY, RetrieverConfig
 from docagent_rl.retrieval.index_files import IndexFiles, IndexHeader, rebuild_command
-from docagent_rl.retrieval.tokens import WORD, Stemmer, Tokenizer
+from docagent_rl.retrieval.tokens import WORD, Tokenizer
 
 if TYPE_CHECKING:
     import bm25s
-
-_import_lock = threading.Lock()
-
-
-def load_bm25s() -> ModuleType:
-    """Import bm25s, without JAX.
-
-    bm25s 0.3 tries JAX's top-k as it is imported, and JAX then takes three quarters of a GPU's memory for
-    itself, in each process that searches (seen on an H100).
-    """
-    with _import_lock:
-        hidden = sys.modules.get("jax")
-        sys.modules["jax"] = cast(ModuleType, None)  # an import of it fails
-        try:
-            import bm25s
-        finally:
-            if hidden is None:
-                del sys.modules["jax"]
-            else:
-                sys.modules["jax"] = hidden
-    return bm25s
-
-
-@dataclass(frozen=True, slots=True)
-class BM25Settings:
-    """Settings of a BM25 index."""
-
-    k1: float = 1.5
-    """Slowness of saturation by repetitions of a word, from 0."""
-    b: float = 0.75
-    """Discount of long pages, 0 to 1."""
-    stemmer: Stemmer = Stemmer.ENGLISH
-    """Stemmer of the words; none for other languages."""
 
 
 class BM25Header(IndexHeader):

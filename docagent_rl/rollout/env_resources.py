@@ -13,7 +13,8 @@ from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.shown import ShownRasters, beside
 from docagent_rl.endpoints.endpoint import Endpoint
 from docagent_rl.envs.base import DocEnv
-from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName, make_roles
+from docagent_rl.envs.role_models import make_roles
+from docagent_rl.envs.roles import RoleBackend, RoleConfig, RoleModel, RoleName
 from docagent_rl.envs.services import AT_A_TIME, EnvServices, RetrieverService
 from docagent_rl.envs.token_budget import TokenCounter, estimated_tokens
 from docagent_rl.retrieval import Retriever

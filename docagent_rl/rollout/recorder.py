@@ -46,12 +46,7 @@ class Player(Protocol):
 def new_trajectory(sample: Sample, number: int, system: str) -> Trajectory:
     """Begin a trajectory outside training."""
     return Trajectory(
-        uid=sample.question_id,
-        number=number,
-        step=0,
-        split="val",
-        sample=sample.to_dict(),
-        system=system,
+        uid=sample.question_id, number=number, step=0, split="val", sample=sample.to_dict(), system=system
     )
 
 

@@ -25,7 +25,7 @@ from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.documents import DocumentStore
 from docagent_rl.documents.layout import StoreLayout
 from docagent_rl.documents.objects import Kind
-from docagent_rl.envs.roles import make_roles
+from docagent_rl.envs.role_models import make_roles
 from docagent_rl.retrieval.config import Backend
 from docagent_rl.retrieval.index_files import HEADER
 from docagent_rl.retrieval.opening import search_servers

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from docagent_rl.base.errors import UserError
 from docagent_rl.envs.base import ImagePart, Message, Role, TextPart
 from docagent_rl.envs.images import ImageRef
-from docagent_rl.envs.roles import OpenAIRole, RoleBackend, RoleConfig, make_roles
+from docagent_rl.envs.role_models import OpenAIRole, make_roles
+from docagent_rl.envs.roles import RoleBackend, RoleConfig
 from tests.base.test_untrusted import FORMS
 from tests.chat_server import ChatServer, serving
 

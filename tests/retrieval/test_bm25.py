@@ -123,7 +123,7 @@ def test_jax_is_not_imported_where_it_is_installed(tmp_path):
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("raise MemoryError('three quarters of the GPU are gone')\n")
     script = (
-        "import sys\nfrom docagent_rl.retrieval.bm25 import load_bm25s\n"
+        "import sys\nfrom docagent_rl.retrieval.bm25_formula import load_bm25s\n"
         "load_bm25s().BM25\nassert 'jax' not in sys.modules"
     )
     paths = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])

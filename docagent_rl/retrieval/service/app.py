@@ -84,11 +84,7 @@ def _routes(host: SearchHost, info: Info) -> list[Route]:
     async def about(_: Request) -> Response:
         return JSONResponse(info.model_dump())
 
-    return [
-        Route(wire.SEARCH, search, methods=["POST"]),
-        Route(wire.HEALTH, health),
-        Route(wire.INFO, about),
-    ]
+    return [Route(wire.SEARCH, search, methods=["POST"]), Route(wire.HEALTH, health), Route(wire.INFO, about)]
 
 
 async def _refused(_: Request, error: Any) -> Response:

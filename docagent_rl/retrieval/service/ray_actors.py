@@ -46,10 +46,7 @@ class SearchActor:
             retriever.search([HARMLESS], top_k=1)
         service = config.service
         self._host = SearchHost(
-            retriever,
-            threads=service.threads,
-            max_waiting=service.max_waiting,
-            deadline_s=service.timeout_s,
+            retriever, threads=service.threads, max_waiting=service.max_waiting, deadline_s=service.timeout_s
         )
 
     async def search(self, question: Question) -> list[list[Hit]] | Exception:

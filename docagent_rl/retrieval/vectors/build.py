@@ -34,12 +34,7 @@ class BuiltIndex:
 
 
 def build_index(
-    store: DocumentStore,
-    vectors: PageVectors,
-    path: str | Path,
-    *,
-    kind: Kind,
-    replace: bool = False,
+    store: DocumentStore, vectors: PageVectors, path: str | Path, *, kind: Kind, replace: bool = False
 ) -> BuiltIndex:
     """Encode the pages of a store, or those that are new in it since the index in a folder was built.
 

@@ -22,7 +22,7 @@ from docagent_rl.documents.contents import (
 )
 from docagent_rl.envs.checks import played_pages, references
 from docagent_rl.retrieval.base import Hit, check_queries, top_rows
-from docagent_rl.retrieval.bm25 import BM25Settings, load_bm25s
+from docagent_rl.retrieval.bm25_formula import BM25Settings, load_bm25s
 from docagent_rl.retrieval.tokens import Stemmer, Tokenizer, readable, spans
 from docagent_rl.samples.sample import Sample
 from docagent_rl.systems.mm_doc_r1.config import MIN_CHARS, MMDocConfig
@@ -38,7 +38,7 @@ class PageIndex:
     """A small index that lives in memory.
 
     `BM25Retriever` searches one document too, but weighs words by the whole corpus; systems whose world is
-    one document weigh them by that document. The formula is the same (see `docagent_rl.retrieval.bm25`).
+    one document weigh them by that document. The formula is the same (`docagent_rl.retrieval.bm25_formula`).
     Pages without an entry in `texts` cannot be found.
     """
 

@@ -8,7 +8,8 @@ from docagent_rl.actions.base import Finish, Invalid
 from docagent_rl.base.errors import InfrastructureError
 from docagent_rl.base.prompts import load_prompt
 from docagent_rl.envs.base import AssistantTurn, EndReason
-from docagent_rl.envs.roles import RoleConfig, RoleName, make_roles
+from docagent_rl.envs.role_models import make_roles
+from docagent_rl.envs.roles import RoleConfig, RoleName
 from docagent_rl.rewards.mmlongbench import extracted_answer
 from docagent_rl.systems.mm_doc_r1.actions import KeywordSearch, MMDocGrammar, ReadEntries
 from docagent_rl.systems.mm_doc_r1.config import AnswerConfig
