@@ -59,7 +59,7 @@ def anchoring_page(found: Anchoring, command: str) -> str:
     """
     seeds = len({run.seed for run in found.runs})
     blocks = [
-        "# What the observation KL holds",
+        "# What the observation KL preserves",
         f"```bash\n{command}\n```",
         _text(_about(found)),
         _text(_finding(found)),
@@ -79,13 +79,13 @@ def anchoring_page(found: Anchoring, command: str) -> str:
 
 def _about(found: Anchoring) -> str:
     return f"""ALDEN (arXiv 2510.25668) has two KL terms in its loss. One holds the tokens that the policy
-        samples near the reference, as usual; the other holds the tokens that the environment shows, which are
-        page images for the most part. Rewards depend on what an agent writes, and nothing else in the loss
-        cares what becomes of its reading. Here is the second term at work: a Qwen2.5-VL of a million
-        parameters that reads the digit on a page ({100 * found.right:.0f} % right in sampled trajectories) is
-        paid for large digits, whatever the page shows, so that it pays to stop looking. All runs start from
-        the same weights and get the same questions in the same order; their losses differ in the observation
-        KL alone."""
+        samples near the reference, as usual; the other holds the tokens that the environment shows, mostly
+        page images. Rewards depend only on what an agent writes, so without the second term nothing in the
+        loss preserves how well it reads. This demonstration shows the effect of that term: a Qwen2.5-VL of a
+        million parameters that reads the digit on a page ({100 * found.right:.0f} % right in sampled
+        trajectories) is rewarded for large digits, whatever the page shows, so that it can gain by ignoring
+        the page. All runs start from the same weights and get the same questions in the same order; their
+        losses differ only in the observation KL."""
 
 
 def _finding(found: Anchoring) -> str:
@@ -104,13 +104,13 @@ def _finding(found: Anchoring) -> str:
         for arm in arms(found)
         if arm is not Arm.NONE
     ]
-    return f"""A run with the term also changes its responses more slowly, and who learns less drifts less. So
-        runs are compared where their *responses* have moved equally far. When they have moved by {at:g} nats
-        a token, the hidden states of the images have drifted by {base:.2f} of their length without the
-        observation KL, and what the model predicts from them by {base_kl:.3f} nats; {"; ".join(held)}. The
-        beginning looks different: at {first:g} nats the drifts are {", ".join(early)}, since the first steps
-        of AdamW have the same size whatever the loss. The columns *reward* and *updates* tell what holding
-        them costs."""
+    return f"""A run with the term also changes its responses more slowly, and a run that learns less drifts
+        less. So runs are compared where their *responses* have moved equally far. When they have moved by
+        {at:g} nats a token, the hidden states of the images have drifted by {base:.2f} of their length
+        without the observation KL, and what the model predicts from them by {base_kl:.3f} nats;
+        {"; ".join(held)}. The beginning looks different: at {first:g} nats the drifts are {", ".join(early)},
+        since the first steps of AdamW have the same size whatever the loss. The columns *reward* and
+        *updates* show what the term costs."""
 
 
 def _equal(found: Anchoring) -> str:
@@ -144,8 +144,8 @@ def _cells(spreads: Mapping[str, Spread]) -> list[str]:
 def _legend() -> str:
     return _list(
         """**response KL**: exact KL(policy || reference), nats a token, over the tokens that the reference
-        sampled in its own trajectories about pages that no run trains on. A run is read off where it first
-        gets there, on the line between two updates.""",
+        sampled in its own trajectories about pages that no run trains on. Numbers of a run are those where it
+        first reaches this value, interpolated between two updates.""",
         """**drift**, **cosine**: final hidden states at the image placeholders of these trajectories against
         the reference's: relative L2 distance and cosine similarity.""",
         """**visual KL**: exact KL of the distributions read from them, nats. **k3 there**: the sampled
@@ -170,9 +170,9 @@ def _method(found: Anchoring) -> str:
         `docagent.kl.observation: {{coef: {s.coef:g}, scope: all, at: label}}`, `type` k3 or exact. The
         coefficient fits this task and its learning rate; the paper's is 0.01 at 1e-6, and `--coef` takes
         another.""",
-        """**Limits**: at the reference the term has no gradient, so the first update of a run is not held.
-        And a model of this size shows that the term does what it is for, not what it is worth to a large
-        one.""",
+        """**Limits**: at the reference the term has no gradient, so it does not act on the first update of a
+        run. A model of this size shows that the term works as intended, not how much a large model gains
+        from it.""",
     )
 
 

@@ -11,16 +11,19 @@ from bias_card.toy import Toy, ToyCritic
 _INTRO = """# Bias card
 
 An estimator turns rewards into advantages, and advantages decide which choices of the agent become likelier.
-Here is what the estimators of `docagent_rl.advantages` do to two choices **on average**, in a problem so
-small that all groups of {size} trajectories can be written down. Every group is given to the function that
-trains, and its gradient weighed with the probability of the group: no sampling, no error bars.
+This page shows the **expected** effect of the estimators of `docagent_rl.advantages` on two choices, in a
+problem so small that all groups of {size} trajectories can be enumerated. Every group is given to the
+function that trains, and its gradient weighted by the group's probability: no sampling, no error bars.
 Written by `PYTHONPATH=examples python -m bias_card`, which takes other numbers as options.
 
 ![Expected gradient over true gradient, for each estimator](bias_card.svg)
 
-In short: sum rewards over the turns of a trajectory before comparing trajectories, not turn by turn; division
-by the spread of a small group takes sides; a critic may be wrong as long as lam is 1; broadcast a turn's
-advantage only against a value from before the turn.
+In short:
+
+- Sum rewards over the turns of a trajectory before you compare trajectories; do not compare turn by turn.
+- Division by the standard deviation of a small group biases the gradient towards one of the choices.
+- With lam = 1 a wrong critic causes no bias.
+- Broadcast a turn's advantage only with a baseline value from before the turn.
 
 ## The problem
 
@@ -42,29 +45,28 @@ A turn has two tokens, the choice and the end of the turn, where its reward stan
 ## How to read it
 
 `E1` and `E2` are the expected gradients, to be compared with g1 and g2; `var1` and `var2` the variances of
-the estimate of one group (the mean over its trajectories). A formula says what E1 or E2 is for any numbers;
+the estimate of one group (the mean over its trajectories). The formulas give E1 and E2 for any numbers;
 `u = 1 - 1/G = {u:g}`, `->` marks a limit of large groups.
 
 - **unbiased**: E = g.
-- **scaled**: right direction, other length. A learning rate makes up for it, and variances compare only after
-  division by the square of the scale.
+- **scaled**: right direction, other length. The learning rate can compensate for it; compare variances only
+  after dividing them by the square of the scale.
 - **uneven**: each choice is pushed the right way, with its own step size. Nothing is wrong at the optimum;
   one choice is learned more slowly.
-- **biased**: a choice is pushed even where both ways pay the same. A *toll* of 0.3 on going on means that the
-  agent learns to stop wherever going on is worth up to 0.3 more; a negative one is a bonus.
+- **biased**: a choice is pushed even where both have the same return. A *toll* of 0.3 on going on means
+  that the agent learns to stop wherever going on is worth up to 0.3 more; a negative one is a bonus.
 - **no signal**: the gradient is noise around zero.
 """
 
 _OUTRO = """## Why
 
 A baseline may be subtracted from the return of a choice if it is known before the choice, or depends on other
-trajectories only. Each verdict follows from what the baseline has seen.
+trajectories only. Each verdict follows from what the baseline depends on.
 
-- **Own reward in the mean.** A mean over G trajectories that counts the trajectory itself takes away 1/G of
-  its
-  reward: the scale u. `loo` leaves it out.
-- **Division by the standard deviation.** Who is in the group decides the divisor, the trajectory included. In
-  small groups this leans towards some choices even where they do not matter; in large ones it only weighs
+- **Own reward in the mean.** A mean over G trajectories that includes the trajectory itself takes away 1/G of
+  its reward: the scale u. `loo` leaves it out.
+- **Division by the standard deviation.** The divisor depends on the group, the trajectory itself included. In
+  small groups this favours some choices even where they do not matter; in large ones it only weights
   questions by 1/sigma, sigma^2 = p q (1-q) (b1-b0)^2 + D (c + b - a)^2 here.
 - **Normalising each turn index.** A trajectory is charged the mean reward of every turn it reaches, and the
   policy chooses how many it reaches: a toll of `b` on going on under the mean over survivors, of `p b` under
@@ -72,18 +74,17 @@ trajectories only. Each verdict follows from what the baseline has seen.
   The package has these two alone; the others are `examples/bias_card/indexed.py`.
   *split* indexes the rewards before the last by turn and compares the last over all trajectories: a toll of
   `c`, padded `p c`.
-- **A turn that few reach.** `rtg_centered` compares the second turn with those that reached it, and says
-  nothing when one trajectory alone did: uneven, not biased.
-- **Similar trajectories (`spo`).** The baseline is taken from trajectories that went alike, here with a
-  similarity of chi = {chi:g} between stopping and going on, 1 among either. It damps the choice that makes
-  trajectories
+- **A turn that few reach.** `rtg_centered` compares the second turn with those that reached it, and gives no
+  gradient when one trajectory alone did: uneven, not biased.
+- **Similar trajectories (`spo`).** The baseline is a mean weighted by similarity, here chi = {chi:g} between
+  a trajectory that stops and one that goes on, and 1 otherwise. It damps the choice that makes trajectories
   differ: `h = chi ((1-p) / (p + (1-p) chi) + p / (1-p + p chi))` for large groups, 0 at chi = 0.
 - **A critic.** With lam = 1 values cancel or stand before the choice, so any critic will do. With lam < 1 a
   value stands in for rewards to come, and its error becomes bias; with an exact critic there is none. A
   discount means that later rewards count less: its toll is `(1 - gamma) b`.
-- **Broadcast from the end of the turn.** The value before the *last* token has seen the choice, so what it
-  foresees is taken from the choice's credit: all of it, if the critic is exact. `anchor=start` has not
-  seen it.
+- **Broadcast from the end of the turn.** The value before the *last* token already includes the choice, so
+  the return that it predicts is taken from the choice's credit: all of it, if the critic is exact. The value
+  of `anchor=start` comes before the choice.
 
 In formulas of critics V1 and V2 are the values that stand for the two turns (`anchor`). The wrong critic has
 values {critic}.
@@ -91,8 +92,8 @@ values {critic}.
 `spo_prefix` is not here: its baselines compare what trajectories did before a turn, and before their last
 turn all trajectories of this problem that have one did the same.
 
-The card leaves out what comes later: whitening, clipping and KL terms. Whitening subtracts one number a batch
-and divides by one, which changes lengths and not directions as long as batches are large.
+The card leaves out later steps: whitening, clipping and KL terms. Whitening subtracts one number per batch
+and divides by another, which changes lengths and not directions as long as batches are large.
 """
 
 
@@ -133,7 +134,7 @@ def bias_page(card: Sequence[Measured], toy: Toy, group_size: int, similarity: f
 
 def _drawing(toy: Toy) -> str:
     """The toy as a tree."""
-    go_on, first = f"p = {toy.go_on:g}", f"--> go on, paid c = {toy.go_on_reward:g}  --"
+    go_on, first = f"p = {toy.go_on:g}", f"--> go on, reward c = {toy.go_on_reward:g}  --"
     stop, good, bad = (
         f"1-p = {_plain(1 - toy.go_on):g}",
         f"q = {toy.good:g}",
@@ -144,11 +145,11 @@ def _drawing(toy: Toy) -> str:
     middle, inner = " " * (wide + len(first)), " " * (len(left) + 4 + wide + len(first))
     return "\n".join(
         [
-            f"{left}+-- {stop:<{wide}}--> stop, paid a = {toy.stop_reward:g}",
+            f"{left}+-- {stop:<{wide}}--> stop, reward a = {toy.stop_reward:g}",
             "question --+",
-            f"{left}|   {middle}+-- {good:<{deep}}--> pick well, paid b1 = {toy.good_reward:g}",
+            f"{left}|   {middle}+-- {good:<{deep}}--> pick well, reward b1 = {toy.good_reward:g}",
             f"{left}+-- {go_on:<{wide}}{first}+",
-            f"{inner}+-- {bad:<{deep}}--> pick badly, paid b0 = {toy.bad_reward:g}",
+            f"{inner}+-- {bad:<{deep}}--> pick badly, reward b0 = {toy.bad_reward:g}",
         ]
     )
 
