@@ -29,32 +29,33 @@ _MEMORY = """\
 
 What each recipe takes, in GiB, on 1 node of 8 GPUs of 80 GiB, with the checkpoints that are kept.
 Written by `python -m tools.recipe_pages`;
-`docagent-rl recipes budget RECIPE [overrides]` has the parts of one, changed as you like. A run on GPUs
-prints the same before it starts, and is refused where it cannot fit.
+`docagent-rl recipes budget RECIPE [overrides]` prints the parts of one recipe, with any overrides. A run on
+GPUs prints the same before it starts, and is refused where it cannot fit.
 
 Weights, gradients, optimizer states, gathered layers, the server's weights and its cache are counted. States
 of layers, logits, processes and features are estimates, for the longest row with all the images that a
 trajectory may show. Only a trained vision tower has been measured ([one H200](cluster.md)): 20 GiB for 27,000
-visual tokens of a 7B model, where the estimate is 15, at a time when the states of layers, which are added
-here, are free again. The rollout fills the share of the GPU that its server is given
-(`gpu_memory_utilization`). Host memory is without retrievers: each process that searches takes about 1 GiB
-beside its model and its index ([models](retrieval/models.md)).
+visual tokens of a 7B model, where the estimate is 15. At that moment the states of layers, which are added
+here, are already freed. In the rollout the server fills its share of the GPU (`gpu_memory_utilization`). Host
+memory does not include retrievers: each process that searches takes about 1 GiB, and its model and its index
+besides ([models](retrieval/models.md)).
 
 """
 _VARIANTS = """\
 # Variants
 
-What `docagent.env.variant` changes: `paper` is the system as published, `released` is the published code as
-it was meant to work. A key that a recipe sets keeps its value under both; `null` takes the variant's.
-"(ours)" marks a value of `paper` of which the paper says nothing, or something else; these, and those that no
-variant changes, are named by `docagent-rl recipes show`.
+`docagent.env.variant` chooses between `paper`, the system as published, and `released`, the published code as
+it was meant to work. The tables list the keys of `docagent.env` that it changes. A key that a recipe sets
+keeps its value under both; `null` takes the variant's. A key that a recipe does not list takes a `+` on the
+command line, e.g. `+docagent.env.polar_exact=true`. "(ours)" marks a value of `paper` on which the paper is
+silent or differs; `docagent-rl recipes show` lists these, and such values that both variants share.
 Written by `python -m tools.recipe_pages`.
 """
 _PADDING = """\
 ## More turns, more reward
 
-Rounds that repeat, find nothing, lead astray or are malformed do not raise the reward of a trajectory, in any
-system (`tests/players/test_padding.py`), but for these:
+Additional turns that repeat calls, find nothing, open wrong pages or are malformed do not raise the reward of
+a trajectory, in any system (`tests/players/test_padding.py`), with these exceptions:
 
 """
 

@@ -72,7 +72,7 @@ def table(pairs: Iterable[Pair]) -> str:
         kinds[pair.kind].append(pair)
         kinds["**all**"].append(pair)
     kinds["**all**"] = kinds.pop("**all**")
-    lines = ["| kind | pairs | right | wrong answers accepted | right answers refused |", "|---|---|---|---|---|"]
+    lines = ["| kind | pairs | right | wrong accepted | right refused |", "|---|---|---|---|---|"]
     for kind, members in kinds.items():
         missed = wrong(members)
         paid = sum(not pair.right for pair in missed)

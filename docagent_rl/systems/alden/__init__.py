@@ -35,15 +35,15 @@ SYSTEM = System(
     },
     padding={
         "paper": (
-            "Eq. 3 rewards every call by itself. A query that was asked before earns its precision again,"
-            " and its repetition (Eq. 5) charges its own tokens as much, so that the sum of a trajectory "
-            "does not rise; but the charge stays in its turn, while `turn_gae` hands the precision on to "
-            "the turns before. The same page found by other words earns its precision again, a page "
-            "fetched again its proximity less 0.5, and a page near a gold one its proximity. "
-            "`docagent.env.reward.search=new_gold` and `docagent.env.reward.eta_fetch=1` take repeated "
-            "pages back. With `docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call that earns less "
-            "than a tenth of what the answer is worth does not pay. `docagent/repeated_call_rate` tells."
+            "Eq. 3 rewards every call by itself. A repeated query gets its precision again, and the "
+            "penalty for the repetition (Eq. 5) is as large, so that the sum of a trajectory does not "
+            "rise; but the penalty stays in its turn, while `turn_gae` credits the precision to earlier "
+            "turns too. The same page found by other words gets its precision again, a page fetched again "
+            "its proximity less 0.5, and a page near a gold one its proximity. `docagent.env.reward."
+            "search=new_gold` and `docagent.env.reward.eta_fetch=1` remove rewards for repeated pages. With "
+            "`docagent.advantage.gamma_turn=0.9`, ALDEN's own, a call with a reward below a tenth of the "
+            "answer's lowers the return. `docagent/repeated_call_rate` measures repetition."
         ),
-        "released": ("A fetch of a page near a gold one is rewarded, at most 0.18, once a page."),
+        "released": ("A fetch of a page near a gold one is rewarded with 0.18 at most, once per page."),
     },
 )

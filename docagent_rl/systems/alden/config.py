@@ -31,7 +31,7 @@ class OnFull(StrEnum):
     """The answer to a request for an image for which there is no room."""
 
     NOTICE = "notice"
-    """One line says so, and the agent goes on."""
+    """A notice is shown instead, and the trajectory continues."""
     END = "end"
     """The trajectory ends."""
 
@@ -98,7 +98,7 @@ class SearchConfig(Section):
     top_k: int = Field(ge=1)
     """Pages a retriever ranks for a query."""
     pages_per_search: int = Field(ge=1)
-    """Pages a search shows at most, of each form (K)."""
+    """Most pages that a search shows, for each of image and text (K)."""
     text_ranking: TextRanking = TextRanking.OWN
     """The source of the hybrid's texts."""
 
@@ -121,9 +121,9 @@ class QueryRepetitionConfig(Section):
     """The penalty on words of a query that repeat earlier queries (Eq. 4 and 5)."""
 
     enabled: bool
-    """Charge them at all."""
+    """Apply the penalty."""
     eta: float = Field(ge=0, allow_inf_nan=False)
-    """Penalty of a whole query that was asked before."""
+    """Penalty of a query that repeats an earlier one in full."""
     overlap: Overlap
     n: int = Field(3, ge=1)
     """Words of the longest n-grams compared. The paper gives no number."""
@@ -150,12 +150,12 @@ class AldenConfig(VariantSection):
     search: SearchConfig
     image_budget: ImageBudget
     remember_malformed: bool
-    """Count the pages that a malformed turn was shown as seen for later rewards."""
+    """Pages shown in answer to a malformed turn count as seen in later rewards."""
     answer_metric: AnswerMetric
     numeric_metric: AnswerMetric
-    """For references that hold a digit. `char_f1`, which the paper has throughout, takes `42` for `24`."""
+    """The metric for references with a digit. The paper's `char_f1` does not tell `42` from `24`."""
     polar_exact: bool
-    """Yes, no and noanswer have to match exactly."""
+    """The answers yes, no and noanswer have to match exactly."""
     reward: AldenReward
     query_repetition: QueryRepetitionConfig
     allow_empty_gold: bool = False

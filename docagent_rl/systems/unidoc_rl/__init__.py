@@ -30,9 +30,9 @@ SYSTEM = System(
     padding={
         "released": (
             "The selection and the box term are means over the searches, and a search without a gold "
-            "candidate is right by default: further searches for anything, with their first candidate "
-            "selected and no box drawn, bring both terms close to 1 whatever was missed where it "
-            "mattered. Three of them raise a trajectory that selected a wrong page from 0.9 to 0.975. A "
+            "candidate counts as right: further searches for anything, with their first candidate "
+            "selected and no box drawn, bring both terms close to 1 even if the searches that mattered "
+            "failed. Three of them raise a trajectory that selected a wrong page from 0.9 to 0.975. A "
             "perfect trajectory gains nothing. The paper's Eq. 7 has the same mean for the selection; the "
             "variant `paper` leaves such searches out of it (`reward.select_capped`), and its box term is"
             " a mean over boxes."
