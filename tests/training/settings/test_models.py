@@ -11,12 +11,13 @@ from docagent_rl.checks.recipe_list import ROOT, recipe_names
 from docagent_rl.config import DocAgentConfig, plain
 from docagent_rl.lab.tiny.model import build_tiny_model
 from docagent_rl.training.settings.models import (
+    ENCODERS,
+    PROJECTORS,
     adapter_problems,
     family_problems,
     read_adapters,
     tower_problems,
 )
-from docagent_rl.training.workers.extensions import ENCODERS, PROJECTORS
 
 VRAG, MODEL = "vrag_rl_qwen2_5_vl_7b", "actor_rollout_ref.model"
 LORA = f"{MODEL}.lora_rank=8"
