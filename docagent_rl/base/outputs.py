@@ -13,7 +13,7 @@ from docagent_rl.base.errors import UserError
 from docagent_rl.base.io import atomic_write
 
 _OTHER = "{} holds something else; name another file, or replace it with --force"
-Force = Annotated[bool, typer.Option("--force", help="Replace what is there and differs.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files that differ.")]
 
 
 def write_output(path: Path, content: bytes | str, *, force: bool = False) -> bool:

@@ -30,7 +30,7 @@ def ask_command(
     question: str = argument(..., "Question about the PDFs."),
     *,
     recipe: str | None = option(None, f"Recipe of the system that plays; default: {ONE} or {SEVERAL}."),
-    retriever: str = option("hybrid", f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's."),
+    retriever: str = option("hybrid", f"One of recipes/retriever, e.g. bm25; {OF_RECIPE}: the recipe's own."),
     store: Path | None = option(None, "Folder for ingested documents; default: ~/.cache/docagent-rl."),
     override: list[str] | None = option(None, "Override a key of the recipe.", "--set", metavar="KEY=VALUE"),
     out: Path | None = option(None, "Folder for the trajectory, which `docagent-rl view` opens."),

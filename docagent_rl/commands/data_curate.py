@@ -48,7 +48,7 @@ def curate_command(
     """Choose questions by how often the fine-tuned model answers them.
 
     RUN holds several trajectories of each question, as `docagent-rl eval --trajectories 4 --temperature 1`
-    samples them. Each sample gets `extra.pass_rate`: its right trajectories, and how many it has.
+    samples them. Each sample gets `extra.pass_rate`: how many of its trajectories are right.
 
     Example: docagent-rl data curate runs/x4 --out rl.parquet --rule doc_v_star --without runs/c1/kept.jsonl
     """

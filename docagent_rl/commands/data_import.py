@@ -44,7 +44,7 @@ def import_command(
     exclude: list[Path] | None = option(None, "Leave out what is in this file of samples or trajectories."),
     any_count: bool = option(False, "Accept files with another number of rows than released.", "--any-count"),
     page_base: int | None = option(None, "Number of a document's first page in SRC.", min=0, max=1),
-    dpi: int = option(_DEFAULTS.dpi, "Pixels an inch of a PDF page that is ingested."),
+    dpi: int = option(_DEFAULTS.dpi, "Resolution of ingested PDF pages, in pixels per inch."),
     workers: int | None = option(None, "Processes that read documents.", min=1),
     force: Force = False,
 ) -> None:

@@ -90,7 +90,7 @@ def probe_command(
     overrides: Overrides = None,
     *,
     data: Questions,
-    out: Path = option(..., "Folder of the runs; the same command goes on in it."),
+    out: Path = option(..., "Folder of the runs; the same command resumes them."),
     condition: list[Condition] | None = option(None, "Condition, as listed above; default: all."),
     agent: Playing = Agent.SYSTEM,
     trajectories: Trajectories = 1,

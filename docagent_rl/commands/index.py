@@ -62,7 +62,7 @@ def build_command(
     k1: float = option(_DEFAULTS.k1, "BM25 k1: how slowly repetitions saturate.", min=0),
     b: float = option(_DEFAULTS.b, "BM25 b: discount of long pages, 0 to 1.", min=0, max=1),
     stemmer: Stemmer = option(_DEFAULTS.stemmer, "BM25 stemming; none for other languages than English."),
-    engine: SearchEngine = option(SearchEngine.EMBEDDED, "Vector store; docagent-rl[qdrant], [lancedb]."),
+    engine: SearchEngine = option(SearchEngine.EMBEDDED, "Vector store; the others are optional extras."),
     url: str | None = option(None, "The engine's address: http://host:6333, s3://bucket/folder."),
     token_env: str | None = option(None, "Environment variable with the token of the engine's server."),
     force: Force = False,

@@ -30,10 +30,10 @@ def argument(default: Any, text: str, **more: Any) -> Any:
 Recipe = Annotated[str, typer.Argument(help="Name (see `recipes`) or file of a recipe.")]
 Overrides = Annotated[
     list[str] | None,
-    typer.Argument(help="Overrides of the recipe, in Hydra's syntax.", metavar="[-- KEY=VALUE...]"),
+    typer.Argument(help="Overrides of the configuration, in Hydra's syntax.", metavar="[-- KEY=VALUE...]"),
 ]
 Questions = Annotated[Path, typer.Option(help="Questions: .jsonl or .parquet, of `data import` or your own.")]
-OutFolder = Annotated[Path, typer.Option(help="Folder of the run; the same command goes on in it.")]
+OutFolder = Annotated[Path, typer.Option(help="Folder of the run; the same command resumes it.")]
 Playing = Annotated[Agent, typer.Option(help="Agent that plays: the recipe's system, or a baseline.")]
 Trajectories = Annotated[int, typer.Option(min=1, help="Number of trajectories per question.")]
 Limit = Annotated[

@@ -159,7 +159,7 @@ def budget_command(
     overrides: list[str] | None = argument(None, "Overrides, as on the launch command."),
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
-    gpu_memory: float = option(80, "GiB of one GPU.", min=1),
+    gpu_memory: float = option(80, "Memory of one GPU, in GiB.", min=1),
 ) -> None:
     """Print what a run takes of GPU memory, host memory and disk, by part, as Markdown. No GPU is needed.
 
@@ -176,7 +176,7 @@ def budget_command(
 def fit_command(
     nnodes: Nodes = None,
     gpus_per_node: Gpus = None,
-    gpu_memory: float = option(80, "GiB of one GPU.", min=1),
+    gpu_memory: float = option(80, "Memory of one GPU, in GiB.", min=1),
 ) -> None:
     """Print each system's largest run that fits on GPUs of a size, with all weights and with LoRA.
 
